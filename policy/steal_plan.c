@@ -163,6 +163,12 @@ double weir_steal_cost_at(const struct weir_steal_plan *plan, uint32_t task, uin
 	return worker == t->worker || t->transfer < 0 ? 0 : t->transfer;
 }
 
+// Its part of the work of a worker.
+static double burden_at(const struct weir_steal_plan *plan, uint32_t task, uint32_t worker) {
+	return plan->tasks[task].duration +
+	       (plan->params.parallel ? 0 : weir_steal_cost_at(plan, task, worker));
+}
+
 // When all terms of a sum are removed, set it to 0, to drop the rounding error.
 static void burden(struct weir_steal_worker *worker, double change, int32_t tasks) {
 	worker->tasks += (uint32_t)tasks;
@@ -173,7 +179,7 @@ static void take_in(struct weir_steal_plan *plan, uint32_t task, uint32_t worker
 	struct weir_steal_slot *t = &plan->tasks[task];
 
 	t->worker = worker;
-	t->burden = t->duration + weir_steal_cost_at(plan, task, worker);
+	t->burden = burden_at(plan, task, worker);
 	burden(&plan->workers[worker], t->burden, 1);
 	sort_in(plan, task);
 }
@@ -210,7 +216,7 @@ void weir_steal_plan_update(
 
 	learn(t, what);
 	t->refused = false;
-	t->burden = t->duration + weir_steal_cost_at(plan, task, t->worker);
+	t->burden = burden_at(plan, task, t->worker);
 	burden(&plan->workers[t->worker], t->burden - before, 0);
 	sort_in(plan, task);
 }
@@ -246,8 +252,8 @@ uint32_t weir_steal_begin_request(
 	leave_bin(plan, task);
 	t->thief = thief;
 	t->requested_at = now;
-	t->victim_burden = t->duration + weir_steal_cost_at(plan, task, t->worker);
-	t->thief_burden = t->duration + weir_steal_cost_at(plan, task, thief);
+	t->victim_burden = burden_at(plan, task, t->worker);
+	t->thief_burden = burden_at(plan, task, thief);
 	t->id = plan->next_id;
 	plan->next_id += plan->next_id == UINT32_MAX ? 2 : 1; // never 0
 	correct(&plan->workers[t->worker], -t->victim_burden, -1);

@@ -35,6 +35,7 @@ struct weir_steal_params {
 	double pending_ratio; // times the mean per thread: waiting work of a saturated worker
 	double idle_ratio; // times the mean per thread: less work than this is idle
 	bool all_in_mean; // including workers that do not run
+	bool parallel; // moves only take time: their costs do not add up in a thief's work
 	double steal_share; // share of the workers that may steal at once (rounded up), 0 to 1
 	double backoff; // after a first refusal, doubled with each consecutive one; 0 = none
 	double backoff_max;
@@ -50,7 +51,7 @@ struct weir_steal_plan;
 // Properties of a task when it starts to wait on a worker.
 struct weir_steal_task {
 	double duration; // compute time, above 0
-	double transfer; // cost of moving its data, without latency; below 0: it has none
+	double transfer; // cost of moving it, without latency; below 0: it has none
 	const uint64_t
 		*allowed; // one bit per worker that may have it; NULL = all. Borrowed until removed
 	bool loose; // if no allowed worker is idle, any idle one may have it

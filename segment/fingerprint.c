@@ -62,7 +62,7 @@ static const struct fact facts[] = {
 	VALUE(WEIR_MESSAGE_FLOW_WAITING) VALUE(WEIR_MESSAGE_FLOW_MOVE)
 	VALUE(WEIR_MESSAGE_FLOW_LIST) VALUE(WEIR_MESSAGE_FLOW_DELETE)
 	VALUE(WEIR_WAITING_BACKENDS) VALUE(WEIR_WAITING_LINES)
-	VALUE(WEIR_WAITING_FLOWS4) VALUE(WEIR_WAITING_FLOWS6)
+	VALUE(WEIR_WAITING_FLOWS4) VALUE(WEIR_WAITING_FLOWS6) VALUE(WEIR_WAITED_MS)
 #define X(name, key, text) {"move " key, WEIR_MOVE_##name},
 	WEIR_MOVE_ANSWERS(X)
 #undef X
@@ -232,7 +232,7 @@ static const struct fact facts[] = {
 	FIELD(weir_message, waiting.first) FIELD(weir_message, waiting.last)
 	FIELD(weir_message, waiting.idle_ms) FIELD(weir_message, waiting.backend)
 	FIELD(weir_message, waiting.answered) FIELD(weir_message, waiting.family)
-	FIELD(weir_message, waiting.count) FIELD(weir_message, waiting.reserved)
+	FIELD(weir_message, waiting.count) FIELD(weir_message, waiting.waited)
 	FIELD(weir_message, waiting.next) FIELD(weir_message, waiting.lines)
 	FIELD(weir_message, waiting.flow4) FIELD(weir_message, waiting.flow6)
 	FIELD(weir_message, move.source) FIELD(weir_message, move.destination)

@@ -46,6 +46,7 @@ enum weir_move_answer {
 #define WEIR_LIST_LINES 256u // the same, for one WEIR_MESSAGE_FLOW_LIST
 #define WEIR_WAITING_FLOWS4 5
 #define WEIR_WAITING_FLOWS6 2
+#define WEIR_WAITED_MS 16u
 
 // A TCP flow that waits. Addresses and ports in network order.
 struct weir_waiting_flow4 {
@@ -112,7 +113,8 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint8_t answered; // 1
 			uint8_t family; // of the flows: 4 or 6
 			uint8_t count; // of flows
-			uint8_t reserved;
+			// the least time that they have waited, in WEIR_WAITED_MS; at most 255
+			uint8_t waited;
 			uint32_t next; // above first, unless the table ends earlier
 			uint32_t lines; // of the table
 			union {

@@ -6,8 +6,9 @@
 
 #define MS 1000000ull
 
+// *ret_idle_ms: the least time since its last packet, if it waits.
 static bool is_waiting(const struct weir_flow_table *table, uint32_t word,
-	const struct weir_flow_waiting_search *search, uint64_t now_ns) {
+	const struct weir_flow_waiting_search *search, uint64_t now_ns, uint32_t *ret_idle_ms) {
 	const uint16_t backend = (uint16_t)word;
 	uint64_t ticks, idle_ns;
 	bool its = false;
@@ -21,6 +22,7 @@ static bool is_waiting(const struct weir_flow_table *table, uint32_t word,
 	ticks = weir_flow_age_of(table, word, now_ns);
 	// The last packet may have arrived at the end of its tick.
 	idle_ns = ticks > 0 ? (ticks - 1) << table->shift[WEIR_PHASE_SYN_SEEN] : 0;
+	*ret_idle_ms = (uint32_t)(idle_ns / MS);
 	return its && backend != WEIR_WORD_BACKEND && ticks > 0 &&
 	       idle_ns >= search->idle_ms * MS && !weir_flow_is_expired(table, word, now_ns);
 }
@@ -44,10 +46,13 @@ uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line
 		return 0;
 	}
 	for (uint32_t slot = 0; slot < slots; slot++) {
-		if (unlikely(is_waiting(table, words[slot], search, now_ns))) {
+		uint32_t idle_ms;
+
+		if (unlikely(is_waiting(table, words[slot], search, now_ns, &idle_ms))) {
 			ret[count++] = (struct weir_flow_waiting){
 				.key = weir_flow_key_at(table, ipv6, bucket, slot),
-				.stamp = words[slot]};
+				.stamp = words[slot],
+				.idle_ms = idle_ms};
 		}
 	}
 	return count;

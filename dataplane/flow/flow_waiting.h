@@ -22,6 +22,7 @@ struct weir_flow_waiting_search {
 struct weir_flow_waiting {
 	struct weir_flow_key key;
 	uint32_t stamp; // weir_flow_waiting_stamp
+	uint32_t idle_ms; // since its last packet, or up to a tick more
 };
 
 // The waiting flows of a line, none if the table does not own it, up to WEIR_FLOW_WALK_LINE.

@@ -45,6 +45,10 @@ static bool put_line(struct weir_message *message, uint8_t family,
 	}
 	message->waiting.family = family;
 	for (uint32_t i = 0; i < n; i++) {
+		uint32_t waited = flows[i].idle_ms / WEIR_WAITED_MS;
+
+		message->waiting.waited =
+			(uint8_t)RTE_MIN(waited, (uint32_t)message->waiting.waited);
 		family == 4 ? put4(message, &flows[i]) : put6(message, &flows[i]);
 	}
 	return true;
@@ -63,7 +67,7 @@ void weir_steal_list(
 	message->waiting.answered = 1;
 	message->waiting.family = 4;
 	message->waiting.count = 0;
-	message->waiting.reserved = 0;
+	message->waiting.waited = UINT8_MAX;
 	message->waiting.lines = lines;
 	memset(message->waiting.flow6, 0, sizeof(message->waiting.flow6));
 	for (uint32_t looked = 0; looked <= WEIR_WAITING_LINES; looked++, line++) {

@@ -468,3 +468,62 @@ def steals_accept_one_valid_answer(lab):
             check_served_once(lab, clients)
             assert all(client.answer for client in clients.all), (mode, figures(clients))
             clients.close()
+
+
+SLOW_MS = 32  # for a connection, so 0.29 s for a full queue
+STAY_SECONDS = 0.6  # with two or three connections that wait in addition, they stay for longer
+
+
+@scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
+def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
+    """A full accept queue that will be empty when clients send their next SYN: none is moved"""
+    for number in NUMBERS:
+        lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
+        start_ids(lab, number)
+    with agents(lab, NUMBERS) as agent_of:
+        for number in NUMBERS:
+            agent_of[number].agent.values = {"accept_queue": 0, "accept_queue_limit": backlog(number)}
+        liar = Liar(lab, agent_of[1])
+        liar.mode = "refused"
+        values = agent_of[1].agent.values
+
+        def crowded(again_after):
+            """A server with a full queue, of which it says that it is empty after this time. Returns
+            whether control had that report in time."""
+            values["accept_queue"] = 0
+            wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
+            liar.requests = 0
+            lab.programs["ids-1"].signal(signal.SIGSTOP)
+            first = (BACKLOG + 1) * len(BACKENDS)
+            clients = Clients(lab.client, first + 3 * len(BACKENDS), 0.04, first=first)
+            values["accept_queue"] = BACKLOG + 1
+            clients.run(again_after, lambda _: liar.requests > 0)
+            asked, waited = liar.requests, time.monotonic() - clients.all[first].began
+            values["accept_queue"] = 0
+            wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10, 0.01)
+            in_time = time.monotonic() - clients.all[first].began < STAY_SECONDS
+            lab.programs["ids-1"].signal(signal.SIGCONT)
+            clients.run(60)
+            assert all(client.answer for client in clients.all), figures(clients)
+            check_served_once(lab, clients)
+            clients.close()
+            return in_time, asked, waited
+
+        # The service time is unknown: connections leave after 0.3 s.
+        _, asked, _ = crowded(20)
+        assert asked > 0
+        # It is known: they leave when they have waited for twice the time of the whole queue.
+        for served_by_now in range(10, 60, 10):  # sums since the agent's start
+            values.update({"service_time_ms": SLOW_MS * 1000 * served_by_now, "service_count": served_by_now})
+            agent_of[1].wait_for_probe()
+            agent_of[1].wait_for_probe()
+        _, asked, waited = crowded(20)
+        print(f"asked after {waited:.3f} s", flush=True)
+        assert asked > 0 and waited > STAY_SECONDS, (asked, waited)
+
+        def finishes_in_time():
+            in_time, asked, waited = crowded(0.4)
+            assert asked == 0 or waited > STAY_SECONDS, (asked, waited)
+            return in_time
+
+        wait_for("a queue that is empty in time", finishes_in_time, 120, 0.1)

@@ -128,6 +128,7 @@ struct weir_sim_happening {
 struct weir_sim_steal_settings { // stealing (policy/steal_plan.h), if `on` is set
 	bool on;
 	bool excludes_running; // the planner gets the requests in progress
+	bool costs; // the planner gets what requests and moves cost
 	bool by_backend; // the duration of requests is estimated for each backend
 	bool one_by_one; // workers: the next bucket moves after the previous one was adopted
 	uint64_t interval_ns; // between plans

@@ -369,6 +369,8 @@ static const struct weir_json_key steal_rows[] = {
 		"Maximum number of requests in a plan."),
 	BOOLEAN(MEMBER(steal), "knows_begun", excludes_running, PRESET("true"),
 		"Whether the plan excludes requests that have begun; otherwise it selects them, too, and is refused."),
+	BOOLEAN(MEMBER(steal), "costs", costs, PRESET("true"),
+		"Whether the plan weighs the time of requests against the cost of moves; otherwise it only evens out their number."),
 	BOOLEAN(MEMBER(steal), "by_backend", by_backend, PRESET("false"),
 		"Whether the CPU time that a request takes is estimated for each backend rather than for all."),
 	BOOLEAN(MEMBER(steal), "one_by_one", one_by_one, PRESET("true"),

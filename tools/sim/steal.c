@@ -98,6 +98,13 @@ static struct weir_steal_duration *duration_of(const struct weir_sim *sim, uint3
 	return &sim->steal->duration[sim->scenario->steal.by_backend ? backend : 0];
 }
 
+// NULL = any backend.
+static const uint64_t *allowed_of(
+	const struct weir_sim_steal *steal, const struct weir_sim_request *request) {
+	return steal->allowed != NULL ? &steal->allowed[(size_t)request->client * steal->words]
+				      : NULL;
+}
+
 // The cost of a move is the round trip to the victim, and the wait for the client's retransmission.
 static struct weir_steal_task describe(
 	const struct weir_sim *sim, const struct weir_sim_request *request) {
@@ -109,13 +116,15 @@ static struct weir_steal_task describe(
 		transfer += weir_sim_steal_seconds(
 			weir_sim_steal_retransmission_ns(sim, request->start_ns) - sim->now_ns);
 	}
+	if (!settings->costs) {
+		return (struct weir_steal_task){
+			.duration = 1, .transfer = -1, .allowed = allowed_of(steal, request)};
+	}
 	return (struct weir_steal_task){
 		.duration = weir_steal_duration_estimate(duration_of(sim, request->backend),
 			weir_sim_steal_seconds(settings->unknown_ns)),
 		.transfer = transfer > 0 ? transfer : -1,
-		.allowed = steal->allowed != NULL
-				   ? &steal->allowed[(size_t)request->client * steal->words]
-				   : NULL};
+		.allowed = allowed_of(steal, request)};
 }
 
 static uint32_t take_task(struct weir_sim_steal *steal) {

@@ -9,8 +9,9 @@
 
 #include "configured.h"
 #include "port_words.h"
+#include "reports_settings.h"
+#include "steal_duration.h"
 
-#define SILENT_INTERVALS 4u // until a report expires
 #define WEIGHT_MOST 65535.0 // as in the configuration
 #define WEIGHT_OF_GHZ 10.0 // automatic weight of a CPU: 8 CPUs of 3 GHz have 240
 
@@ -47,6 +48,7 @@ struct entry { // of one backend id
 	double percent; // of the configured weight, replaces weight; below 0 = none
 	uint64_t taken_ms; // time of the last report
 	uint64_t expire_ms; // lifetime of a report
+	struct weir_steal_duration service; // weir_reports_status.service_s
 	const struct weir_bound_ports *binds; // of its service
 	uint32_t bind_count;
 	struct announced announced;
@@ -60,6 +62,8 @@ struct weir_reports {
 	struct weir_estimates *estimates;
 	weir_reports_changed changed;
 	void *context;
+	weir_reports_full full; // or NULL
+	void *full_context;
 	struct weir_tables *tables; // NULL until the first configure
 	struct entry *entries; // by backend id
 	struct weir_bound_ports *binds; // of all services
@@ -97,6 +101,11 @@ void weir_reports_free(struct weir_reports *reports) {
 	free(reports->entries);
 	free(reports->binds);
 	free(reports);
+}
+
+void weir_reports_on_full(struct weir_reports *reports, weir_reports_full full, void *context) {
+	reports->full = full;
+	reports->full_context = context;
 }
 
 static struct entry *find(const struct weir_reports *reports, uint16_t backend) {
@@ -253,6 +262,27 @@ static void take_queue(struct entry *entry, const struct weir_report *report, co
 	}
 }
 
+// The time from one connection that the backend finishes to the next. It is measured while some
+// wait in its accept queue all the time; otherwise it is derived from those that are served at a
+// time.
+static void take_service_time(
+	struct entry *entry, const struct weir_report *report, uint64_t at_ms) {
+	const uint32_t queue = WEIR_REPORT(QUEUE), count = WEIR_REPORT(SERVICE_COUNT);
+	double waiting = (report->given & queue) != 0 ? report->accept_queue : 0;
+	double active = (report->given & WEIR_REPORT(ACTIVE)) != 0 ? report->active_requests : 1;
+	double served = active - waiting > 1 ? active - waiting : 1;
+	bool busy = entry->any && waiting > 0 && (report->given & count) != 0 &&
+		    (entry->last.given & queue) != 0 && entry->last.accept_queue > 0;
+
+	if ((report->given & WEIR_REPORT(SERVICE_TIME)) == 0 ||
+		((report->given & count) != 0 && report->service_count < 0.5)) {
+		return;
+	}
+	weir_steal_duration_ended(&entry->service,
+		busy ? (double)(at_ms - entry->taken_ms) / 1000 / report->service_count
+		     : report->service_time_ms / 1000 / served);
+}
+
 static void take_weight(struct entry *entry, const struct weir_report *report, const char *source) {
 	bool absolute = (report->given & WEIR_REPORT(WEIGHT)) != 0;
 	bool percent = (report->given & WEIR_REPORT(WEIGHT_PERCENT)) != 0;
@@ -294,8 +324,12 @@ static uint32_t take_cpus(
 	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
 		WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
 
+// Further ones that services use which steal.
+#define STEALS_USE (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(ACTIVE))
+
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	const struct weir_report *report, const char *source) {
+	const uint64_t at_ms = now_ns() / 1000000;
 	struct entry *entry = find(reports, id);
 	uint32_t cpus;
 	int used;
@@ -305,18 +339,23 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	}
 	take_limit(entry, report, source);
 	take_queue(entry, report, source);
+	take_service_time(entry, report, at_ms);
 	take_weight(entry, report, source);
 	cpus = take_cpus(reports, id, report);
 	entry->last = *report;
 	entry->any = true;
-	entry->taken_ms = now_ns() / 1000000;
+	entry->taken_ms = at_ms;
 	snprintf(entry->source, sizeof(entry->source), "%s", source);
 	write_tables(reports, id);
 	reports->why[0] = '\0';
 	used = weir_estimates_report(
 		reports->estimates, id, report, now_ns(), reports->why, sizeof(reports->why));
 	take_word(reports, id, report, source);
-	return (used > 0 ? (uint32_t)used : 0) | (report->given & ALWAYS_USED) | cpus;
+	if (entry->at_limit && reports->full != NULL) {
+		reports->full(reports->full_context, id);
+	}
+	return (used > 0 ? (uint32_t)used : 0) |
+	       (report->given & (ALWAYS_USED | (entry->wants & STEALS_USE))) | cpus;
 }
 
 const char *weir_reports_why(const struct weir_reports *reports) {
@@ -395,88 +434,10 @@ void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
 
 // --- configuration --------------------------------------------------------------------------
 
-static bool has_auto_weights(const struct weir_config_service *service) {
-	for (uint32_t i = 0; i < service->backend_count; i++) {
-		if (service->backends[i].weight_auto) {
-			return true;
-		}
-	}
-	return false;
-}
-
-// Fields used with any policy.
-static uint32_t wants_of(const struct weir_config_service *service) {
-	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
-
-	if (has_auto_weights(service)) {
-		wants |= WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ);
-	}
-	if (service->flow_control.accept_queue_percent > 0) {
-		wants |= WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
-	}
-	return wants;
-}
-
 uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t id) {
 	const struct entry *entry = find(reports, id);
 
 	return entry != NULL ? entry->wants | weir_estimates_wants(reports->estimates, id) : 0;
-}
-
-// Longer than the longest interval, because reports arrive only in replies.
-static uint64_t expire_ms_of(const struct weir_config_service *service) {
-	uint32_t slowest = service->agent.inactive_interval_ms; // of checks as well, with an agent
-
-	slowest = service->agent_check.interval_ms > slowest ? service->agent_check.interval_ms
-							     : slowest;
-	slowest = service->health_check.interval_ms > slowest ? service->health_check.interval_ms
-							      : slowest;
-	return (uint64_t)SILENT_INTERVALS * slowest > WEIR_REPORTS_EXPIRE_MS
-		       ? (uint64_t)SILENT_INTERVALS * slowest
-		       : WEIR_REPORTS_EXPIRE_MS;
-}
-
-// With subsets, a part of the fleet uses each backend.
-static uint32_t divisor_of(const struct weir_config_service *service, uint32_t workers) {
-	const struct weir_config_subset *subset = &service->subset;
-	uint64_t users = workers;
-
-	if (subset->algorithm != WEIR_SUBSET_NONE && subset->size > 0 &&
-		subset->size < service->backend_count) {
-		users = (users * subset->size + service->backend_count - 1) /
-			service->backend_count;
-	}
-	return users > 0 ? (uint32_t)users : 1;
-}
-
-static bool is_http(const char *source) {
-	for (enum weir_config_check http = WEIR_CHECK_HTTP; http <= WEIR_CHECK_GRPC; http++) {
-		if (strcmp(source, weir_config_check_name(http)) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
-// Whether the service's check still reads load in this source's answers.
-static bool reads_load(const struct weir_config_service *service, const char *source) {
-	return !is_http(source) || service->health_check.orca;
-}
-
-// Whether reports of this source can still arrive. If the service's settings no longer use it, no
-// later report would withdraw its values.
-static bool has_source(const struct weir_config_service *service, const char *source) {
-	enum weir_config_check type = service->health_check.type;
-
-	if (strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT)) == 0) {
-		return service->agent.port != 0;
-	}
-	if (strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT_CHECK)) == 0) {
-		return service->agent_check.type != WEIR_CHECK_NONE ||
-		       type == WEIR_CHECK_AGENT_CHECK;
-	}
-	return !is_http(source) || // from weirctl
-	       (type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC);
 }
 
 static void drop_sources(
@@ -485,9 +446,9 @@ static void drop_sources(
 		char source[WEIR_REPORTS_SOURCE_BYTES];
 
 		memcpy(source, reports->entries[id].by[what], sizeof(source));
-		if (source[0] != '\0' && !has_source(service, source)) {
+		if (source[0] != '\0' && !weir_reports_have_source(service, source)) {
 			weir_reports_source_gone(reports, id, source);
-		} else if (what > REPORTED_PORTS && !reads_load(service, source)) {
+		} else if (what > REPORTED_PORTS && !weir_reports_read_load(service, source)) {
 			withdraw_load(reports, id, source);
 		}
 	}
@@ -503,11 +464,12 @@ static void configure_backend(struct weir_reports *reports,
 			.identity = state->identity,
 			.weight = WEIR_WEIGHT_UNSET,
 			.percent = -1};
+		weir_steal_duration_init(&entry->service);
 	}
 	entry->generation = reports->generation;
 	entry->wants = wants;
-	entry->expire_ms = expire_ms_of(service);
-	entry->divisor = divisor_of(service, workers);
+	entry->expire_ms = weir_reports_expire_ms(service);
+	entry->divisor = weir_reports_divisor(service, workers);
 	entry->accept_queue_percent = (uint8_t)service->flow_control.accept_queue_percent;
 	entry->at_limit &= entry->accept_queue_percent != 0;
 	drop_sources(reports, service, state->id);
@@ -557,7 +519,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	while (weir_configured_next(&of)) {
 		if (of.at_service != at) {
 			at = of.at_service;
-			wants = wants_of(of.service);
+			wants = weir_reports_wants(of.service);
 		}
 		for (; counted < of.at_service; counted++) {
 			first += config->services[counted].bind_count;
@@ -592,6 +554,7 @@ int weir_reports_status(
 		.source = entry->source,
 		.age_ms = now_ns() / 1000000 - entry->taken_ms,
 		.max_active_flows = entry->limit,
-		.at_limit = entry->at_limit};
+		.at_limit = entry->at_limit,
+		.service_s = weir_steal_duration_estimate(&entry->service, -1)};
 	return 0;
 }

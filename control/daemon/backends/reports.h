@@ -40,18 +40,26 @@ struct weir_reports;
 // The tables changed and must be published.
 typedef void (*weir_reports_changed)(void *context);
 
+// A report of a backend with a full accept queue was applied.
+typedef void (*weir_reports_full)(void *context, uint16_t backend);
+
 struct weir_reports_status {
 	const struct weir_report *report; // the last one; valid until the next call
 	const char *source; // of the report
 	uint64_t age_ms;
 	uint32_t max_active_flows; // its own limit, for all balancers together; 0 = none
 	bool at_limit; // its accept queue is full
+	// Mean time from one connection that it finishes to the next, in seconds: moving average
+	// (steal_duration.h). Below 0 = unknown
+	double service_s;
 };
 
 // states, estimates: borrowed. Returns 0 or -ENOMEM.
 int weir_reports_create(struct weir_states *states, struct weir_estimates *estimates,
 	weir_reports_changed changed, void *context, struct weir_reports **ret);
 void weir_reports_free(struct weir_reports *reports); // NULL is allowed
+// full: NULL = none.
+void weir_reports_on_full(struct weir_reports *reports, weir_reports_full full, void *context);
 
 // Set the backends: those of this configuration and these tables. Call after weir_states_configure.
 // Reports of backends that stay are kept, except those from an agent, a check or ORCA headers that

@@ -30,7 +30,11 @@ static bool is_full(const struct weir_flow_scan *scan) {
 // The n-th flow of a worker's response.
 static struct weir_flow_waiting_at flow_of(
 	uint32_t worker, const struct weir_message *message, uint32_t n) {
-	struct weir_flow_waiting_at flow = {.family = message->waiting.family, .worker = worker};
+	uint32_t waited_ms = message->waiting.waited * WEIR_WAITED_MS;
+	struct weir_flow_waiting_at flow = {.family = message->waiting.family,
+		.worker = worker,
+		.waited_ms = waited_ms > message->waiting.idle_ms ? waited_ms
+								  : message->waiting.idle_ms};
 
 	if (flow.family == 4) {
 		const struct weir_waiting_flow4 *from = &message->waiting.flow4[n];
@@ -76,6 +80,7 @@ static void keep(
 		i++;
 	}
 	if (i < scan->count) {
+		scan->timed = i < scan->timed ? i : scan->timed;
 		scan->flow[i] = *flow;
 	} else if (i < WEIR_FLOW_SCAN_FLOWS) {
 		scan->flow[scan->count++] = *flow;
@@ -94,7 +99,7 @@ static void keep_all(
 	uint32_t count = message->waiting.count < most ? message->waiting.count : most;
 
 	for (uint32_t n = 0; n < count; n++) {
-		struct weir_flow_waiting_at flow = flow_of(worker, message, n);
+		const struct weir_flow_waiting_at flow = flow_of(worker, message, n);
 		uint32_t place = place_of(scan, flow.backend);
 
 		if (place < WEIR_WAITING_BACKENDS && is_describable(&flow)) {
@@ -120,6 +125,13 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms) {
 	bool busy = !is_full(scan) && weir_table_walk_step(&scan->walk, now_ms);
 
+	for (; scan->timed < scan->count; scan->timed++) {
+		struct weir_flow_waiting_at *flow = &scan->flow[scan->timed];
+
+		flow->due_ms =
+			now_ms +
+			(flow->waited_ms < scan->after_ms ? scan->after_ms - flow->waited_ms : 0);
+	}
 	scan->incomplete |= scan->walk.silent != 0 || (busy && now_ms >= scan->until_ms);
 	if (!busy || now_ms >= scan->until_ms) {
 		scan->walk.workers = 0;
@@ -128,15 +140,18 @@ bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms) {
 }
 
 void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends, uint32_t count,
-	uint32_t idle_ms, uint64_t random, uint64_t now_ms) {
+	uint32_t after_ms, uint64_t random, uint64_t now_ms) {
 	const struct weir_segment *segment = scan->walk.mailboxes->segment;
 	struct weir_table_walk_lines lines = {
 		.first = (uint32_t)random, .range = WEIR_WAITING_LINES};
-	struct weir_message request = {
-		.kind = WEIR_MESSAGE_FLOW_WAITING, .waiting = {.idle_ms = idle_ms}};
+	struct weir_message request = {.kind = WEIR_MESSAGE_FLOW_WAITING,
+		.waiting = {.idle_ms = after_ms > WEIR_FLOW_SCAN_AHEAD_MS
+					       ? after_ms - WEIR_FLOW_SCAN_AHEAD_MS
+					       : 0}};
 
 	*scan = (struct weir_flow_scan){.walk = {.mailboxes = scan->walk.mailboxes},
 		.until_ms = now_ms + WEIR_FLOW_SCAN_MOST_MS,
+		.after_ms = after_ms,
 		.share = WEIR_FLOW_SCAN_FLOWS / (count > 0 ? count : 1)};
 	// Workers that share a table skip the lines of others.
 	if (segment != NULL && segment->bucketing == WEIR_BUCKETING_YES) {
@@ -146,6 +161,34 @@ void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends,
 		request.waiting.backend[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
 	}
 	weir_table_walk_begin(&scan->walk, &request, UINT64_MAX, &lines);
+}
+
+uint32_t weir_flow_scan_due(struct weir_flow_scan *scan, uint64_t now_ms) {
+	uint32_t due = 0;
+
+	for (uint32_t i = 0; i < scan->count; i++) {
+		if (scan->flow[i].due_ms <= now_ms) {
+			struct weir_flow_waiting_at flow = scan->flow[i];
+
+			flow.waited_ms =
+				flow.waited_ms > scan->after_ms ? flow.waited_ms : scan->after_ms;
+			scan->flow[i] = scan->flow[due];
+			scan->flow[due++] = flow;
+		}
+	}
+	return due;
+}
+
+uint64_t weir_flow_scan_drop(struct weir_flow_scan *scan, uint32_t n) {
+	uint64_t due_ms = 0;
+
+	scan->count -= n;
+	for (uint32_t i = 0; i < scan->count; i++) {
+		scan->flow[i] = scan->flow[i + n];
+		due_ms = due_ms == 0 || scan->flow[i].due_ms < due_ms ? scan->flow[i].due_ms
+								      : due_ms;
+	}
+	return due_ms;
 }
 
 void weir_flow_scan_abandon(struct weir_flow_scan *scan) {

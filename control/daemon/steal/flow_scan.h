@@ -14,6 +14,7 @@
 #include "table_walk.h"
 
 #define WEIR_FLOW_SCAN_FLOWS 512u // limit of flows kept
+#define WEIR_FLOW_SCAN_AHEAD_MS 100u
 #define WEIR_FLOW_SCAN_MOST_MS 1000u // limit of a scan, however slow the responses
 
 struct weir_flow_waiting_at { // a waiting connection
@@ -22,7 +23,9 @@ struct weir_flow_waiting_at { // a waiting connection
 	uint16_t client_port, vip_port; // network order
 	uint16_t backend;
 	uint32_t worker; // that reported it
+	uint32_t waited_ms; // since its last SYN, or a little longer
 	uint32_t stamp;
+	uint64_t due_ms; // when it has waited for after_ms
 };
 
 struct weir_flow_scan {
@@ -30,20 +33,27 @@ struct weir_flow_scan {
 	bool unsupported; // a worker does not support the message: weir-dataplane is older
 	bool incomplete; // a worker did not report all of its flows in time
 	uint64_t until_ms; // the scan ends at this time, with what it found
+	uint32_t after_ms;
 	uint32_t share; // limit of flows kept per backend
 	uint32_t kept[WEIR_WAITING_BACKENDS]; // flows per backend
+	uint32_t timed; // flows with due_ms: those that were reported before the last step
 	uint32_t count;
 	struct weir_flow_waiting_at flow[WEIR_FLOW_SCAN_FLOWS]; // without duplicates
 };
 
 // Subscribes to the responses of its kind. mailboxes: borrowed.
 void weir_flow_scan_init(struct weir_flow_scan *scan, struct weir_mailboxes *mailboxes);
-// Start a scan for flows of up to WEIR_WAITING_BACKENDS backends that have been idle for idle_ms.
-// random: selects the first line. Ends at once without a dataplane.
+// Start a scan for flows of up to WEIR_WAITING_BACKENDS backends that have waited for after_ms, or
+// will have within WEIR_FLOW_SCAN_AHEAD_MS. random: selects the first line. Ends at once without a
+// dataplane.
 void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends, uint32_t count,
-	uint32_t idle_ms, uint64_t random, uint64_t now_ms);
+	uint32_t after_ms, uint64_t random, uint64_t now_ms);
 // Send further requests. Returns false when the scan has ended; the result is in scan->flow[]. Call
 // about every millisecond, after weir_mailboxes_take.
 bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms);
+// Of an ended scan: move the flows that are due to the front. Returns their number.
+uint32_t weir_flow_scan_due(struct weir_flow_scan *scan, uint64_t now_ms);
+// Remove the first n flows. Returns when the next of the others is due, 0 = there is none.
+uint64_t weir_flow_scan_drop(struct weir_flow_scan *scan, uint32_t n);
 // Cancel the scan: the dataplane is gone, or the result is not needed.
 void weir_flow_scan_abandon(struct weir_flow_scan *scan);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "round_times.h"
 #include "steal_service.h"
 
 #define FLOW_LIFE_NS 3000000000ull // an older report of a flow is not used for a move
@@ -30,12 +31,14 @@ struct weir_flow_steals {
 	struct weir_log *log;
 	uv_timer_t timer; // between rounds, while a service steals
 	struct weir_mailboxes *mailboxes;
-	const struct weir_reports *reports;
+	struct weir_reports *reports;
 	struct weir_tables *tables; // NULL until the first configure
 	struct weir_agents *agents;
 	struct weir_flow_scan scan;
 	enum phase phase;
 	uint64_t scanned_ns; // when the scan began
+	struct weir_round_times times;
+	uint64_t due_ms; // when the next flow of the scan is due; 0 = none
 	struct steal_service *services;
 	uint32_t count;
 	uint32_t turn; // service of the next round
@@ -209,7 +212,8 @@ static void on_timer(uv_timer_t *timer);
 static void enter(struct weir_flow_steals *steals, enum phase phase) {
 	steals->phase = phase;
 	if (phase == PHASE_IDLE) {
-		uv_timer_start(&steals->timer, on_timer, WEIR_FLOW_STEALS_MS, WEIR_FLOW_STEALS_MS);
+		uv_timer_start(&steals->timer, on_timer,
+			weir_round_times_ended(&steals->times, steals->due_ms, now_ms()), 0);
 	} else {
 		uv_timer_stop(&steals->timer);
 		weir_mailboxes_wait(steals->mailboxes, WEIR_MESSAGE_FLOW_MOVE);
@@ -223,25 +227,32 @@ static void count_half_open(struct weir_flow_steals *steals) {
 	}
 }
 
+// Begin a round with a service, if it has a backend to relieve.
+static void begin_with(struct weir_flow_steals *steals, uint32_t at) {
+	struct steal_service *service = &steals->services[at];
+	uint16_t victims[WEIR_WAITING_BACKENDS];
+	uint32_t found = !service->enabled ? 0
+					   : weir_steal_service_look(service, steals->tables,
+						     steals->reports, now_ms(), victims);
+
+	if (found > 0) {
+		steals->current = at;
+		steals->scanned_ns = uv_hrtime();
+		steals->due_ms = 0;
+		weir_flow_scan_begin(&steals->scan, victims, found, service->after_ms,
+			steals->scanned_ns, now_ms());
+		enter(steals, PHASE_SCANNING);
+	}
+}
+
 // Begin with the next service that has a backend to relieve.
 static void begin_round(struct weir_flow_steals *steals) {
-	uint16_t victims[WEIR_WAITING_BACKENDS];
-
 	for (uint32_t i = 0; steals->mailboxes->segment != NULL && i < steals->count; i++) {
 		uint32_t at = (steals->turn + i) % steals->count;
-		struct steal_service *service = &steals->services[at];
-		uint32_t found = !service->enabled
-					 ? 0
-					 : weir_steal_service_look(service, steals->tables,
-						   steals->reports, now_ms(), victims);
 
-		if (found > 0) {
+		begin_with(steals, at);
+		if (steals->phase != PHASE_IDLE) {
 			steals->turn = (at + 1) % steals->count;
-			steals->current = at;
-			steals->scanned_ns = uv_hrtime();
-			weir_flow_scan_begin(&steals->scan, victims, found, service->after_ms,
-				steals->scanned_ns, now_ms());
-			enter(steals, PHASE_SCANNING);
 			return;
 		}
 	}
@@ -250,8 +261,14 @@ static void begin_round(struct weir_flow_steals *steals) {
 static void plan_round(struct weir_flow_steals *steals) {
 	struct steal_planned planned[WEIR_FLOW_STEALS_AT_ONCE];
 	struct steal_service *service = &steals->services[steals->current];
-	uint32_t n = weir_steal_service_plan(service, &steals->scan, now_ms(), planned);
+	const uint64_t start_ns = weir_look_cpu_ns();
+	uint32_t all = steals->scan.count, due = weir_flow_scan_due(&steals->scan, now_ms()), n;
 
+	// The scan took a while.
+	weir_steal_service_refresh(service, steals->tables, steals->reports, now_ms());
+	steals->scan.count = due;
+	n = weir_steal_service_plan(service, &steals->scan, now_ms(), planned);
+	steals->scan.count = all;
 	service->incomplete += steals->scan.incomplete;
 	steals->unsupported |= steals->scan.unsupported;
 	for (uint32_t i = 0; i < n; i++) {
@@ -261,6 +278,9 @@ static void plan_round(struct weir_flow_steals *steals) {
 			.flow = steals->scan.flow[planned[i].flow], .planned = planned[i]};
 		request_permission(steals, request);
 	}
+	steals->scan.incomplete = false; // counted
+	steals->due_ms = weir_flow_scan_drop(&steals->scan, due);
+	weir_round_times_spend(&steals->times, weir_look_cpu_ns() - start_ns);
 	enter(steals, steals->active > 0 ? PHASE_REQUESTING : PHASE_IDLE);
 }
 
@@ -281,8 +301,56 @@ static void expire(struct weir_flow_steals *steals) {
 static void on_timer(uv_timer_t *timer) {
 	struct weir_flow_steals *steals = timer->data;
 
+	if (steals->times.early && steals->due_ms != 0 && steals->current < steals->count &&
+		steals->services[steals->current].enabled) {
+		plan_round(steals); // with connections of the last scan
+		return;
+	}
+	steals->times.early = false;
 	count_half_open(steals);
 	begin_round(steals);
+	if (steals->phase == PHASE_IDLE) {
+		enter(steals, PHASE_IDLE);
+	}
+}
+
+// Index of the service of a backend, or steals->count.
+static uint32_t service_of(const struct weir_flow_steals *steals, uint16_t backend) {
+	struct weir_backend_state state;
+	uint32_t i = 0;
+
+	if (steals->count == 0 || weir_tables_backend(steals->tables, backend, &state) < 0) {
+		return steals->count;
+	}
+	while (i < steals->count && steals->services[i].id != state.service_id) {
+		i++;
+	}
+	return i;
+}
+
+// A report of a full accept queue has arrived.
+static void on_full(void *context, uint16_t backend) {
+	struct weir_flow_steals *steals = context;
+	uint64_t start_ns = weir_look_cpu_ns();
+	bool early = steals->times.early;
+	uint32_t at;
+
+	// Not in place of connections that are due soon: the report may be about the same backend.
+	if (steals->phase != PHASE_IDLE || steals->mailboxes->segment == NULL ||
+		steals->due_ms != 0 || !weir_round_times_permit(&steals->times, now_ms())) {
+		return;
+	}
+	at = service_of(steals, backend);
+	if (at == steals->count) {
+		return;
+	}
+	weir_steal_service_begin_with(&steals->services[at], backend);
+	steals->times.early = true;
+	begin_with(steals, at);
+	weir_round_times_spend(&steals->times, weir_look_cpu_ns() - start_ns);
+	if (steals->phase == PHASE_IDLE) {
+		steals->times.early = early; // as the timer, which continues
+	}
 }
 
 // Returns whether answers are still awaited.
@@ -312,6 +380,7 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 		return;
 	}
 	weir_flow_scan_abandon(&steals->scan);
+	steals->due_ms = 0;
 	for (uint32_t i = 0; i < steals->count; i++) {
 		steals->services[i].saturated = false; // until the next look
 	}
@@ -469,8 +538,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 // --- create and free ----------------------------------------------------------------------
 
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
-	const struct weir_reports *reports, struct weir_agents *agents,
-	struct weir_flow_steals **ret) {
+	struct weir_reports *reports, struct weir_agents *agents, struct weir_flow_steals **ret) {
 	struct weir_flow_steals *steals = calloc(1, sizeof(*steals));
 
 	if (steals == NULL) {
@@ -482,6 +550,8 @@ int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_m
 	steals->reports = reports;
 	steals->agents = agents;
 	weir_agents_on_steal_ended(agents, on_answer, steals);
+	weir_reports_on_full(reports, on_full, steals);
+	weir_round_times_init(&steals->times);
 	uv_timer_init(loop, &steals->timer);
 	steals->timer.data = steals;
 	weir_flow_scan_init(&steals->scan, mailboxes);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow steals: moves connections that a backend does not accept to another backend. A round, at
-// most every WEIR_FLOW_STEALS_MS:
+// most every WEIR_ROUND_MS, or when a report of a full accept queue arrives, or as soon as a
+// connection has waited long enough; rounds of the latter two use a thousandth of a CPU at most:
 //
 //   1. find backends with a full accept queue, reported by their agents, or with many half-open
 //      flows (policy/stalling.h)
@@ -29,9 +30,9 @@
 #include "log.h"
 #include "mailboxes.h"
 #include "reports.h"
+#include "round_times.h"
 #include "tables.h"
 
-#define WEIR_FLOW_STEALS_MS 100u
 #define WEIR_FLOW_STEALS_AT_ONCE 64u // requests in a round
 #define WEIR_FLOW_STEALS_OF_AGENT 20u // of them to one agent, which accepts 200 per second
 #define WEIR_FLOW_STEALS_ANSWER_MS 250u // for the agent
@@ -65,11 +66,11 @@ struct weir_flow_steals_event { // a completed request
 	enum weir_flow_steal_outcome outcome;
 };
 
-// log, mailboxes, reports: borrowed. agents: borrowed, and not used by weir_flow_steals_free.
+// log, mailboxes: borrowed. reports, agents: borrowed, and not used by weir_flow_steals_free, after
+// which no report may be taken.
 // Returns 0 or -ENOMEM.
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
-	const struct weir_reports *reports, struct weir_agents *agents,
-	struct weir_flow_steals **ret);
+	struct weir_reports *reports, struct weir_agents *agents, struct weir_flow_steals **ret);
 // Handles close in the next iterations of the loop. NULL is allowed.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
 

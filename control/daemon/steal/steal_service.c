@@ -9,7 +9,6 @@
 
 #include "configured.h"
 
-#define QUEUE 16.0 // connections in a full accept queue
 #define REPORT_FRESH_MS 5000u // for a thief, whatever its agent's interval
 #define PAUSE_MS 1000u // of an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
@@ -21,14 +20,16 @@
 #define COUNTERS_MOST 4096u // backends times workers, up to which each round reads all
 #define COUNTERS_PACES 10u // rounds in which more of them are read
 
-// Moving a task costs nothing. A thief that could not take one pauses. Any backend below the mean
-// may be a thief: with a lower ratio, many backends with short queues would all be excluded,
-// because one full queue hardly changes the mean.
+// Moved connections wait for their clients' next SYNs at the same time. latency: of the messages of
+// a move. A thief that could not take one pauses. Any backend below the mean may be a thief: with a
+// lower ratio, many backends with short queues would all be excluded, because one full queue hardly
+// changes the mean. Any other one may be a victim, however long the queue of the worst is.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
-	.pending_ratio = 1.9,
+	.pending_ratio = 0,
 	.idle_ratio = 1,
+	.parallel = true,
 	.steal_share = 1,
 	.backoff = 0.1,
 	.backoff_max = 1,
@@ -151,15 +152,6 @@ bool weir_steal_service_is_same(const struct steal_service *a, const struct stea
 	return same;
 }
 
-static bool is_saturated(const struct steal_member *member) {
-	return member->full || member->stalls;
-}
-
-// member: saturated.
-static enum weir_flow_steal_reason reason_of(const struct steal_member *member) {
-	return member->full ? WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE : WEIR_FLOW_STEAL_FOR_HALF_OPEN;
-}
-
 // --- moved connections ------------------------------------------------------------------------
 
 // Add moved connections that no report of the member contains yet.
@@ -224,8 +216,7 @@ uint32_t weir_steal_services_count(struct steal_service *services, uint32_t coun
 		uint64_t passed_ms = now_ms - service->counted_ms;
 
 		// The timer may be a little early.
-		if (service->enabled &&
-			passed_ms + WEIR_FLOW_STEALS_MS / 2 >= paces * WEIR_FLOW_STEALS_MS) {
+		if (service->enabled && passed_ms + WEIR_ROUND_MS / 2 >= paces * WEIR_ROUND_MS) {
 			count_half_open(service, segment, now_ms, passed_ms);
 			seen += counters_of(service, segment);
 		}
@@ -259,6 +250,8 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 	// No report contains the recently moved connections yet.
 	coming = queue + coming_to(member, now_ms);
 	member->fill = coming < limit ? coming / limit : 1;
+	member->queue = coming;
+	member->service_s = status.service_s;
 	member->room = coming < limit ? (uint32_t)(limit - coming) : 0;
 	member->full = status.at_limit;
 	member->thief = !status.at_limit && status.age_ms <= service->report_most_ms &&
@@ -292,7 +285,8 @@ static void look_at(struct steal_service *service, uint32_t i, const struct weir
 
 	end_round(member, now_ms);
 	member->full = member->stalls = member->thief = false;
-	member->fill = 0;
+	member->fill = member->queue = 0;
+	member->service_s = -1;
 	member->room = 0;
 	member->answered = member->permitted = false;
 	if (weir_tables_backend(tables, member->id, &state) < 0 ||
@@ -304,6 +298,10 @@ static void look_at(struct steal_service *service, uint32_t i, const struct weir
 	if (member->stalls) {
 		member->thief = false;
 		member->fill = 1;
+	}
+	if (member->stalls && !member->full) { // connections do not reach its queue
+		member->queue = WEIR_STEAL_QUEUE;
+		member->service_s = -1;
 	}
 }
 
@@ -330,19 +328,37 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 	for (uint32_t i = 0; i < service->count; i++) {
 		look_at(service, i, tables, reports, now_ms);
 		thieves += service->members[i].thief;
-		service->saturated |= is_saturated(&service->members[i]);
+		service->saturated |= weir_steal_member_saturated(&service->members[i]);
 	}
 	for (uint32_t i = 0; i < service->count && thieves > 0 && found < WEIR_WAITING_BACKENDS;
 		i++) {
 		uint32_t at = (turn + i) % service->count;
 		const struct steal_member *member = &service->members[at];
 
-		if (is_saturated(member) && now_ms >= member->paused_ms) {
+		if (weir_steal_member_saturated(member) && now_ms >= member->paused_ms) {
 			victims[found++] = member->id;
 			service->turn = (at + 1) % service->count;
 		}
 	}
 	return found;
+}
+
+void weir_steal_service_refresh(struct steal_service *service, const struct weir_tables *tables,
+	const struct weir_reports *reports, uint64_t now_ms) {
+	service->saturated = false;
+	for (uint32_t i = 0; i < service->count; i++) {
+		look_at(service, i, tables, reports, now_ms);
+		service->saturated |= weir_steal_member_saturated(&service->members[i]);
+	}
+}
+
+void weir_steal_service_begin_with(struct steal_service *service, uint16_t id) {
+	uint32_t i = 0;
+
+	while (i < service->count && service->members[i].id != id) {
+		i++;
+	}
+	service->turn = i < service->count ? i : service->turn;
 }
 
 bool weir_steal_service_relieved(const struct steal_service *service,
@@ -352,199 +368,16 @@ bool weir_steal_service_relieved(const struct steal_service *service,
 		const struct steal_member *member = &service->members[m];
 		const char *name;
 
-		if (!is_saturated(member)) {
+		if (!weir_steal_member_saturated(member)) {
 			continue;
 		}
 		name = weir_tables_backend_name(tables, member->id);
 		*ret = (struct weir_flow_steals_relieved){.name = name != NULL ? name : "",
-			.reason = reason_of(member),
+			.reason = weir_steal_member_reason(member),
 			.half_open = service->handshakes[m].half_open};
 		return true;
 	}
 	return false;
-}
-
-// --- the plan -------------------------------------------------------------------------------
-//
-// Backends are the planner's workers, connections that wait are tasks. The unit of work is a
-// connection. An accept queue counts as one running task of up to QUEUE connections: a backend with
-// a full queue, or that stalls, has more than any other, so all connections waiting there may
-// leave, whatever the lengths of queues.
-
-static uint32_t member_of(const struct steal_service *service, uint16_t id) {
-	uint32_t i = 0;
-
-	while (i < service->count && service->members[i].id != id) {
-		i++;
-	}
-	return i;
-}
-
-static void put_queues(struct steal_service *service) {
-	memset(service->thieves, 0, (service->count / 64 + 1) * sizeof(service->thieves[0]));
-	for (uint32_t i = 0; i < service->count; i++) {
-		const struct steal_member *member = &service->members[i];
-		struct weir_steal_task queue = {
-			.duration = member->fill * QUEUE, .transfer = -1, .fixed = true};
-
-		weir_steal_plan_worker(
-			service->plan, i, 1, member->thief || is_saturated(member), member->fill);
-		if (member->thief) {
-			service->thieves[i / 64] |= 1ull << (i % 64);
-		}
-		if (member->fill > 0) {
-			weir_steal_plan_put(service->plan, i, i, &queue);
-			weir_steal_plan_begin(service->plan, i);
-		}
-	}
-}
-
-struct waiting { // flows in the plan, by task, from service->count on
-	uint32_t count;
-	uint32_t flow[WEIR_STEAL_WAITING]; // of the scan
-	uint32_t victims; // at which they wait
-	struct {
-		uint32_t member;
-		uint16_t id;
-		uint32_t flows;
-	} victim[WEIR_WAITING_BACKENDS];
-};
-
-// The index of a flow's backend among the victims, or waiting->victims: not a victim, or complete.
-static uint32_t victim_of(
-	const struct steal_service *service, struct waiting *waiting, uint16_t backend) {
-	const uint32_t most = WEIR_STEAL_WAITING / WEIR_WAITING_BACKENDS;
-	uint32_t v = 0, member;
-
-	while (v < waiting->victims && waiting->victim[v].id != backend) {
-		v++;
-	}
-	if (v == WEIR_WAITING_BACKENDS ||
-		(v < waiting->victims && waiting->victim[v].flows == most)) {
-		return waiting->victims;
-	}
-	if (v == waiting->victims) {
-		member = member_of(service, backend);
-		if (member == service->count || !is_saturated(&service->members[member])) {
-			return v;
-		}
-		waiting->victim[v].member = member;
-		waiting->victim[v].id = backend;
-		waiting->victim[v].flows = 0;
-		waiting->victims++;
-	}
-	return v;
-}
-
-// Whether the member's agent refused steals at this flow's port, or address and port.
-static bool is_refused(const struct steal_service *service, uint32_t member,
-	const struct weir_flow_waiting_at *flow, uint64_t now_ms) {
-	struct weir_refused_place place = {
-		.member = (uint16_t)member, .port = flow->vip_port, .family = flow->family};
-
-	memcpy(place.address, flow->vip, sizeof(place.address));
-	return weir_refused_places_contain(&service->refused, &place, now_ms);
-}
-
-static void put_flows(struct steal_service *service, const struct weir_flow_scan *scan,
-	uint64_t now_ms, struct waiting *waiting) {
-	const struct weir_steal_task task = {
-		.duration = 1, .transfer = -1, .allowed = service->thieves};
-
-	waiting->count = waiting->victims = 0;
-	for (uint32_t i = 0; i < scan->count && waiting->count < WEIR_STEAL_WAITING; i++) {
-		uint32_t victim = victim_of(service, waiting, scan->flow[i].backend);
-
-		if (victim < waiting->victims &&
-			!is_refused(
-				service, waiting->victim[victim].member, &scan->flow[i], now_ms)) {
-			weir_steal_plan_put(service->plan, service->count + waiting->count,
-				waiting->victim[victim].member, &task);
-			waiting->victim[victim].flows++;
-			waiting->flow[waiting->count++] = i;
-		}
-	}
-}
-
-static uint32_t allowed_now(struct steal_service *service, uint64_t now_ms) {
-	double most = service->per_second;
-
-	if (service->filled_ms != 0) {
-		service->tokens +=
-			(double)(now_ms - service->filled_ms) * service->per_second / 1000;
-	}
-	service->tokens = service->tokens < most ? service->tokens : most;
-	service->filled_ms = now_ms;
-	return service->tokens < WEIR_FLOW_STEALS_AT_ONCE ? (uint32_t)service->tokens
-							  : WEIR_FLOW_STEALS_AT_ONCE;
-}
-
-// Take planned requests as far as there is room, up to the limit of each agent. The rest is not
-// planned again in this round. Returns the number taken.
-static uint32_t take(struct steal_service *service, const struct waiting *waiting,
-	const struct weir_steal_request *requests, uint32_t n, uint32_t share,
-	struct steal_planned *planned) {
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct steal_member *thief = &service->members[requests[i].thief];
-		struct steal_member *victim = &service->members[requests[i].victim];
-
-		if (thief->room == 0 || victim->requests == share) {
-			weir_steal_plan_remove(service->plan, requests[i].task);
-			continue;
-		}
-		victim->requests++;
-		if (--thief->room == 0) {
-			service->thieves[requests[i].thief / 64] &=
-				~(1ull << (requests[i].thief % 64));
-		}
-		planned[count++] = (struct steal_planned){
-			.flow = waiting->flow[requests[i].task - service->count],
-			.victim = requests[i].victim,
-			.thief = requests[i].thief,
-			.from = victim->id,
-			.to = thief->id,
-			.reason = reason_of(victim),
-			.task = requests[i].task,
-			.id = requests[i].id};
-	}
-	return count;
-}
-
-uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
-	uint64_t now_ms, struct steal_planned *planned) {
-	struct weir_steal_request requests[WEIR_FLOW_STEALS_AT_ONCE];
-	uint32_t n, allowed, share, count = 0;
-	struct waiting waiting;
-
-	for (uint32_t task = 0; task < service->count + WEIR_STEAL_WAITING; task++) {
-		weir_steal_plan_remove(service->plan, task);
-	}
-	put_queues(service);
-	put_flows(service, scan, now_ms, &waiting);
-	if (waiting.count == 0) {
-		return 0;
-	}
-	allowed = allowed_now(service, now_ms);
-	share = (allowed + waiting.victims - 1) / waiting.victims;
-	share = share < WEIR_FLOW_STEALS_OF_AGENT ? share : WEIR_FLOW_STEALS_OF_AGENT;
-	// What is not taken leaves room for other victims. Each pass leaves fewer tasks to plan.
-	do {
-		n = weir_steal_plan_balance(
-			service->plan, (double)now_ms / 1000, requests, allowed - count);
-		count += take(service, &waiting, requests, n, share, planned + count);
-	} while (n > 0 && count < allowed);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct weir_flow_waiting_at *flow = &scan->flow[planned[i].flow];
-
-		planned[i].port = flow->vip_port;
-		planned[i].family = flow->family;
-		memcpy(planned[i].address, flow->vip, sizeof(planned[i].address));
-	}
-	service->tokens -= count;
-	service->requests += count;
-	return count;
 }
 
 // --- outcomes -------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "flow_steals.h"
 #include "refused_places.h"
 #include "stalling.h"
+#include "steal_costs.h"
 #include "steal_plan.h"
 
 #define WEIR_STEAL_WAITING 256u // flows of a service in a plan
@@ -21,7 +22,10 @@ struct steal_member { // a backend of a service
 	bool stalls; // half-open flows accumulate at it
 	bool thief; // takes new flows, and its accept queue has room
 	double fill; // of its accept queue, 0 to 1
+	double queue; // connections in it, with those that will arrive soon
+	double service_s; // estimate of weir_steal_service_s; below 0 = unknown
 	uint32_t room; // further connections that fit
+	uint32_t longest_ms; // longest wait of a connection that it has not accepted, in a plan
 	uint32_t requests; // requests to its agent in this round
 	bool answered; // one of them was answered
 	bool permitted; // one of them was permitted
@@ -34,6 +38,16 @@ struct steal_member { // a backend of a service
 	uint32_t given[2]; // connections moved to it in this second and in the previous one
 	uint64_t given_ms; // start of this second
 };
+
+static inline bool weir_steal_member_saturated(const struct steal_member *member) {
+	return member->full || member->stalls;
+}
+
+// member: saturated.
+static inline enum weir_flow_steal_reason weir_steal_member_reason(
+	const struct steal_member *member) {
+	return member->full ? WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE : WEIR_FLOW_STEAL_FOR_HALF_OPEN;
+}
 
 struct steal_service {
 	char name[WEIR_NAME_BYTES];
@@ -79,7 +93,7 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 	const struct weir_config_service *config, uint32_t syn_seen_ms);
 void weir_steal_service_fini(struct steal_service *service);
 
-// Count the half-open flows of services, each about every WEIR_FLOW_STEALS_MS. With many backends
+// Count the half-open flows of services, each about every WEIR_ROUND_MS. With many backends
 // and workers, less often and a few services at a time, so that the loop is not blocked. first:
 // service to start with. Returns `first` of the next call.
 uint32_t weir_steal_services_count(struct steal_service *services, uint32_t count, uint32_t first,
@@ -91,6 +105,13 @@ uint32_t weir_steal_services_count(struct steal_service *services, uint32_t coun
 uint32_t weir_steal_service_look(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms,
 	uint16_t victims[WEIR_WAITING_BACKENDS]);
+
+// Update its backends for a further plan of the same scan.
+void weir_steal_service_refresh(struct steal_service *service, const struct weir_tables *tables,
+	const struct weir_reports *reports, uint64_t now_ms);
+
+// Let the next weir_steal_service_look begin with this backend.
+void weir_steal_service_begin_with(struct steal_service *service, uint16_t id);
 
 // The next backend from *place on that weir_steal_service_look last selected for relief. Returns
 // false if there is none.

@@ -100,6 +100,37 @@ TEST(steal_flow_moves_a_waiting_flow) {
 	lab_free(lab);
 }
 
+// A list has the least time that its flows have waited, at most a tick of the table too little.
+TEST(steal_flow_list_has_the_time_of_waiting) {
+	static const uint32_t waits_ms[] = {600, 300, 4700}; // further, each
+	struct lab *lab = lab_make();
+	uint16_t from = begin(lab, 1);
+	uint32_t waited_ms = 0;
+
+	for (size_t i = 0; i < 3; i++) {
+		struct weir_message list = list_question(from);
+		uint32_t least_ms = UINT32_MAX;
+
+		lab_wait(lab, waits_ms[i]);
+		waited_ms += waits_ms[i];
+		list.waiting.idle_ms = 100;
+		for (uint32_t lines = 1; list.waiting.first < lines;
+			list.waiting.first = list.waiting.next) {
+			list = respond(lab, list);
+			lines = list.waiting.lines;
+			if (list.waiting.count > 0) {
+				least_ms = list.waiting.waited * WEIR_WAITED_MS;
+			}
+		}
+		if (i == 2) { // it has timed out
+			assert_int_equal(least_ms, UINT32_MAX);
+		} else {
+			assert_in_range(least_ms, waited_ms - 100, waited_ms);
+		}
+	}
+	lab_free(lab);
+}
+
 static uint64_t errors_of(const struct lab *lab, uint32_t backend) {
 	return backend_of(lab, backend)->errors;
 }

@@ -155,7 +155,7 @@ TEST(workers_of_control_move_although_half_are_late) {
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", false, "");
 
 	assert_true(late->totals.steals[WEIR_SIM_STEAL_SILENT] > 2);
-	assert_true(late->measure[1].busiest < 1.2);
+	assert_true(late->measure[1].busiest < 1.4); // mean of many seeds: 1.03
 	assert_int_equal(moved(off), 0);
 	check_packets(late);
 	weir_sim_result_free(late);

@@ -540,6 +540,9 @@ TEST(agents_measure_the_used_fields) {
 	own->config->services[0].backends[3].weight_auto = false;
 	own->config->services[0].flow_control.accept_queue_percent = 75;
 	assert_int_equal(wants_with(own, &policy), WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT));
+	own->config->services[0].steal.enabled = true;
+	assert_int_equal(wants_with(own, &policy),
+		WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | TIMES | WEIR_REPORT(ACTIVE));
 	// With a policy set at run time.
 	assert_int_equal(weir_tables_set_policy(own->lab.tables, 0, WEIR_POLICY_LEAST_LOADED), 0);
 	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);

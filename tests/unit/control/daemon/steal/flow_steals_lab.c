@@ -47,6 +47,7 @@ int __wrap_weir_agents_request_steal(
 	}
 	assert_true(own->request_count < ASKED_MAX);
 	own->asked[own->request_count++] = *steal;
+	own->asked_ms = now_ms();
 	own->answered += own->ask_error < 0;
 	return own->ask_error;
 }
@@ -60,8 +61,12 @@ static uint32_t line_of(uint32_t flow) {
 static void list(struct own *own, uint32_t worker, struct weir_message *message) {
 	uint32_t last = message->waiting.last < LINES ? message->waiting.last : LINES;
 	uint32_t line = message->waiting.first;
+	uint64_t waited_ms;
 
 	own->widest = last - line > own->widest ? last - line : own->widest;
+	waited_ms = own->syn_ms > 0 ? now_ms() - own->syn_ms : own->waited_ms;
+	message->waiting.waited = (uint8_t)(waited_ms / WEIR_WAITED_MS);
+	own->lists++;
 	message->waiting.answered = 1;
 	message->waiting.family = 4;
 	message->waiting.lines = LINES;
@@ -70,8 +75,8 @@ static void list(struct own *own, uint32_t worker, struct weir_message *message)
 			struct weir_waiting_flow4 *to =
 				&message->waiting.flow4[message->waiting.count];
 
-			if (line_of(n) != line || !own->flow[n].there ||
-				own->flow[n].worker != worker ||
+			if (waited_ms < message->waiting.idle_ms || line_of(n) != line ||
+				!own->flow[n].there || own->flow[n].worker != worker ||
 				own->flow[n].backend != message->waiting.backend[0]) {
 				continue;
 			}
@@ -202,6 +207,7 @@ int setup(void **state) {
 	own->log = (struct weir_log){
 		.fd = -1, .level = WEIR_LOG_INFO, .filter = on_line, .filter_context = own};
 	own->move_answer = -1;
+	own->waited_ms = 600;
 	own->copies = 1;
 	own->result = WEIR_AGENT_STEAL_NOTHING;
 	own->config = lab_config(1, 4);
@@ -229,9 +235,9 @@ int setup(void **state) {
 		0);
 	configure(own);
 	report(own, 0, 0, 10);
-	report(own, VICTIM, 10, 10);
 	report(own, 2, 0, 10);
 	report(own, 3, 0, 10);
+	report(own, VICTIM, 10, 10); // begins a round
 	*state = own;
 	return 0;
 }

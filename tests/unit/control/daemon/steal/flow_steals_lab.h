@@ -36,6 +36,10 @@ struct own {
 	enum workers workers;
 	int move_answer; // replaces the correct answer; -1 = correct
 	uint32_t widest; // range requested from a worker
+	uint32_t waited_ms; // of all flows, or since syn_ms
+	uint64_t syn_ms; // of all flows; 0 = unused
+	uint32_t lists; // requested from workers
+	uint64_t asked_ms; // when an agent got the last request
 	// The agents.
 	int ask_error; // result of weir_agents_request_steal
 	weir_agents_steal_ended answer; // callback at the end of a request

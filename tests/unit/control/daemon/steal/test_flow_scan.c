@@ -57,6 +57,7 @@ static int teardown(void **state) {
 static void put(struct weir_message *message, uint16_t backend) {
 	struct weir_waiting_flow4 *flow = &message->waiting.flow4[message->waiting.count++];
 
+	message->waiting.waited = UINT8_MAX;
 	*flow = (struct weir_waiting_flow4){.source = {192, 0, 2, 1},
 		.destination = {198, 51, 100, 1},
 		.source_port = htons(1024),

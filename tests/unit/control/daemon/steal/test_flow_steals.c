@@ -33,6 +33,44 @@ TEST(steals_spread_waiting_flows_over_the_others) {
 	assert_int_equal(event->client.bytes[0], 192);
 }
 
+// Without the report, the next regular round is a tenth of a second away.
+TEST(steals_begin_with_the_report_of_a_full_queue) {
+	struct own *own = *state;
+	uint32_t within = 0;
+
+	for (int i = 0; i < 20; i++) {
+		uint64_t reported_ms;
+
+		report(own, VICTIM, 0, 10);
+		run_for(own, 130); // a round without a victim has just ended, or will soon
+		begin_flows(own, 1);
+		reported_ms = now_ms();
+		report(own, VICTIM, 10, 10);
+		run_until_ended(own, (uint64_t)i + 1);
+		within += own->asked_ms - reported_ms < 30;
+	}
+	assert_true(within >= 15);
+}
+
+// A round that finds connections which have not waited long enough is followed by one when they
+// have, instead of a tenth of a second after it.
+TEST(steals_begin_when_connections_have_waited) {
+	struct own *own = *state;
+	uint32_t within = 0;
+
+	for (int i = 0; i < 20; i++) {
+		uint64_t due_ms;
+
+		begin_flows(own, 1);
+		own->syn_ms = now_ms() - 300 - 5 * (uint64_t)i;
+		due_ms = own->syn_ms + 500;
+		run_until_ended(own, (uint64_t)i + 1);
+		assert_true(own->asked_ms >= due_ms);
+		within += own->asked_ms - due_ms < 45; // with a unit of 16 ms
+	}
+	assert_true(within >= 15);
+}
+
 static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, uint64_t half_open) {
 	struct weir_share_counters *of =
 		weir_segment_backend_counters(own->lab.segment, 1, backend);
@@ -105,7 +143,7 @@ TEST(steals_show_each_relieved_backend_once) {
 
 	report(own, 0, 10, 10);
 	report(own, 3, 10, 10);
-	run_for(own, WEIR_FLOW_STEALS_MS * 3);
+	run_for(own, WEIR_ROUND_MS * 3);
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		assert_true(weir_flow_steals_relieved(own->steals, 0, &place, &relieved));
 		assert_string_equal(relieved.name, names[i]);
@@ -144,10 +182,10 @@ TEST(steals_send_no_request_without_need_or_room) {
 	report(own, VICTIM, 3, 10); // below half of its threshold: it continues
 	run_for(own, 300);
 	assert_int_equal(own->request_count, 0);
-	report(own, VICTIM, 10, 10);
 	for (uint16_t id = 0; id < 4; id++) {
-		report(own, id, id == VICTIM ? 10 : 5, 10); // half full themselves
+		report(own, id, 5, 10); // half full
 	}
+	report(own, VICTIM, 10, 10);
 	run_for(own, 300);
 	assert_int_equal(own->request_count, 0);
 	for (uint16_t id = 0; id < 4; id++) { // idle, but closed for new flows

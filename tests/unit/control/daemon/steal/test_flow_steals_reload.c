@@ -25,7 +25,7 @@ TEST(steals_continue_through_other_reloads) {
 	own->holds = false;
 	begin_flows(own, 6);
 	for (end = now_ms() + 20000; ended(own) < 9 && now_ms() < end;) {
-		run_for(own, WEIR_FLOW_STEALS_MS / 3);
+		run_for(own, WEIR_ROUND_MS / 3);
 		configure(own);
 	}
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 9);
@@ -91,14 +91,15 @@ TEST(steals_keep_moved_connections_through_reloads) {
 	const uint32_t room = 3 * 3; // of three thieves
 
 	for (uint16_t id = 0; id < 4; id++) {
-		report(own, id, id == VICTIM ? 3 : 0, 3);
+		report(own, id, 0, 3);
 	}
+	report(own, VICTIM, 3, 3);
 	begin_flows(own, 100);
 	run_until_ended(own, room);
 	assert_int_equal(own->request_count, room);
 	own->config->services[0].steal.after_ms++;
 	configure(own);
-	run_for(own, WEIR_FLOW_STEALS_MS * 3);
+	run_for(own, WEIR_ROUND_MS * 3);
 	assert_int_equal(own->request_count, room);
 	assert_int_equal(flows_at(own, VICTIM), 100 - room);
 }
@@ -115,7 +116,7 @@ TEST(steals_drop_the_state_of_previous_owners_of_ids) {
 	own->result = WEIR_AGENT_STEAL_NOTHING;
 	end = now_ms() + 600;
 	weir_flow_steals_clear(own->steals);
-	run_for(own, WEIR_FLOW_STEALS_MS * 2);
+	run_for(own, WEIR_ROUND_MS * 2);
 	assert_int_equal(ended(own), 3);
 	configure(own);
 	while (ended(own) < 6 && now_ms() < end) {
@@ -208,7 +209,7 @@ TEST(steals_keep_state_through_a_reload_without_memory) {
 		run_for(own, 5);
 	} while (r < 0);
 	assert_true(failed > 1);
-	run_for(own, WEIR_FLOW_STEALS_MS * 3);
+	run_for(own, WEIR_ROUND_MS * 3);
 	assert_int_equal(shown(own).requests, before); // the agent gets no request for a second
 	own->result = WEIR_AGENT_STEAL_NOTHING;
 	run_until_ended(own, ended(own) + 3);

@@ -35,7 +35,7 @@ TEST(readings_of_many_services_are_spread) {
 
 	assert_non_null(services);
 	begin_services(services);
-	for (uint32_t tick = 0; tick < 50; tick++, at_ms += WEIR_FLOW_STEALS_MS) {
+	for (uint32_t tick = 0; tick < 50; tick++, at_ms += WEIR_ROUND_MS) {
 		uint32_t now = 0;
 
 		next = weir_steal_services_count(

@@ -1,92 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The plan of one service: shares of several full backends, and room that is used once.
-#include "flow_steals_lab.h"
+#include "steal_plan_lab.h"
 
 #include <math.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-
-#include "steal_service.h"
-
-#define BACKENDS 12u
-#define SYN_SEEN_MS 5000u
-
-struct plan {
-	struct steal_service service;
-	struct weir_flow_scan scan;
-	struct steal_planned planned[WEIR_FLOW_STEALS_AT_ONCE];
-	uint16_t victim[WEIR_WAITING_BACKENDS];
-	uint32_t victims;
-};
-
-// The lab of the rounds, with more backends: the first `full` have a full queue.
-static void set_up_plan(struct own *own, struct plan *plan, uint32_t full, double limit) {
-	struct weir_config *former = own->config;
-
-	own->config = lab_config(1, BACKENDS);
-	own->config->instance.clients = own->config->instance.members = 1;
-	own->config->services[0].flow_control.accept_queue_percent = 75;
-	own->config->services[0].steal =
-		(struct weir_config_steal){.enabled = true, .after_ms = 500, .per_second = 640};
-	lab_apply(&own->lab, own->config);
-	lab_config_free(former);
-	lab_resolve(&own->lab);
-	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
-	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
-	for (uint16_t id = 0; id < BACKENDS; id++) {
-		report(own, id, id < full ? limit : 0, limit);
-	}
-	*plan = (struct plan){.victims = 0};
-	assert_int_equal(weir_steal_service_init(&plan->service, own->lab.tables,
-				 &own->config->services[0], SYN_SEEN_MS),
-		0);
-}
-
-static void look(struct own *own, struct plan *plan, uint64_t at_ms) {
-	plan->victims = weir_steal_service_look(
-		&plan->service, own->lab.tables, own->reports, at_ms, plan->victim);
-	plan->scan.count = 0;
-}
-
-static void list(struct plan *plan, uint16_t backend, uint16_t port) {
-	assert_true(plan->scan.count < WEIR_FLOW_SCAN_FLOWS);
-	plan->scan.flow[plan->scan.count++] = (struct weir_flow_waiting_at){
-		.family = 4, .backend = backend, .vip_port = htons(port)};
-}
-
-// Find victims, list `flows` flows of each, and plan at this time. Returns the number of requests.
-static uint32_t plan_round(struct own *own, struct plan *plan, uint32_t flows, uint64_t at_ms) {
-	look(own, plan, at_ms);
-	for (uint32_t v = 0; v < plan->victims; v++) {
-		for (uint32_t i = 0; i < flows; i++) {
-			list(plan, plan->victim[v], 80);
-		}
-	}
-	return weir_steal_service_plan(&plan->service, &plan->scan, at_ms, plan->planned);
-}
-
-static uint32_t planned_by(
-	const struct plan *plan, uint32_t count, uint16_t backend, bool is_thief) {
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		const struct steal_planned *one = &plan->planned[i];
-		uint32_t member = is_thief ? one->thief : one->victim;
-
-		n += plan->service.members[member].id == backend;
-	}
-	return n;
-}
-
-static void end_all(
-	struct plan *plan, uint32_t count, enum weir_flow_steal_outcome outcome, uint64_t at_ms) {
-	for (uint32_t i = 0; i < count; i++) {
-		weir_steal_service_ended(&plan->service, &plan->planned[i], outcome, at_ms);
-	}
-}
 
 TEST(a_round_is_shared_by_all_full_backends, setup, teardown) {
 	struct own *own = *state;
@@ -488,7 +409,7 @@ static uint64_t stall(struct own *own, struct plan *plan, uint16_t backend) {
 	}
 	for (int look = 0; look < 3; look++) {
 		assert_int_equal(plan_round(own, plan, 20, at_ms), 0);
-		at_ms += WEIR_FLOW_STEALS_MS;
+		at_ms += WEIR_ROUND_MS;
 		weir_steal_services_count(&plan->service, 1, 0, own->lab.segment, at_ms);
 	}
 	return at_ms;
@@ -520,8 +441,8 @@ TEST(half_open_flows_make_a_victim, setup, teardown) {
 		end_all(&plan, count, WEIR_FLOW_STEAL_MOVED, at_ms);
 		count_flows(own, 5, 0, 0); // they are gone
 		weir_steal_services_count(
-			&plan.service, 1, 0, own->lab.segment, at_ms + WEIR_FLOW_STEALS_MS);
-		assert_int_equal(plan_round(own, &plan, 20, at_ms + WEIR_FLOW_STEALS_MS), 0);
+			&plan.service, 1, 0, own->lab.segment, at_ms + WEIR_ROUND_MS);
+		assert_int_equal(plan_round(own, &plan, 20, at_ms + WEIR_ROUND_MS), 0);
 		assert_false(plan.service.saturated);
 		weir_steal_service_fini(&plan.service);
 	}
@@ -538,7 +459,7 @@ TEST(half_open_flows_at_all_backends_make_no_victim, setup, teardown) {
 			count_flows(own, id, 40, (at_ms - 1000000) * 4);
 		}
 		weir_steal_services_count(&plan.service, 1, 0, own->lab.segment, at_ms);
-		assert_true(at_ms - plan.service.counted_ms < WEIR_FLOW_STEALS_MS);
+		assert_true(at_ms - plan.service.counted_ms < WEIR_ROUND_MS);
 		assert_int_equal(plan.service.stalling_count, 0);
 		assert_int_equal(plan_round(own, &plan, 20, at_ms), 0);
 	}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "reports_settings.h"
+
+#include <string.h>
+
+#include "report.h"
+#include "reports.h"
+
+#define SILENT_INTERVALS 4u // until a report expires
+
+static bool has_auto_weights(const struct weir_config_service *service) {
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		if (service->backends[i].weight_auto) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Fields used with any policy.
+uint32_t weir_reports_wants(const struct weir_config_service *service) {
+	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
+
+	if (has_auto_weights(service)) {
+		wants |= WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ);
+	}
+	if (service->flow_control.accept_queue_percent > 0) {
+		wants |= WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
+	}
+	if (service->steal.enabled) {
+		wants |= WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) |
+			 WEIR_REPORT(ACTIVE);
+	}
+	return wants;
+}
+
+// Longer than the longest interval, because reports arrive only in replies.
+uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
+	uint32_t slowest = service->agent.inactive_interval_ms; // of checks as well, with an agent
+
+	slowest = service->agent_check.interval_ms > slowest ? service->agent_check.interval_ms
+							     : slowest;
+	slowest = service->health_check.interval_ms > slowest ? service->health_check.interval_ms
+							      : slowest;
+	return (uint64_t)SILENT_INTERVALS * slowest > WEIR_REPORTS_EXPIRE_MS
+		       ? (uint64_t)SILENT_INTERVALS * slowest
+		       : WEIR_REPORTS_EXPIRE_MS;
+}
+
+// With subsets, a part of the fleet uses each backend.
+uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t workers) {
+	const struct weir_config_subset *subset = &service->subset;
+	uint64_t users = workers;
+
+	if (subset->algorithm != WEIR_SUBSET_NONE && subset->size > 0 &&
+		subset->size < service->backend_count) {
+		users = (users * subset->size + service->backend_count - 1) /
+			service->backend_count;
+	}
+	return users > 0 ? (uint32_t)users : 1;
+}
+
+static bool is_http(const char *source) {
+	for (enum weir_config_check http = WEIR_CHECK_HTTP; http <= WEIR_CHECK_GRPC; http++) {
+		if (strcmp(source, weir_config_check_name(http)) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Whether the service's check still reads load in this source's answers.
+bool weir_reports_read_load(const struct weir_config_service *service, const char *source) {
+	return !is_http(source) || service->health_check.orca;
+}
+
+// Whether reports of this source can still arrive. If the service's settings no longer use it, no
+// later report would withdraw its values.
+bool weir_reports_have_source(const struct weir_config_service *service, const char *source) {
+	enum weir_config_check type = service->health_check.type;
+
+	if (strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT)) == 0) {
+		return service->agent.port != 0;
+	}
+	if (strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT_CHECK)) == 0) {
+		return service->agent_check.type != WEIR_CHECK_NONE ||
+		       type == WEIR_CHECK_AGENT_CHECK;
+	}
+	return !is_http(source) || // from weirctl
+	       (type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC);
+}
