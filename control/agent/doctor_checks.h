@@ -28,6 +28,7 @@
 	X(ports, "ports", "the ports that weir-agent run watches have listening sockets") \
 	X(listeners, "listeners", "a socket listens at each --port; limit of its accept queue") \
 	X(syn_queue, "syn-queue", "SYN cookies and the queue of half-open connections") \
+	X(capacity, "capacity", "the speed of the CPUs, for automatic weights") \
 	X(btf, "btf", "kernel BTF, which the meter and the events of listening sockets need")
 
 struct weir_agent_doctor {

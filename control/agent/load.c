@@ -61,6 +61,10 @@ void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter)
 	load->newest.metered = false;
 }
 
+void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *speed) {
+	load->speed = *speed;
+}
+
 // The application's values of these fields, if it reports them.
 static bool application_reports(const struct weir_load *load, uint32_t fields, uint64_t now_ms) {
 	return load->application_at_ms > 0 && (load->application.given & fields) != 0 &&
@@ -240,6 +244,30 @@ static void fill_queue(const struct weir_load *load, struct weir_agent_answer *a
 	}
 }
 
+static uint16_t to_u16(double value) {
+	return value >= UINT16_MAX ? UINT16_MAX : (uint16_t)(value + 0.5);
+}
+
+static void fill_cpus(
+	const struct weir_load *load, uint32_t wants, struct weir_agent_answer *answer) {
+	const struct weir_load_speed *speed = &load->speed;
+	bool wanted = (wants & WEIR_REPORT(GCU)) != 0;
+
+	if (load->newest.timed && !(wanted && speed->pending)) {
+		answer->cpu_milli = to_u32(load->newest.cpu.cpus * 1e3);
+		answer->given |= WEIR_REPORT(CPUS);
+	}
+	if (load->cpu_mhz > 0) {
+		answer->cpu_mhz = load->cpu_mhz;
+		answer->given |= WEIR_REPORT(CPU_MHZ);
+	}
+	if (wanted && !speed->pending) {
+		answer->gcu_milli = to_u16(speed->gcu * 1e3);
+		answer->cpu_model = speed->cpu_model;
+		answer->given |= WEIR_REPORT(GCU);
+	}
+}
+
 static void fill_application(const struct weir_load *load, struct weir_agent_answer *answer) {
 	const struct weir_report *report = &load->application;
 
@@ -269,6 +297,9 @@ static void fill_application(const struct weir_load *load, struct weir_agent_ans
 	}
 	if ((report->given & WEIR_REPORT(CPU_MHZ)) != 0) {
 		answer->cpu_mhz = to_u32(report->cpu_mhz);
+	}
+	if ((report->given & WEIR_REPORT(GCU)) != 0) {
+		answer->gcu_milli = to_u16(report->gcu * 1e3);
 	}
 	if ((report->given & WEIR_REPORT(MAX_ACTIVE)) != 0) {
 		answer->max_active_flows = to_u32(report->max_active_flows);
@@ -302,6 +333,8 @@ void weir_load_fill(
 	bool reported = application_reports(load, WEIR_REPORT_ALL, now_ms);
 
 	answer->given = 0;
+	answer->gcu_milli = 0;
+	answer->cpu_model = 0;
 	if (weir_load_needs_tick(load->wants)) {
 		refresh(load, now_ms);
 		fill_rates(load, answer);
@@ -310,14 +343,7 @@ void weir_load_fill(
 		answer->active = to_u32((double)weir_meter_active(&load->newest.counts));
 		answer->given |= WEIR_REPORT(ACTIVE);
 	}
-	if (load->newest.timed) {
-		answer->cpu_milli = to_u32(load->newest.cpu.cpus * 1e3);
-		answer->given |= WEIR_REPORT(CPUS);
-	}
-	if (load->cpu_mhz > 0) {
-		answer->cpu_mhz = load->cpu_mhz;
-		answer->given |= WEIR_REPORT(CPU_MHZ);
-	}
+	fill_cpus(load, wants, answer);
 	if ((wants & WEIR_REPORT(SERVICE_MEDIAN)) != 0) {
 		fill_median(load, answer);
 	}
@@ -333,4 +359,8 @@ void weir_load_fill(
 	}
 	fill_sums(load, reported, answer);
 	answer->given &= (wants | WEIR_REPORT(MAX_ACTIVE)) & WEIR_AGENT_GIVEN;
+	if ((answer->given & WEIR_REPORT(GCU)) == 0) { // an earlier weir-control rejects others
+		answer->gcu_milli = 0;
+		answer->cpu_model = 0;
+	}
 }

@@ -32,6 +32,12 @@ struct weir_load_params { // pointers: must outlive the load
 	uint32_t application_ms; // lifetime of the application's report
 };
 
+struct weir_load_speed { // of one CPU
+	bool pending; // being measured, or not requested yet
+	double gcu; // 0 = unknown
+	uint32_t cpu_model; // weir_cpu_model_number
+};
+
 struct weir_load_sample { // values of one moment
 	uint64_t at_ms;
 	bool metered, timed; // validity of counts and cpu
@@ -45,6 +51,7 @@ struct weir_load {
 	uint32_t wants; // union over all balancers
 	int listeners; // netlink; -1 = none
 	uint32_t cpu_mhz;
+	struct weir_load_speed speed;
 	struct weir_load_sample newest;
 	struct weir_load_sample sample[WEIR_LOAD_SAMPLES]; // by tick
 	uint32_t sample_count; // so far, not wrapped
@@ -69,6 +76,10 @@ bool weir_load_lacks_cpu(const struct weir_load *load);
 
 // Use this meter from now on; NULL = none. Call it before the previous meter is closed.
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter);
+
+// Set the measured speed. While it is pending, a balancer that requests it gets no number of CPUs:
+// it would use a weight that changes a moment later.
+void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *speed);
 
 // Set the union of the fields that all balancers request.
 void weir_load_set_wants(struct weir_load *load, uint32_t wants);

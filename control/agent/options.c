@@ -30,9 +30,10 @@ enum {
 	GROUP_STATUS = 1 << WEIR_AGENT_STATUS,
 	GROUP_KEY = 1 << WEIR_AGENT_KEY,
 	GROUP_DOCTOR = 1 << WEIR_AGENT_DOCTOR,
+	GROUP_CAPACITY = 1 << WEIR_AGENT_CAPACITY,
 	GROUP_WORDS = GROUP_ANNOUNCE | GROUP_EXEC,
 	GROUP_LOCAL = GROUP_RUN | GROUP_LAME_DUCK | GROUP_READY | GROUP_STATUS | GROUP_DOCTOR |
-		      GROUP_WORDS,
+		      GROUP_WORDS | GROUP_CAPACITY,
 	GROUP_ALL = GROUP_DECAP | GROUP_STATS | GROUP_LOCAL | GROUP_KEY,
 };
 
@@ -197,6 +198,8 @@ static const struct weir_option_word commands[] = {
 	{"key generate", WEIR_AGENT_KEY, "print a line for the key file, with a new key"},
 	{"doctor INTERFACE", WEIR_AGENT_DOCTOR,
 		"check the settings that a backend needs; INTERFACE as for decap"},
+	{"capacity", WEIR_AGENT_CAPACITY,
+		"show the CPUs of this host and their measured speed, for weights \"auto\""},
 	{NULL, 0, NULL},
 };
 
@@ -242,7 +245,7 @@ static const struct weir_option rows[] = {
 		"cgroup directory of the service, for its CPU time and quota; with cgroup v1, one "
 		"for each controller",
 		.repeatable = true, .fallback = "the whole machine", .take = take_cgroup,
-		.groups = GROUP_RUN),
+		.groups = GROUP_RUN | GROUP_CAPACITY),
 	WEIR_OPTION_ROW(TEXT, "orca-url", "URL",
 		"URL where the application reports its load (ORCA); overrides measured values",
 		FIELD(orca_url), .min = 1, .groups = GROUP_RUN),
@@ -301,8 +304,12 @@ static const struct weir_option rows[] = {
 		.max = UINT16_MAX, .groups = GROUP_KEY),
 	WEIR_OPTION_ROW(CUSTOM, "vip", "ADDRESS", "VIP that must be an address of this host",
 		.repeatable = true, .take = take_vip, .groups = GROUP_DOCTOR),
+	WEIR_OPTION_ROW(FLAG, "measure", NULL,
+		"measure again, and store the result for the agent in --run-dir, which takes it on "
+		"SIGHUP and at its start",
+		FIELD(measure), .groups = GROUP_CAPACITY),
 	WEIR_OPTION_ROW(FLAG, "json", NULL, "print it as JSON", FIELD(json),
-		.groups = GROUP_STATS | GROUP_STATUS | GROUP_DOCTOR),
+		.groups = GROUP_STATS | GROUP_STATUS | GROUP_DOCTOR | GROUP_CAPACITY),
 };
 
 static const struct weir_option_list list = {
@@ -319,7 +326,8 @@ static const struct weir_help help_of_all = {
 		 "weir-agent status [--json]\n"
 		 "weir-agent key generate [--id N] [--key-file FILE]\n"
 		 "weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port PORT]... "
-		 "[--json]",
+		 "[--json]\n"
+		 "weir-agent capacity [--measure] [--json]",
 	.about = "Runs on a backend. decap removes the balancers' outer header with an XDP "
 		 "program; every VIP must be an address of the loopback interface of this host. "
 		 "run answers the balancers' probes with the state and load of this backend; "
@@ -341,7 +349,8 @@ static const struct weir_help help_of_all = {
 		    "weir-agent exec --service web -- nginx -g \"daemon off;\"\n"
 		    "weir-agent status\n"
 		    "weir-agent key generate\n"
-		    "weir-agent doctor eth0 --vip 198.51.100.10 --port 80",
+		    "weir-agent doctor eth0 --vip 198.51.100.10 --port 80\n"
+		    "weir-agent capacity --measure",
 	.groups = GROUP_ALL,
 };
 

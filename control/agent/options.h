@@ -27,6 +27,7 @@ enum weir_agent_command {
 	WEIR_AGENT_STATUS,
 	WEIR_AGENT_KEY,
 	WEIR_AGENT_DOCTOR,
+	WEIR_AGENT_CAPACITY,
 };
 enum weir_agent_mode { WEIR_AGENT_MODE_ANY, WEIR_AGENT_MODE_NATIVE, WEIR_AGENT_MODE_SKB };
 
@@ -47,6 +48,7 @@ struct weir_agent_options { // strings point into argv
 	enum weir_agent_mode mode;
 	bool detach;
 	bool stats;
+	bool measure;
 	bool json;
 
 	uint16_t ports[WEIR_AGENT_PORTS_MAX]; // of the service, TCP; each once

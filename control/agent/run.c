@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent_keys.h"
+#include "capacity_command.h"
 #include "decap_loader.h"
 #include "doctor_checks.h"
 #include "exec.h"
@@ -292,6 +293,8 @@ enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options) {
 		return weir_local_status(options);
 	case WEIR_AGENT_KEY:
 		return generate_key(options);
+	case WEIR_AGENT_CAPACITY:
+		return weir_capacity_command(options);
 	case WEIR_AGENT_DOCTOR:
 		return (enum weir_agent_exit)weir_agent_doctor_run(options);
 	}

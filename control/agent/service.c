@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "announcement.h"
+#include "capacity_cache.h"
+#include "capacity_demand.h"
 #include "listeners.h"
 #include "local_socket.h"
 #include "meter_demand.h"
@@ -37,7 +39,7 @@ struct service {
 	struct weir_log_limit *log_limit; // its filter
 	struct weir_run_as run_as;
 	// Opened before the privileges are dropped; -1 = none.
-	int meter_helper, steal_helper, local_fd, saved;
+	int meter_helper, steal_helper, local_fd, saved, capacity_cache;
 	struct weir_word_listeners listeners;
 	struct weir_datagrams datagrams;
 	struct weir_agent_keys keys;
@@ -48,6 +50,7 @@ struct service {
 	struct weir_probes probes;
 	struct weir_announcement announcement;
 	struct weir_meter_demand meter;
+	struct weir_capacity_demand capacity;
 	struct weir_port_watch watch;
 	struct weir_steal_answers steals;
 	struct weir_local_socket local;
@@ -85,6 +88,7 @@ static void set_wants(void *context, uint32_t wants) {
 	struct service *service = context;
 
 	weir_load_set_wants(&service->load, wants);
+	weir_capacity_demand_set(&service->capacity, &service->loop, wants, uv_now(&service->loop));
 	weir_meter_demand_set(&service->meter, wants, uv_now(&service->loop));
 }
 
@@ -176,6 +180,7 @@ static json_t *status(struct service *service) {
 		.balancers = &service->balancers,
 		.load = &service->load,
 		.meter = service->meter.reader,
+		.capacity = &service->capacity,
 		.watch = &service->watch,
 		.probes = &service->probes,
 		.steals = &service->steals,
@@ -261,6 +266,7 @@ static void on_hangup(uv_signal_t *handle, int number) {
 	char why[WHY_BYTES] = "";
 
 	(void)number;
+	weir_capacity_demand_reload(&service->capacity);
 	if (weir_agent_keys_read(
 		    service->options->key_file, geteuid(), &service->keys, why, sizeof(why))) {
 		weir_log_write(service->log, WEIR_LOG_ERROR, "keeping the previous keys: %s", why);
@@ -362,6 +368,9 @@ static int start_announcement(struct service *service) {
 static int start(struct service *service) {
 	int r = start_watch(service); // its result is in the first answer
 
+	weir_capacity_demand_start(
+		service->log, &service->load, service->capacity_cache, &service->capacity);
+
 	if (r == 0) {
 		r = weir_service_words_start(&service->loop, service->log,
 			&service->options->services, &service->listeners, &service->watch,
@@ -438,6 +447,7 @@ static void stop(struct service *service) {
 	weir_orca_poll_close(service->orca);
 	weir_port_watch_stop(&service->watch);
 	weir_meter_demand_stop(&service->meter);
+	weir_capacity_demand_stop(&service->capacity);
 	weir_steal_answers_stop(&service->steals);
 	weir_local_socket_stop(&service->local);
 	weir_probes_stop(&service->probes);
@@ -448,6 +458,17 @@ static void stop(struct service *service) {
 }
 
 // --- start and end ------------------------------------------------------------------------
+
+static void open_capacity_cache(struct service *service) {
+	const char *run_dir = service->options->run_dir;
+
+	service->capacity_cache = weir_capacity_cache_open(run_dir, WEIR_CAPACITY_CACHE_CREATE);
+	if (service->capacity_cache < 0) {
+		weir_log_write(service->log, WEIR_LOG_WARN,
+			"%s/%s: %s; the speed of the CPUs is measured at each start", run_dir,
+			WEIR_CAPACITY_CACHE, strerror(-service->capacity_cache));
+	}
+}
 
 static int open_sockets(struct service *service, char *why, size_t why_bytes) {
 	int r = weir_datagrams_open(service->options->udp_port, &service->datagrams);
@@ -471,6 +492,7 @@ static int open_sockets(struct service *service, char *why, size_t why_bytes) {
 	}
 	if (r == 0) {
 		service->saved = weir_saved_state_open(service->options->run_dir, service->log);
+		open_capacity_cache(service);
 	}
 	return r;
 }
@@ -596,6 +618,7 @@ static void fini(struct service *service) {
 	close_fd(service->meter_helper);
 	close_fd(service->steal_helper);
 	close_fd(service->saved);
+	close_fd(service->capacity_cache);
 	weir_agent_keys_wipe(&service->keys);
 }
 
@@ -612,7 +635,7 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 		service->log_limit = limit;
 		service->datagrams = (struct weir_datagrams){.fd = {-1, -1}};
 		service->meter_helper = service->steal_helper = -1;
-		service->local_fd = service->saved = -1;
+		service->local_fd = service->saved = service->capacity_cache = -1;
 		r = prepare(service, why, sizeof(why));
 		if (r == 0) {
 			r = init(service);

@@ -6,6 +6,7 @@
 //   probes         the balancers' datagrams, and the answers
 //   announcement   the announced state, its notices, the drain; saved_state keeps it over a crash
 //   load           what is measured; meter_demand has the meter loaded on demand
+//   capacity       the measured speed of the CPUs; capacity_demand has it measured on demand
 //   steal_answers  whether a flow may leave this backend
 //   local_socket   the commands: status, lame-duck, ready
 //

@@ -97,6 +97,7 @@ static json_t *make_values(const struct weir_status_parts *parts) {
 	GIVEN(QUEUE_LIMIT, accept_queue_limit)
 	GIVEN(CPUS, cpu_milli)
 	GIVEN(CPU_MHZ, cpu_mhz)
+	GIVEN(GCU, gcu_milli)
 	GIVEN(MAX_ACTIVE, max_active_flows)
 #undef GIVEN
 	return object;
@@ -203,6 +204,7 @@ json_t *weir_status_make(const struct weir_status_parts *parts) {
 	json_object_set_new(status, "services", weir_words_status(parts->words));
 	json_object_set_new(status, "balancers", make_balancers(parts));
 	json_object_set_new(status, "values", make_values(parts));
+	json_object_set_new(status, "capacity", weir_capacity_demand_status(parts->capacity));
 	json_object_set_new(status, "meter", make_meter(parts));
 	json_object_set_new(status, "datagrams", make_datagrams(parts));
 	json_object_set_new(status, "steals", make_steals(parts));
@@ -344,6 +346,16 @@ static void write_numbers(const char *label, const json_t *object, FILE *out) {
 	}
 }
 
+static void write_capacity(const json_t *capacity, FILE *out) {
+	const double gcu = json_number_value(json_object_get(capacity, "gcu"));
+
+	fprintf(out, "capacity   ");
+	if (gcu > 0) {
+		fprintf(out, "%.2f GCU for one CPU, ", gcu);
+	}
+	fprintf(out, "%s (%s)\n", text_of(capacity, "state"), text_of(capacity, "cpu"));
+}
+
 static void write_steals(const json_t *steals, FILE *out) {
 	if (json_object_get(steals, "problem") != NULL) {
 		fprintf(out, "steals     %s\n", text_of(steals, "problem"));
@@ -361,6 +373,7 @@ void weir_status_write(const json_t *status, FILE *out) {
 	weir_words_status_write(json_object_get(status, "services"), out);
 	write_balancers(status, out);
 	write_numbers("tells", json_object_get(status, "values"), out);
+	write_capacity(json_object_get(status, "capacity"), out);
 	write_numbers("meter", json_object_get(status, "meter"), out);
 	if (json_object_get(status, "orca") != NULL) {
 		fprintf(out, "orca       %s\n", text_of(status, "orca"));

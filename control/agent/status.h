@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "announcement.h"
+#include "capacity_demand.h"
 #include "duration.h"
 #include "load.h"
 #include "orca_poll.h"
@@ -23,6 +24,7 @@ struct weir_status_parts { // what the status shows
 	const struct weir_balancers *balancers;
 	struct weir_load *load;
 	const struct weir_meter *meter; // NULL = not loaded
+	const struct weir_capacity_demand *capacity;
 	const struct weir_port_watch *watch;
 	const struct weir_probes *probes;
 	const struct weir_steal_answers *steals;

@@ -192,7 +192,7 @@ static int build_host(const struct weir_cli *cli, json_t *request, char *why, si
 static const char *const report_keys[] = {"service-time-ms", "service-count", "service-median-ms",
 	"busy-time-ms", "busy-count", "requests-per-second", "errors-per-second", "utilization",
 	"active-requests", "accept-queue", "accept-queue-limit", "cpus", "cpu-mhz",
-	"max-active-flows", "weight-percent", "weight"};
+	"max-active-flows", "weight-percent", "weight", "gcu"};
 
 #define REPORT_KEYS (sizeof(report_keys) / sizeof(report_keys[0]))
 
@@ -387,10 +387,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "  requests-per-second, errors-per-second requests include those that failed\n"
 	 "  utilization                            1 = fully used\n"
 	 "  active-requests, accept-queue, accept-queue-limit, cpus, cpu-mhz,\n"
-	 "  max-active-flows, weight-percent, weight\n"
+	 "  gcu, max-active-flows, weight-percent, weight\n"
 	 "The reply lists those that the policy of the service uses.\n" BACKEND_TEXT,
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
-	 "backend.report", 2, 17, 0, build_report, weir_show_report, NULL, true},
+	 "backend.report", 2, 18, 0, build_report, weir_show_report, NULL, true},
 	{"host", "show", "ADDRESS", "show what the backends with an address do, in all services", NULL,
 	 "weirctl host show 10.0.0.11", "host.show", 1, 1, 0, build_host, weir_show_record, NULL, false},
 	{"host", "drain", "[--interval DURATION] [--wait] ADDRESS",

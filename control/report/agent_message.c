@@ -124,6 +124,8 @@ static void authenticate(uint8_t *message, const struct weir_agent_key *key) {
 }
 
 #define PUT_U8(field) put_number(&at, from->field, 1);
+#define PUT_U16(field) put_number(&at, from->field, 2);
+#define PUT_U24(field) put_number(&at, from->field, 3);
 #define PUT_U32(field) put_number(&at, from->field, 4);
 #define PUT_U64(field) put_number(&at, from->field, 8);
 #define PUT_BYTES(field) put_bytes(&at, from->field);
@@ -237,6 +239,10 @@ static bool has_zero_rest(const struct weir_agent_answer *answer) {
 	if ((answer->given & WEIR_AGENT_PORT_WORDS) == 0 && answer->port_word_count > 0) {
 		return false;
 	}
+	if ((answer->given & WEIR_REPORT(GCU)) == 0 &&
+		(answer->gcu_milli != 0 || answer->cpu_model != 0)) {
+		return false;
+	}
 	return is_zero((const uint8_t *)(answer->port_words + used),
 		(const uint8_t *)(answer->port_words + WEIR_PORT_WORDS_MOST));
 }
@@ -270,6 +276,8 @@ static bool is_possible_steal_answer(const struct weir_agent_steal_answer *answe
 }
 
 #define GET_U8(field) to.field = (uint8_t)get_number(&at, 1);
+#define GET_U16(field) to.field = (uint16_t)get_number(&at, 2);
+#define GET_U24(field) to.field = (uint32_t)get_number(&at, 3);
 #define GET_U32(field) to.field = (uint32_t)get_number(&at, 4);
 #define GET_U64(field) to.field = get_number(&at, 8);
 #define GET_BYTES(field) get_bytes(&at, to.field, sizeof(to.field));

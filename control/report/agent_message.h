@@ -23,7 +23,8 @@
 // probe as soon as it receives a new serial.
 //
 // The words of ports are in an answer only if the balancer wants them (WEIR_AGENT_PORT_WORDS): an
-// earlier weir-control rejects an answer with them.
+// earlier weir-control rejects an answer with them. The same holds for the speed and the model of
+// the CPUs (the bit of GCU).
 //
 // A probe contains its destination address: an agent ignores probes for another address, because
 // its answer could be passed off as the other agent's. The same holds for steal requests.
@@ -143,7 +144,9 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 		"1 = unsolicited: a new word, or its repetition; 0 = the answer to a probe") \
 	X(TEXT, why, "printable ASCII, padded with at least one zero") \
 	X(U8, port_word_count, "ports with a word of their own, 0 to 12") \
-	X(PORTS, port_words, "of each a port, its protocol, word and reason; then zeros")
+	X(PORTS, port_words, "of each a port, its protocol, word and reason; then zeros") \
+	X(U16, gcu_milli, "measured speed of one CPU, 1000 = 1 GCU, 0 = unknown") \
+	X(U24, cpu_model, "number of its model, 0 = unknown")
 
 #define WEIR_AGENT_STEAL_FIELDS(X) \
 	X(U64, balancer, "number of the sender, as in its probes") \
@@ -204,6 +207,8 @@ static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result)
 }
 
 #define WEIR_AGENT_U8(field) uint8_t field;
+#define WEIR_AGENT_U16(field) uint16_t field;
+#define WEIR_AGENT_U24(field) uint32_t field;
 #define WEIR_AGENT_U32(field) uint32_t field;
 #define WEIR_AGENT_U64(field) uint64_t field;
 #define WEIR_AGENT_BYTES(field) uint8_t field[WEIR_AGENT_CHALLENGE_BYTES];
@@ -232,6 +237,8 @@ struct weir_agent_steal_answer {
 };
 #undef X
 #undef WEIR_AGENT_U8
+#undef WEIR_AGENT_U16
+#undef WEIR_AGENT_U24
 #undef WEIR_AGENT_U32
 #undef WEIR_AGENT_U64
 #undef WEIR_AGENT_BYTES

@@ -63,16 +63,21 @@ uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 		{WEIR_REPORT_BIT_CPUS, answer->cpu_milli / 1e3},
 		{WEIR_REPORT_BIT_CPU_MHZ, answer->cpu_mhz},
 		{WEIR_REPORT_BIT_MAX_ACTIVE, answer->max_active_flows},
+		{WEIR_REPORT_BIT_GCU, answer->gcu_milli / 1e3},
 	};
-	uint32_t dropped = 0;
+	uint32_t given = answer->given, dropped = 0;
 
+	if (answer->gcu_milli == 0) {
+		given &= ~WEIR_REPORT(GCU); // only the model
+	}
 	memset(ret, 0, sizeof(*ret));
 	ret->word = answer->word;
 	weir_report_set_why(ret, answer->why, sizeof(answer->why));
 	ret->port_word_count = answer->port_word_count;
 	memcpy(ret->port_words, answer->port_words, sizeof(ret->port_words));
+	ret->cpu_model = answer->cpu_model;
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		if ((answer->given >> values[i].field & 1) != 0 &&
+		if ((given >> values[i].field & 1) != 0 &&
 			!weir_report_set(ret, values[i].field, values[i].value)) {
 			dropped |= 1u << values[i].field;
 		}

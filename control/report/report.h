@@ -27,7 +27,8 @@
 	X(CPU_MHZ, cpu_mhz, 1e6) \
 	X(MAX_ACTIVE, max_active_flows, 4294967295.0) /* over all balancers; 0 = none */ \
 	X(WEIGHT_PERCENT, weight_percent, 1e6) /* of the configured weight */ \
-	X(WEIGHT, weight, 1e6) /* instead of the configured weight */
+	X(WEIGHT, weight, 1e6) /* instead of the configured weight */ \
+	X(GCU, gcu, 1e3) /* measured speed of one CPU, in GCU */
 
 enum weir_report_field {
 #define X(name, field, most) WEIR_REPORT_BIT_##name,
@@ -71,6 +72,7 @@ struct weir_report {
 					 // none
 	uint8_t port_word_count; // exceptions from word
 	struct weir_port_word port_words[WEIR_PORT_WORDS_MOST]; // each port once
+	uint32_t cpu_model; // weir_cpu_model_number; 0 = unknown
 #define X(name, field, most) double field; // 0 .. most
 	WEIR_REPORT_FIELDS(X)
 #undef X

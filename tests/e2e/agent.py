@@ -24,9 +24,9 @@ PROBE, ANSWER, STEAL, STEAL_ANSWER = 1, 2, 3, 4
 HEADER = struct.Struct("!4sBBH")
 PROBE_FIELDS = struct.Struct("!QQ16sQQIII")
 ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
-PORT_WORD_FIELDS = struct.Struct("!B48s")  # after those
+PORT_WORD_FIELDS = struct.Struct("!B48sH3s")  # after those: also the speed and model of CPUs
 PORT_WORD = struct.Struct("!HBB")
-PORT_WORDS = 1 << 31
+PORT_WORDS, GCU = 1 << 31, 1 << 16
 PROTOCOLS = {"tcp": 6, "udp": 17}
 STEAL_FIELDS = struct.Struct("!QQQQ16sI16s16sIIB")
 STEAL_ANSWER_FIELDS = struct.Struct("!QQQQ16s16sIIBB")
@@ -94,6 +94,7 @@ class Agent:
         if given is None:
             given = sum(bit(field) for field in FIELDS if field in at)
             given |= balancer.wants & PORT_WORDS
+            given |= balancer.wants & GCU if "gcu" in at or "cpu_model" in at else 0
         ports = self.pack_port_words() if given & PORT_WORDS else []
         fields = ANSWER_FIELDS.pack(
             at["agent"], at["balancer"], at["challenge"], at["clock_ms"], at["serial"], given,
@@ -104,7 +105,8 @@ class Agent:
             at.get("active_requests", 0), at.get("accept_queue", 0),
             at.get("accept_queue_limit", 0), at.get("cpus", 0), at.get("cpu_mhz", 0),
             at.get("max_active_flows", 0), at["word"], int(unasked), at["why"].encode())
-        fields += PORT_WORD_FIELDS.pack(len(ports), b"".join(ports))
+        gcu, model = (at.get("gcu", 0), at.get("cpu_model", 0)) if given & GCU else (0, 0)
+        fields += PORT_WORD_FIELDS.pack(len(ports), b"".join(ports), gcu, model.to_bytes(3, "big"))
         return seal(ANSWER, number, secret, fields)
 
     def pack_port_words(self):

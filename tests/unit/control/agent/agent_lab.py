@@ -32,14 +32,16 @@ FIELDS = ["service_time_ms", "service_count", "service_median_ms", "busy_time_ms
           "accept_queue", "accept_queue_limit", "cpus", "cpu_mhz", "max_active_flows"]
 BITS = {name: 1 << i for i, name in enumerate(FIELDS)}
 ALL = sum(BITS.values())
+BITS["gcu"] = 1 << 16
 BITS["port_words"] = 1 << 31
 PORT_WORD, PROTOCOLS = struct.Struct("!HBB"), {6: "tcp", 17: "udp"}
 PROBE = struct.Struct("!QQ16sQQIII16sI")
-ANSWER = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32sB48s")
+ANSWER = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32sB48sH3s")
 ANSWER_FIELDS = ("agent balancer challenge clock_ms serial given service_sum_us service_count "
                  "busy_sum_us busy_count requests_milli_per_s errors_milli_per_s "
                  "service_median_us utilization_ppm active accept_queue accept_queue_limit "
-                 "cpu_milli cpu_mhz max_active_flows word unasked why port_word_count port_words").split()
+                 "cpu_milli cpu_mhz max_active_flows word unasked why port_word_count port_words "
+                 "gcu_milli cpu_model").split()
 
 
 def seal(data, secret):

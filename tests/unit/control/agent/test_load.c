@@ -115,6 +115,30 @@ TEST(load_contains_the_requested_fields) {
 	assert_false(weir_load_needs_tick(WEIR_REPORT(QUEUE) | WEIR_REPORT(MAX_ACTIVE)));
 }
 
+TEST(load_has_the_speed_once_it_is_measured) {
+	const uint32_t asked = CPU | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU);
+	struct weir_load_speed speed = {.pending = true, .cpu_model = 77};
+	struct lab *lab = *state;
+
+	weir_load_set_wants(&lab->load, asked);
+	weir_load_set_speed(&lab->load, &speed);
+	assert_false(fill(lab, asked, 1000) & (CPU | WEIR_REPORT(GCU)));
+	assert_int_equal(lab->answer.cpu_model, 0);
+	assert_true(fill(lab, CPU, 1000) & CPU); // an earlier balancer does not wait
+	speed = (struct weir_load_speed){.gcu = 1.25, .cpu_model = 77};
+	weir_load_set_speed(&lab->load, &speed);
+	assert_int_equal(fill(lab, asked, 1000) & asked, CPU | WEIR_REPORT(GCU));
+	assert_int_equal(lab->answer.gcu_milli, 1250);
+	assert_int_equal(lab->answer.cpu_model, 77);
+	assert_false(fill(lab, CPU, 1000) & WEIR_REPORT(GCU)); // and gets zeros
+	assert_int_equal(lab->answer.gcu_milli, 0);
+	assert_int_equal(lab->answer.cpu_model, 0);
+	speed.gcu = 1e9;
+	weir_load_set_speed(&lab->load, &speed);
+	fill(lab, asked, 1000);
+	assert_int_equal(lab->answer.gcu_milli, UINT16_MAX);
+}
+
 TEST(load_sums_events) {
 	struct lab *lab = *state;
 

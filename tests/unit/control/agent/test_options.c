@@ -46,6 +46,21 @@ TEST(options_of_decap) {
 	assert_false(options.detach);
 }
 
+TEST(options_of_capacity) {
+	struct weir_agent_options options;
+	char why[256];
+
+	assert_int_equal(parse("capacity --measure --json --cgroup /a --run-dir /b", &options, why,
+				 sizeof(why)),
+		0);
+	assert_int_equal(options.command, WEIR_AGENT_CAPACITY);
+	assert_true(options.measure && options.json);
+	assert_string_equal(options.cgroups[0], "/a");
+	assert_string_equal(options.run_dir, "/b");
+	assert_int_equal(parse("capacity eth0", &options, why, sizeof(why)), -EINVAL);
+	assert_int_equal(parse("status --measure", &options, why, sizeof(why)), -EINVAL);
+}
+
 TEST(options_of_doctor) {
 	struct weir_agent_options options;
 	char why[256] = "";
@@ -190,8 +205,7 @@ TEST(options_invalid_ones_are_named) {
 		const char *line, *why;
 	} cases[] = {
 		{"", "no command is given; use decap, stats, run, lame-duck, ready, announce, "
-		     "exec, status, key or "
-		     "doctor"},
+		     "exec, status, key, doctor or capacity"},
 		{"encap eth0", "unknown command \"encap\"; did you mean \"decap\"?"},
 		{"decap", "INTERFACE is missing; use weir-agent decap INTERFACE"},
 		{"decap eth0 eth1", "\"eth1\" is a second interface next to eth0; use one"},

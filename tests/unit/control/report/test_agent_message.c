@@ -182,6 +182,32 @@ TEST(words_of_ports_are_at_their_places) {
 	assert_int_equal(decode_answer(bytes), NONE);
 }
 
+// The last bytes of the fields. An answer without their bit has zeros there, as before.
+TEST(speed_and_model_need_their_bit) {
+	struct weir_agent_answer answer = sample_answer;
+	uint8_t bytes[BYTES];
+
+	answer.given |= WEIR_REPORT(GCU);
+	answer.gcu_milli = 0x1234;
+	answer.cpu_model = 0x56789a;
+	expect_answer(&answer);
+	answer.gcu_milli = UINT16_MAX;
+	answer.cpu_model = 0xffffff;
+	expect_answer(&answer);
+	answer.gcu_milli = 0x1234;
+	answer.cpu_model = 0x56789a;
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_memory_equal(bytes + 219, "\x12\x34\x56\x78\x9a", 5);
+	answer.given &= ~WEIR_REPORT(GCU);
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_REST);
+	answer.gcu_milli = 0;
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_REST);
+	answer.cpu_model = 0;
+	expect_answer(&answer);
+}
+
 TEST(why_is_terminated_and_leaks_nothing) {
 	struct weir_agent_answer answer = sample_answer, got;
 	uint8_t bytes[BYTES];
@@ -475,7 +501,9 @@ TEST(document_has_every_field_and_both_examples) {
 	document_rest(at);
 	at = WEIR_AGENT_FIELDS_START;
 #define X(type, field, meaning) \
-	document_field(&at, sizeof(((struct weir_agent_answer *)0)->field), #field, meaning);
+	document_field(&at, \
+		strcmp(#type, "U24") == 0 ? 3 : sizeof(((struct weir_agent_answer *)0)->field), \
+		#field, meaning);
 	WEIR_AGENT_ANSWER_FIELDS(X)
 #undef X
 	document_rest(at);

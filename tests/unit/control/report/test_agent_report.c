@@ -15,6 +15,7 @@ static const struct weir_agent_answer before = {
 	.agent = 5,
 	.clock_ms = 1000,
 	.given = WEIR_AGENT_GIVEN,
+	.gcu_milli = 1000,
 	.service_sum_us = 1000000,
 	.service_count = 100,
 	.busy_sum_us = 200000,
@@ -32,6 +33,17 @@ static struct weir_agent_answer after(void) {
 	return answer;
 }
 
+TEST(a_model_without_a_speed) {
+	struct weir_agent_answer answer = after();
+	struct weir_report report;
+
+	answer.gcu_milli = 0;
+	answer.cpu_model = 77;
+	assert_int_equal(weir_agent_answer_report(&answer, NULL, &report), 0);
+	assert_false(report.given & WEIR_REPORT(GCU));
+	assert_int_equal(report.cpu_model, 77);
+}
+
 TEST(every_value_in_its_unit) {
 	struct weir_agent_answer answer = after();
 	struct weir_report report;
@@ -45,6 +57,8 @@ TEST(every_value_in_its_unit) {
 	answer.accept_queue_limit = 128;
 	answer.cpu_milli = 500;
 	answer.cpu_mhz = 2450;
+	answer.gcu_milli = 1250;
+	answer.cpu_model = 77;
 	answer.max_active_flows = UINT32_MAX;
 	answer.word = WEIR_HEALTH_WORD_STARTING;
 	strcpy(answer.why, "caches are cold");
@@ -63,6 +77,8 @@ TEST(every_value_in_its_unit) {
 	assert_true(report.accept_queue_limit == 128);
 	assert_true(report.cpus == 0.5);
 	assert_true(report.cpu_mhz == 2450);
+	assert_true(report.gcu == 1.25);
+	assert_int_equal(report.cpu_model, 77);
 	assert_true(report.max_active_flows == UINT32_MAX);
 	assert_int_equal(report.word, WEIR_HEALTH_WORD_STARTING);
 	assert_string_equal(report.why, "caches are cold");

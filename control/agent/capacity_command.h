@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Capacity command: `weir-agent capacity`.
+//
+// Threads: one; blocks while it measures.
+#pragma once
+
+#include "run.h"
+
+enum weir_agent_exit weir_capacity_command(const struct weir_agent_options *options);
