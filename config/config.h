@@ -280,6 +280,13 @@ struct weir_config_agents {
 	char key_file[256]; // default /etc/weir/agent.keys
 };
 
+// The speed of a model of CPUs, instead of the measured one.
+#define WEIR_CONFIG_GCU_MAX 256
+struct weir_config_gcu {
+	char cpu[48]; // name of the model
+	double gcu; // of one CPU
+};
+
 struct weir_config {
 	struct weir_config_instance instance;
 	struct weir_config_port *ports;
@@ -290,6 +297,8 @@ struct weir_config {
 	struct weir_config_fragments fragments;
 	struct weir_config_segment segment;
 	struct weir_config_agents agents;
+	struct weir_config_gcu *gcu;
+	uint32_t gcu_count;
 	struct weir_config_service *services;
 	uint32_t service_count;
 };

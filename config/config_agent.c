@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Checks of weir-agent's keys that the table of keys cannot express.
+#include <stdio.h>
+#include <string.h>
+
 #include "config_keys.h"
 
 void weir_config_check_agent(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -87,4 +90,26 @@ void weir_config_check_service_agent(struct weir_json_reader *reader,
 			"has type \"agent\", but the service has no agents; add \"agent\": {}");
 	}
 	check_weights(reader, place, service);
+}
+
+void weir_config_identify_gcu(const void *element, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s", ((const struct weir_config_gcu *)element)->cpu);
+}
+
+void weir_config_check_gcu(struct weir_json_reader *reader, const struct weir_json_place *root,
+	const struct weir_config *config) {
+	const struct weir_json_place table = weir_json_place_member(root, "gcu");
+
+	for (uint32_t i = 1; i < config->gcu_count; i++) {
+		const struct weir_json_place at = weir_json_place_element(&table, i);
+
+		for (uint32_t j = 0; j < i; j++) {
+			if (config->gcu[i].cpu[0] != '\0' &&
+				strcmp(config->gcu[i].cpu, config->gcu[j].cpu) == 0) {
+				weir_json_error_at(reader, &at, "cpu",
+					"is the same as that of gcu[%u]; keep one of them", j);
+				break;
+			}
+		}
+	}
 }

@@ -380,6 +380,16 @@ static const struct weir_json_key agents_keys[] = {
 static const struct weir_json_object agents_object = {.name = "agents", ROWS(agents_keys),
 	.check = weir_config_check_agents};
 
+#define GCU weir_config_gcu
+static const struct weir_json_key gcu_keys[] = {
+	VALUE("cpu", weir_json_type_text, GCU, cpu, .required = true, .min = 1, .max = 47, TABLES),
+	VALUE("gcu", weir_config_type_number, GCU, gcu, .required = true, .min = 0.001, .max = 65,
+		TABLES),
+	COMMENT,
+};
+static const struct weir_json_object gcu_object = {.name = "gcu", ROWS(gcu_keys),
+	.bytes = sizeof(struct GCU), .identify = weir_config_identify_gcu};
+
 static const struct weir_json_key root_keys[] = {
 	{.key = "$schema", .type = &weir_json_type_ignored},
 	COMMENT,
@@ -391,6 +401,9 @@ static const struct weir_json_key root_keys[] = {
 	OBJECT("fragments", weir_config, fragments, fragments_object),
 	OBJECT("segment", weir_config, segment, segment_object),
 	OBJECT("agents", weir_config, agents, agents_object),
+	{.key = "gcu", .type = &weir_json_type_list, FIELD(weir_config, gcu),
+	 .offset2 = offsetof(struct weir_config, gcu_count), .max = WEIR_CONFIG_GCU_MAX,
+	 .object = &gcu_object, TABLES},
 	LIST("services", weir_config, services, service_count, 0, WEIR_CONFIG_SERVICES_MAX,
 		service_object, TABLES),
 };

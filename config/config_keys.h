@@ -52,6 +52,7 @@ weir_config_check_object weir_config_check_instance, weir_config_check_port, wei
 
 // Names of list elements in a difference.
 void weir_config_identify_port(const void *element, char *text, size_t bytes);
+void weir_config_identify_gcu(const void *element, char *text, size_t bytes);
 void weir_config_identify_service(const void *element, char *text, size_t bytes);
 void weir_config_identify_bind(const void *element, char *text, size_t bytes);
 void weir_config_identify_backend(const void *element, char *text, size_t bytes);
@@ -69,6 +70,8 @@ void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_pl
 
 // The parts of weir_config_check_root.
 void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_json_place *root,
+	const struct weir_config *config);
+void weir_config_check_gcu(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);
 void weir_config_check_services(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);

@@ -446,6 +446,7 @@ void weir_config_check_root(struct weir_json_reader *reader, const struct weir_j
 	(void)read;
 	weir_config_check_ports(reader, place, config);
 	weir_config_check_services(reader, place, config);
+	weir_config_check_gcu(reader, place, config);
 }
 
 void weir_config_identify_service(const void *element, char *text, size_t bytes) {

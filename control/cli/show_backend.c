@@ -152,7 +152,8 @@ static const char *const of_state[] = {"admin", "admin_since_ms", "drain", "heal
 	"why", "verdict", "word", "leaving", "binds_refuse_ms", "resolved", "ejected", "at_limit",
 	"agent", "agent_age_ms", "unchecked_ms", "unchecked_why", "in_selection", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
-	"effective_weight", "slow_start_percent", "share_percent", "achieved_percent", NULL};
+	"capacity", "effective_weight", "slow_start_percent", "share_percent", "achieved_percent",
+	NULL};
 
 // Print these members under a title, and remove them from the object.
 static void print_section(FILE *out, json_t *object, const char *title, const char *const keys[]) {
@@ -241,6 +242,36 @@ static void describe_weight(json_t *row) {
 	json_object_del(row, "auto_weight");
 }
 
+// "16 GCU: 8 CPUs of 2, measured"; nothing if it is unknown.
+static void describe_capacity(json_t *row) {
+	static const struct {
+		const char *source, *text;
+	} sources[] = {
+		{"table", "from the table gcu"},
+		{"measured", "measured by its agent"},
+		{"frequency", "from the frequency: 3 GHz count as 1"},
+	};
+	const json_t *capacity = json_object_get(row, "capacity");
+	const char *source = json_string_value(json_object_get(capacity, "source"));
+	char text[160];
+
+	if (source == NULL) {
+		json_object_del(row, "capacity");
+		return;
+	}
+	for (size_t i = 0; i < COUNT(sources); i++) {
+		if (strcmp(sources[i].source, source) == 0) {
+			source = sources[i].text;
+			break;
+		}
+	}
+	snprintf(text, sizeof(text), "%.4g GCU: %.4g CPUs of %.3g, %s",
+		json_number_value(json_object_get(capacity, "gcu")),
+		json_number_value(json_object_get(capacity, "cpus")),
+		json_number_value(json_object_get(capacity, "gcu_per_cpu")), source);
+	json_object_set_new(row, "capacity", json_string(text));
+}
+
 static void show_one(FILE *out, json_t *row) {
 	static const char *const first[] = {"service", "name", "id", "address", "path_mtu"};
 	json_t *rest = json_copy(row), *head = json_object();
@@ -255,6 +286,7 @@ static void show_one(FILE *out, json_t *row) {
 		json_object_del(rest, first[i]);
 	}
 	describe_weight(rest);
+	describe_capacity(rest);
 	weir_show_fields(out, head);
 	print_section(out, rest, "STATE", of_state);
 	print_section(out, rest, "WEIGHT", of_weight);

@@ -316,3 +316,34 @@ def weir_agent_states_are_followed(lab):
         assert "weir-agent of echo/web-3 is silent: it has not answered any of " in \
             lab.programs["control"].output()
         assert health(lab, "echo") == "lame-duck", "silence was taken for a ready"
+
+
+def cpu_model(name):
+    """The number of a model: see docs/reference/agent-protocol.md."""
+    number = 2166136261
+    for byte in name.encode():
+        number = (number ^ byte) * 16777619 % (1 << 32)
+    return (number >> 24 ^ number) % (1 << 24) or 1
+
+
+@scenario(services=[unchecked(agent=AGENT, backends={f"web-{n}": "auto" for n in (1, 2, 3, 4)})],
+          config=QUICK, start=False)
+def automatic_weights_tell_generations_apart(lab):
+    """Weight "auto": the same CPUs and GHz, other speeds; the table gcu; an agent without a speed"""
+    def weights():
+        return [lab.backend(f"web-{n}", "echo")["auto_weight"] for n in (1, 2, 3, 4)]
+    with agents(lab, (1, 2, 3, 4)) as served:
+        for number, speed in ((1, {"gcu": 800}), (2, {"gcu": 1600}), (3, {}),
+                              (4, {"gcu": 1000, "cpu_model": cpu_model("CPU of 2026")})):
+            with served[number].lock:
+                served[number].agent.values = {"cpus": 4000, "cpu_mhz": 2500, **speed}
+        wait_for("weights", lambda: weights() == [96, 192, 100, 120], 10)
+        lab.extra = {**lab.extra, "gcu": [{"cpu": "CPU of 2026", "gcu": 2.5}]}
+        lab.write_config()
+        lab.weirctl("config", "reload")
+        assert weights() == [96, 192, 100, 300], weights()
+        for number, source in ((2, "measured"), (3, "frequency"), (4, "table")):
+            capacity = lab.backend(f"web-{number}", "echo")["capacity"]
+            assert capacity["source"] == source and capacity["cpus"] == 4, capacity
+        shown = lab.weirctl("backend", "show", "echo/web-4")[1]
+        assert "10 GCU: 4 CPUs of 2.5, from the table gcu" in shown, shown

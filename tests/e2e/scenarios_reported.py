@@ -179,9 +179,11 @@ def weights(lab):
             for row in lab.api("backend.show", service="work")}
 
 
-def ghz_tenths(lab, name):
-    """The capacity of one CPU: the speed that its agent reports."""
-    return lab.backend(name, "work")["report"]["cpu_mhz"] / 100
+def capacity(lab, name, source):
+    """The capacity of a backend, once it comes from this source."""
+    wait_for(f"capacity of {name}: {source}",  # measured with the lowest priority
+             lambda: (lab.backend(name, "work")["capacity"] or {}).get("source") == source, 60)
+    return lab.backend(name, "work")["capacity"]
 
 
 def rounded(weight):
@@ -191,21 +193,23 @@ def rounded(weight):
 
 @scenario(start=False, pair=True, hosts=2)
 def automatic_weights_follow_the_cpu_quota(lab):
-    """Weight "auto": CPUs x GHz x 10 of the agents, also silent ones and after a restart"""
+    """Weight "auto": CPUs x GCU x 30 of the agents, also silent ones and after a restart"""
     lab.services = [work({name: "auto" for name in PAIR}, agent=AGENT,
                          policy={"name": "weighted-round-robin"})]
     with Pair(lab, (1.5, 0.5)) as pair:
         pair.start(burn_ms=(0, 0), sleep_ms=(5, 5))
-        each = ghz_tenths(lab, "web-1")
-        wanted = {"web-1": rounded(1.5 * each), "web-2": rounded(0.5 * each)}
+        speed = {name: capacity(lab, name, "measured")["gcu_per_cpu"] * 30 for name in PAIR}
+        wanted = {"web-1": rounded(1.5 * speed["web-1"]), "web-2": rounded(0.5 * speed["web-2"])}
         wait_for(f"weights {wanted}", lambda: weights(lab) == wanted, 5)
         assert " auto " in lab.weirctl("backend", "show", "work/")[1]
+        shown = lab.weirctl("backend", "show", "work/web-1")[1]
+        assert "measured by its agent" in shown, shown
         with Steady(lab.client, 20) as load:
             watch(pair, load, 3, lambda w: close(w.ratio, wanted["web-1"] / wanted["web-2"], 0.1))
             waste = lab.weirctl("service", "waste", "work")[1]  # which no policy requests
             assert "work: 2 of 2 backends report utilization" in waste, waste
         pair.cgroups.limit(2, 1.0)
-        wanted["web-2"] = rounded(each)
+        wanted["web-2"] = rounded(speed["web-2"])
         wait_for(f"weights {wanted}", lambda: weights(lab) == wanted, 5)
         for number in (1, 2):
             lab.programs[pair.agents.name(number)].kill()

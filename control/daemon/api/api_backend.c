@@ -65,6 +65,19 @@ static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t
 		age_ms == UINT64_MAX ? json_null() : json_integer((json_int_t)age_ms));
 }
 
+// {"gcu": of all CPUs, "cpus", "gcu_per_cpu", "source", "cpu"}
+static json_t *make_capacity(const struct weir_daemon *daemon, uint16_t id) {
+	struct weir_capacity capacity;
+
+	if (weir_reports_capacity(daemon->reports, id, &capacity) < 0) {
+		return json_null();
+	}
+	return json_pack("{s:f, s:f, s:f, s:s, s:s*}", "gcu", capacity.cpus * capacity.gcu, "cpus",
+		capacity.cpus, "gcu_per_cpu", capacity.gcu, "source",
+		weir_capacity_source_name(capacity.source), "cpu",
+		capacity.cpu[0] != '\0' ? capacity.cpu : NULL);
+}
+
 void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint16_t backend) {
 	char why[WEIR_HEALTH_DETAIL_BYTES];
 	const uint64_t ms = weir_checks_unchecked_ms(daemon->health, backend, why);
@@ -100,6 +113,7 @@ void weir_json_condition(
 					    : json_integer((json_int_t)state->reported_weight));
 	json_object_set_new(object, "auto_weight",
 		state->weight_auto ? json_integer((json_int_t)state->auto_weight) : json_null());
+	json_object_set_new(object, "capacity", make_capacity(daemon, state->id));
 	json_object_set_new(object, "own_weight",
 		state->own_weight == WEIR_WEIGHT_UNSET
 			? json_null()

@@ -7,13 +7,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "capacity.h"
 #include "configured.h"
 #include "port_words.h"
 #include "reports_settings.h"
 #include "steal_duration.h"
 
 #define WEIGHT_MOST 65535.0 // as in the configuration
-#define WEIGHT_OF_GHZ 10.0 // automatic weight of a CPU: 8 CPUs of 3 GHz have 240
 
 // What a source may report and withdraw.
 enum reported {
@@ -52,6 +52,7 @@ struct entry { // of one backend id
 	const struct weir_bound_ports *binds; // of its service
 	uint32_t bind_count;
 	struct announced announced;
+	struct weir_host_cpus host; // the last reported CPUs
 	struct weir_report last;
 	char source[WEIR_REPORTS_SOURCE_BYTES]; // of the last report
 	char by[REPORTED_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // source of each; "" = none
@@ -67,6 +68,7 @@ struct weir_reports {
 	struct weir_tables *tables; // NULL until the first configure
 	struct entry *entries; // by backend id
 	struct weir_bound_ports *binds; // of all services
+	struct weir_capacity_table *speeds; // of models of CPUs
 	uint32_t ids;
 	uint64_t generation;
 	char why[256]; // weir_reports_why
@@ -100,6 +102,7 @@ void weir_reports_free(struct weir_reports *reports) {
 	}
 	free(reports->entries);
 	free(reports->binds);
+	weir_capacity_table_free(reports->speeds);
 	free(reports);
 }
 
@@ -296,27 +299,41 @@ static void take_weight(struct entry *entry, const struct weir_report *report, c
 	entry->percent = percent && !absolute ? report->weight_percent : -1;
 }
 
+// Returns where the capacity comes from.
+static enum weir_capacity_source write_auto_weight(struct weir_reports *reports, uint16_t id) {
+	const struct weir_capacity capacity =
+		weir_capacity_of(reports->speeds, &reports->entries[id].host);
+	const uint32_t weight = weir_capacity_weight(&capacity);
+	struct weir_backend_state state;
+
+	if (weight == 0 || weir_tables_backend(reports->tables, id, &state) < 0 ||
+		!state.weight_auto) {
+		return WEIR_CAPACITY_FROM_NONE;
+	}
+	if (weight != state.auto_weight &&
+		weir_tables_set_auto_weight(reports->tables, id, weight) == 0) {
+		reports->changed(reports->context);
+	}
+	return capacity.source;
+}
+
 // A machine keeps its CPUs when it is silent: a reported number is valid until the next one.
 // Returns the fields that were used.
 static uint32_t take_cpus(
 	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
-	uint32_t fields = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ);
-	double weight = report->cpus * report->cpu_mhz / 1000 * WEIGHT_OF_GHZ;
-	struct weir_backend_state state;
-	uint32_t rounded;
+	static const uint32_t used[] = {
+		[WEIR_CAPACITY_FROM_NONE] = 0,
+		[WEIR_CAPACITY_FROM_TABLE] = WEIR_REPORT(CPUS),
+		[WEIR_CAPACITY_FROM_MEASURED] = WEIR_REPORT(CPUS) | WEIR_REPORT(GCU),
+		[WEIR_CAPACITY_FROM_FREQUENCY] = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ),
+	};
+	const struct weir_host_cpus host = weir_host_cpus_of(report);
 
-	if ((report->given & fields) != fields || !(weight > 0) ||
-		weir_tables_backend(reports->tables, id, &state) < 0 || !state.weight_auto) {
+	if (weir_capacity_of(reports->speeds, &host).source == WEIR_CAPACITY_FROM_NONE) {
 		return 0;
 	}
-	rounded = weight < 1             ? 1
-		  : weight > WEIGHT_MOST ? (uint32_t)WEIGHT_MOST
-					 : (uint32_t)(weight + 0.5);
-	if (rounded != state.auto_weight &&
-		weir_tables_set_auto_weight(reports->tables, id, rounded) == 0) {
-		reports->changed(reports->context);
-	}
-	return fields;
+	reports->entries[id].host = host;
+	return used[write_auto_weight(reports, id)];
 }
 
 // Fields of limit, accept queue and weight, which every service uses.
@@ -474,6 +491,7 @@ static void configure_backend(struct weir_reports *reports,
 	entry->at_limit &= entry->accept_queue_percent != 0;
 	drop_sources(reports, service, state->id);
 	write_tables(reports, state->id);
+	(void)write_auto_weight(reports, state->id); // the table of speeds may have changed
 }
 
 // The binds of its service may have changed, and with them the port that decides on its word.
@@ -505,15 +523,20 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	uint32_t workers = all_workers(tables, config), wants = 0, at = UINT32_MAX;
 	uint32_t first = 0, counted = 0; // the binds of so many services
 	struct weir_bound_ports *binds = weir_bound_ports_of(config), *before = reports->binds;
-	int r = binds == NULL ? -ENOMEM
-			      : weir_configured_grow(tables, &reports->entries, &reports->ids,
-					sizeof(*reports->entries));
+	struct weir_capacity_table *speeds = NULL;
+	int r = binds == NULL || weir_capacity_table_create(config, &speeds) < 0
+			? -ENOMEM
+			: weir_configured_grow(tables, &reports->entries, &reports->ids,
+				  sizeof(*reports->entries));
 
 	if (r < 0) {
 		free(binds);
+		weir_capacity_table_free(speeds);
 		return r;
 	}
 	reports->binds = binds;
+	weir_capacity_table_free(reports->speeds);
+	reports->speeds = speeds;
 	reports->tables = tables;
 	reports->generation++;
 	while (weir_configured_next(&of)) {
@@ -556,5 +579,23 @@ int weir_reports_status(
 		.max_active_flows = entry->limit,
 		.at_limit = entry->at_limit,
 		.service_s = weir_steal_duration_estimate(&entry->service, -1)};
+	return 0;
+}
+
+int weir_reports_capacity(
+	const struct weir_reports *reports, uint16_t backend, struct weir_capacity *ret) {
+	const struct entry *entry = find(reports, backend);
+	struct weir_backend_state state;
+	struct weir_capacity capacity;
+
+	if (entry == NULL || weir_tables_backend(reports->tables, backend, &state) < 0 ||
+		!state.weight_auto) {
+		return -ENOENT;
+	}
+	capacity = weir_capacity_of(reports->speeds, &entry->host);
+	if (capacity.source == WEIR_CAPACITY_FROM_NONE) {
+		return -ENOENT;
+	}
+	*ret = capacity;
 	return 0;
 }

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "capacity.h"
 #include "config.h"
 #include "estimates.h"
 #include "report.h"
@@ -84,7 +85,7 @@ void weir_reports_source_gone(struct weir_reports *reports, uint16_t backend, co
 void weir_reports_second(struct weir_reports *reports, uint64_t now_ms);
 
 // The fields used in a report of a backend, and so requested from its agent: those of the policy in
-// use, and CPUs and their speed if a weight of its service is automatic. 0 for an unused id.
+// use, and CPUs, frequency and speed if a weight of its service is automatic. 0 for an unused id.
 uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t backend);
 
 // Whether the accept queue of a backend is full. Cheaper than weir_reports_status.
@@ -92,3 +93,8 @@ bool weir_reports_at_limit(const struct weir_reports *reports, uint16_t backend)
 // Returns 0, -ENOENT (no report, or no such backend).
 int weir_reports_status(
 	const struct weir_reports *reports, uint16_t backend, struct weir_reports_status *ret);
+
+// The capacity from which an automatic weight is computed. Returns 0, -ENOENT (not automatic, or
+// not reported to this process).
+int weir_reports_capacity(
+	const struct weir_reports *reports, uint16_t backend, struct weir_capacity *ret);

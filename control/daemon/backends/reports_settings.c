@@ -22,7 +22,7 @@ uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
 
 	if (has_auto_weights(service)) {
-		wants |= WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ);
+		wants |= WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU);
 	}
 	if (service->flow_control.accept_queue_percent > 0) {
 		wants |= WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);

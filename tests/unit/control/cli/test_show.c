@@ -396,6 +396,23 @@ TEST(automatic_weight_of_one_backend) {
 			"WEIGHT\nweight  auto (100, its CPUs are not reported yet)\n");
 }
 
+TEST(capacity_of_one_backend) {
+	expect_shown(weir_show_backends, "web/a",
+		JSON([{"service": "web", "name": "a", "id": 1, "address": "x", "path_mtu": null,
+			"weight": 300, "auto_weight": 300, "capacity": {"gcu": 10.0, "cpus": 8.0,
+			"gcu_per_cpu": 1.25, "source": "measured"}}]),
+			"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
+			"WEIGHT\nweight    auto (300)\n"
+			"capacity  10 GCU: 8 CPUs of 1.25, measured by its agent\n");
+	expect_shown(weir_show_backends, "web/a",
+		JSON([{"service": "web", "name": "a", "id": 1, "address": "x", "path_mtu": null,
+			"weight": 8, "auto_weight": 8, "capacity": {"gcu": 0.25, "cpus": 0.5,
+			"gcu_per_cpu": 0.5, "source": "table", "cpu": "CPU of 2016"}}]),
+			"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
+			"WEIGHT\nweight    auto (8)\n"
+			"capacity  0.25 GCU: 0.5 CPUs of 0.5, from the table gcu\n");
+}
+
 #define ROW(name, rest) \
 	"{\"service\": \"shop\", \"name\": \"" name "\", \"address\": \"10.200.100.101\", " \
 	"\"admin\": \"maintenance\", \"health\": \"lame-duck\", \"since_ms\": 86400000, " \

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cpu_model.h"
 #include "reports.h"
 #include "tables_lab.h"
 
@@ -445,6 +446,49 @@ TEST(cpus_make_an_automatic_weight) {
 	assert_int_equal(lab_state(&own->lab, 3).effective_weight, 100);
 }
 
+// The speed of one CPU: of the table, measured, or the frequency; 1 GCU counts as 3 GHz.
+TEST(measured_speed_makes_an_automatic_weight) {
+	static struct weir_config_gcu table[] = {{"CPU of 2026", 2}, {"CPU of 2016", 0.5}};
+	const uint32_t fields = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU);
+	struct weir_report report = {.given = fields, .cpus = 8, .cpu_mhz = 3000, .gcu = 1.25};
+	struct own *own = *state;
+	struct weir_capacity capacity;
+
+	own->config->services[0].backends[1].weight_auto = true;
+	lab_apply(&own->lab, own->config);
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	assert_int_equal(weir_reports_capacity(own->reports, 1, &capacity), -ENOENT);
+	report.cpu_model = weir_cpu_model_number(" CPU  of 2016 ");
+	assert_int_equal(weir_reports_take(own->reports, 1, &report, "agent"),
+		WEIR_REPORT(CPUS) | WEIR_REPORT(GCU));
+	assert_int_equal(lab_state(&own->lab, 1).auto_weight, 300);
+	assert_int_equal(weir_reports_capacity(own->reports, 1, &capacity), 0);
+	assert_int_equal(capacity.source, WEIR_CAPACITY_FROM_MEASURED);
+	assert_true(capacity.cpus == 8 && capacity.gcu == 1.25);
+	// A reload with a table applies to what was reported.
+	own->config->gcu = table;
+	own->config->gcu_count = 2;
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	assert_int_equal(lab_state(&own->lab, 1).auto_weight, 120);
+	assert_int_equal(weir_reports_capacity(own->reports, 1, &capacity), 0);
+	assert_int_equal(capacity.source, WEIR_CAPACITY_FROM_TABLE);
+	assert_string_equal(capacity.cpu, "CPU of 2016");
+	report.given = WEIR_REPORT(CPUS); // not measurable: the model is enough
+	report.cpus = 2;
+	assert_int_equal(weir_reports_take(own->reports, 1, &report, "agent"), WEIR_REPORT(CPUS));
+	assert_int_equal(lab_state(&own->lab, 1).auto_weight, 30);
+	report.cpu_model = 0; // an earlier agent
+	assert_int_equal(weir_reports_take(own->reports, 1, &report, "agent"), 0);
+	report.given = fields;
+	report.cpu_model = weir_cpu_model_number("another CPU");
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).auto_weight, 75);
+	assert_int_equal(weir_reports_capacity(own->reports, 0, &capacity), -ENOENT);
+	assert_int_equal(weir_reports_capacity(own->reports, 60000, &capacity), -ENOENT);
+	own->config->gcu = NULL;
+	own->config->gcu_count = 0;
+}
+
 // A percentage refers to the automatic weight, also if that is the mean.
 TEST(percent_of_an_automatic_weight) {
 	struct own *own = *state;
@@ -536,7 +580,8 @@ TEST(agents_measure_the_used_fields) {
 	}
 	own->config->services[0].backends[3].weight_auto = true;
 	policy = cases[0].policy;
-	assert_int_equal(wants_with(own, &policy), WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ));
+	assert_int_equal(wants_with(own, &policy),
+		WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU));
 	own->config->services[0].backends[3].weight_auto = false;
 	own->config->services[0].flow_control.accept_queue_percent = 75;
 	assert_int_equal(wants_with(own, &policy), WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT));

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Capacity: how much a backend can do, from the CPUs that it reports: number times speed, in GCU
+// (docs/reference/agent.md). The speed is that of its model in the configuration's table, else the
+// measured one, else the frequency, of which 3 GHz count as 1 GCU.
+//
+// Threads: any; a table is immutable.
+#pragma once
+
+#include <stdint.h>
+
+#include "config.h"
+#include "report.h"
+
+// X(NAME, "name in JSON")
+#define WEIR_CAPACITY_SOURCES(X) \
+	X(NONE, "none") \
+	X(TABLE, "table") \
+	X(MEASURED, "measured") \
+	X(FREQUENCY, "frequency")
+
+enum weir_capacity_source {
+#define X(name, text) WEIR_CAPACITY_FROM_##name,
+	WEIR_CAPACITY_SOURCES(X)
+#undef X
+};
+
+struct weir_host_cpus { // as reported; 0 = unknown
+	double cpus; // usable ones
+	double mhz, gcu; // of one
+	uint32_t model; // weir_cpu_model_number
+};
+
+struct weir_capacity {
+	enum weir_capacity_source source;
+	double cpus, gcu; // gcu: of one CPU
+	char cpu[48]; // the model's name, with TABLE
+};
+
+struct weir_capacity_table;
+
+// Copy the table of a configuration. Returns 0 or -ENOMEM.
+int weir_capacity_table_create(const struct weir_config *config, struct weir_capacity_table **ret);
+void weir_capacity_table_free(struct weir_capacity_table *table); // NULL is allowed
+
+struct weir_host_cpus weir_host_cpus_of(const struct weir_report *report);
+
+// source NONE if the CPUs are not known. table: NULL = empty.
+struct weir_capacity weir_capacity_of(
+	const struct weir_capacity_table *table, const struct weir_host_cpus *host);
+
+// The automatic weight: GCU times 30, from 1 to 65535; 0 with NONE.
+uint32_t weir_capacity_weight(const struct weir_capacity *capacity);
+
+const char *weir_capacity_source_name(enum weir_capacity_source source);
