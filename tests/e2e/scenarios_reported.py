@@ -218,4 +218,5 @@ def automatic_weights_follow_the_cpu_quota(lab):
         assert weights(lab) == wanted, weights(lab)
         lab.programs["control"].kill()
         lab.start_control()
+        wait_for("control attached", lambda: lab.api("version")["dataplane"]["attached"], 15)
         assert weights(lab) == wanted, weights(lab)

@@ -32,7 +32,7 @@ import tempfile
 EXAMPLES = {
     "ACTION": "drop", "ADDRESS": "10.0.0.2", "BACKEND": "web-1", "CLIENT": "192.0.2.7", "CONFIG": "weir.json",
     "DESTINATION": "198.51.100.10", "DIR": "folder", "DURATION": "60s", "FILE": "weir.json", "GROUP": "weir", "HOW": "scaled", "ORDER": "packets",
-    "IN": "in", "INTERFACE": "lo", "K": "3", "KEY": "utilization", "M": "7",
+    "IN": "in", "INTERFACE": "lo", "K": "3", "KEY": "utilization", "LIST": "5,50", "M": "7",
     "MAC": "02:00:00:00:00:01", "MS": "100", "N": "4",
     "NAME": "web-1", "NOTES": "notes", "NUMBER": "0.5", "OUT": "out", "POLICY": "maglev", "PORT": "80",
     "PREFIX": "10.0.0.0/24", "PROTOCOL": "tcp", "REASON": "no_backend", "SCENARIO": "sre20", "SECONDS": "2",
@@ -229,8 +229,8 @@ class Checker:
 
     def check_other(self, command, name, text, words):
         if name == "weir-agent" and words and not words[0].startswith("-") and \
-                words[0] not in ("decap", "stats", "run", "lame-duck", "ready", "announce", "exec",
-                                      "status", "key", "doctor"):
+                words[0] not in re.findall(r"^(?:Usage:|      ) weir-agent ([a-z-]+)",
+                                           self.helps[name], re.M):
             self.problem(command, text, f"weir-agent has no command {words[0]}")
         if name == "weir-sim" and words[:1] == ["run"] and not words[1].endswith(".json") and \
                 not os.path.exists(f"{self.root}/tools/sim/scenarios/{words[1]}.json"):
@@ -271,6 +271,8 @@ class Checker:
             whole = value
         elif "device" in value:
             whole["ports"] = [value]
+        elif "gcu" in value:
+            whole.update(value)
         else:
             whole["services"][0].update(value)
         with open(self.folder + "/block.json", "w", encoding="utf-8") as file:
