@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define GAP 2 // between two columns
+#define WIDTH_MOST 64 // of a column; the longest name fits
+
 struct weir_text_table {
 	const struct weir_text_table_column *columns;
 	uint32_t count;
@@ -61,27 +64,25 @@ int weir_text_table_add(struct weir_text_table *table, const char *const *cells)
 	return 0;
 }
 
+// A cell that is too long for its column moves those behind it, until there is space again.
 static void print_row(const struct weir_text_table *table, const char *const *cells,
 	const size_t *width, FILE *out) {
-	size_t owed = 0; // pending spaces before the next text
+	size_t at = 0, column = 0; // the end of what is printed; the start of the column
 
 	for (uint32_t i = 0; i < table->count; i++) {
-		size_t bytes = strlen(cells[i]);
-		size_t pad = width[i] - bytes;
+		size_t bytes = strlen(cells[i]), start = column;
 
-		if (i > 0) {
-			owed += 2;
+		if (table->columns[i].right && bytes < width[i]) {
+			start += width[i] - bytes;
 		}
-		if (table->columns[i].right) {
-			owed += pad;
+		if (at > 0 && start < at + GAP) {
+			start = at + GAP;
 		}
 		if (bytes > 0) {
-			fprintf(out, "%*s%s", (int)owed, "", cells[i]);
-			owed = 0;
+			fprintf(out, "%*s%s", (int)(start - at), "", cells[i]);
+			at = start + bytes;
 		}
-		if (!table->columns[i].right) {
-			owed += pad;
-		}
+		column += width[i] + GAP;
 	}
 	fputc('\n', out);
 }
@@ -103,6 +104,7 @@ void weir_text_table_print(const struct weir_text_table *table, FILE *out) {
 		for (size_t row = 0; row < table->rows; row++) {
 			size_t bytes = strlen(row_cells(table, row)[i]);
 
+			bytes = bytes < WIDTH_MOST ? bytes : WIDTH_MOST;
 			width[i] = bytes > width[i] ? bytes : width[i];
 		}
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Text tables: aligned columns, numbers on the right, no trailing spaces.
+// Text tables: aligned columns, numbers on the right, no trailing spaces. A cell of more than 64
+// bytes widens its row alone.
 //
 // Threads: a table is used by one thread. Cells are copied.
 #pragma once

@@ -42,6 +42,32 @@ TEST(header_alone_and_wide_header) {
 	expect_table(rows, 1, "NAME  FLOWS  NOTES\nb         7  y\n");
 }
 
+// One long cell neither pads the other rows nor hides a later one.
+TEST(long_cell_widens_its_row_alone) {
+	char text[101], expected[512];
+	const char *const rows[][3] = {{"a", "1", "x"}, {text, "22", "y"}, {"c", "3", text}};
+
+	memset(text, 'w', 100);
+	text[100] = '\0';
+	snprintf(expected, sizeof(expected),
+		"%-64s  FLOWS  NOTES\n%-64s      1  x\n%s  22  y\n%-64s      3  %s\n", "NAME", "a",
+		text, "c", text);
+	expect_table(rows, 3, expected);
+}
+
+// The columns behind a slightly too long cell are where those of other rows are.
+TEST(row_is_aligned_again_behind_a_long_cell) {
+	char text[67], expected[256];
+	const char *const rows[][3] = {{text, "1", "x"}, {"b", "123456789", "y"}};
+
+	memset(text, 'w', 66);
+	text[66] = '\0';
+	snprintf(expected, sizeof(expected),
+		"%-64s      FLOWS  NOTES\n%s        1  x\n%-64s  123456789  y\n", "NAME", text,
+		"b");
+	expect_table(rows, 2, expected);
+}
+
 TEST(many_rows_keep_their_order) {
 	struct weir_text_table *table = weir_text_table_create(columns, 3);
 	char *text, *line;
