@@ -85,9 +85,9 @@ static void log_entry(const struct weir_audit *audit, const struct weir_audit_en
 	const char *arrow = entry->before[0] != '\0' && done ? " -> " : "";
 	char line[LINE_BYTES], who[WHO_BYTES], times[48] = "";
 
-	if (entry->times > entry->logged_times + 1) {
-		snprintf(times, sizeof(times), ", %u times since the last line",
-			entry->times - entry->logged_times);
+	if (entry->unlogged > 1) {
+		snprintf(
+			times, sizeof(times), ", %u refusals since the last line", entry->unlogged);
 	}
 	snprintf(line, sizeof(line), "audit: %s%s%s: %s%s%s%s%s (%s)%s", entry->command,
 		entry->object[0] != '\0' ? " " : "", entry->object, done ? entry->before : "",
@@ -108,20 +108,38 @@ static struct weir_audit_entry *oldest(struct weir_audit_entry *entries, uint32_
 	return found;
 }
 
-// The entry of the same refusal of the same user, or NULL.
+static bool is_alike(const struct weir_audit_entry *entry, const struct weir_audit_event *event) {
+	return entry->serial != 0 && entry->who.known == event->who.known &&
+	       entry->who.uid == event->who.uid && strcmp(entry->command, event->command) == 0 &&
+	       strcmp(entry->outcome, event->code) == 0;
+}
+
+// Entries have the truncated reason.
+static bool has_reason(const struct weir_audit_entry *entry, const struct weir_audit_event *event) {
+	return strncmp(entry->why, event->why != NULL ? event->why : "", sizeof(entry->why) - 1) ==
+	       0;
+}
+
+// The entry of the same refusal of the same user for the same reason; else the oldest of those
+// with other reasons if there are WEIR_AUDIT_REASONS; else NULL.
 static struct weir_audit_entry *find_repeated(
 	struct weir_audit *audit, const struct weir_audit_event *event) {
+	struct weir_audit_entry *found = NULL;
+	uint32_t alike = 0;
+
 	for (uint32_t i = 0; i < WEIR_AUDIT_REFUSALS; i++) {
 		struct weir_audit_entry *entry = &audit->refusals[i];
 
-		if (entry->serial != 0 && entry->who.known == event->who.known &&
-			entry->who.uid == event->who.uid &&
-			strcmp(entry->command, event->command) == 0 &&
-			strcmp(entry->outcome, event->code) == 0) {
+		if (!is_alike(entry, event)) {
+			continue;
+		}
+		if (has_reason(entry, event)) {
 			return entry;
 		}
+		alike++;
+		found = found == NULL || entry->serial < found->serial ? entry : found;
 	}
-	return NULL;
+	return alike >= WEIR_AUDIT_REASONS ? found : NULL;
 }
 
 static void fill(struct weir_audit *audit, struct weir_audit_entry *entry,
@@ -144,13 +162,17 @@ static void add_refusal(struct weir_audit *audit, const struct weir_audit_event 
 
 	if (entry == NULL) {
 		entry = oldest(audit->refusals, WEIR_AUDIT_REFUSALS);
-		entry->times = entry->logged_times = 0;
+		entry->times = entry->unlogged = 0;
+		entry->logged_ms = now - WEIR_AUDIT_REPEAT_MS;
+	} else if (!has_reason(entry, event)) { // its place, and its share of the log
+		entry->times = 0;
 	}
 	fill(audit, entry, event);
 	entry->times += entry->times < UINT32_MAX;
-	if (entry->times == 1 || now - entry->logged_ms >= WEIR_AUDIT_REPEAT_MS) {
+	entry->unlogged += entry->unlogged < UINT32_MAX;
+	if (now - entry->logged_ms >= WEIR_AUDIT_REPEAT_MS) {
 		log_entry(audit, entry);
-		entry->logged_times = entry->times;
+		entry->unlogged = 0;
 		entry->logged_ms = now;
 	}
 }
@@ -164,8 +186,7 @@ void weir_audit_add(struct weir_audit *audit, const struct weir_audit_event *eve
 	}
 	entry = oldest(audit->changes, WEIR_AUDIT_CHANGES);
 	fill(audit, entry, event);
-	entry->times = 1;
-	entry->logged_times = 0;
+	entry->times = entry->unlogged = 1;
 	log_entry(audit, entry);
 }
 

@@ -3,8 +3,10 @@
 // Audit: records changes and refused requests with user, time, and values before and after. Each
 // record is a line of the log, whatever its level, and an entry here until this process ends.
 //
-// Refusals have separate entries, so that users without permission cannot evict changes. Repeated
-// refusals of a user are one entry with a count, and one line per WEIR_AUDIT_REPEAT_MS at most.
+// Refusals have separate entries, so that users without permission cannot evict changes. Refusals
+// of a command for the same reason are one entry of a user with a count, and one line per
+// WEIR_AUDIT_REPEAT_MS at most. Reasons may contain names of the request, so those of a command and
+// an outcome have at most WEIR_AUDIT_REASONS entries of a user, the newest.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -18,6 +20,7 @@
 
 #define WEIR_AUDIT_CHANGES 256 // kept; the oldest is replaced
 #define WEIR_AUDIT_REFUSALS 64
+#define WEIR_AUDIT_REASONS 8
 #define WEIR_AUDIT_ENTRIES (WEIR_AUDIT_CHANGES + WEIR_AUDIT_REFUSALS)
 #define WEIR_AUDIT_REPEAT_MS 10000
 
@@ -46,7 +49,7 @@ struct weir_audit_entry { // texts may end within a character, and contain any b
 	uint64_t time_ms; // since 1970
 	uint64_t logged_ms; // monotonic
 	uint32_t times; // above 1: a repeated refusal; the other fields are of the last one
-	uint32_t logged_times; // number of logged repetitions
+	uint32_t unlogged; // refusals, with those of replaced reasons, since the last line
 	struct weir_audit_who who;
 	char command[32];
 	char object[WEIR_AUDIT_OBJECT_BYTES];

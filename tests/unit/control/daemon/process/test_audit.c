@@ -68,16 +68,20 @@ static void add_change(struct lab *lab, uint32_t n) {
 	weir_audit_add(lab->audit, &event);
 }
 
-static void add_refusal(struct lab *lab, uid_t uid, const char *command) {
+static void refuse(struct lab *lab, uid_t uid, const char *command, const char *why) {
 	struct weir_audit_event event = {.who = {.known = true, .uid = uid, .gid = 8, .pid = 9},
 		.command = command,
 		.object = "web/web-1",
 		.before = "0",
 		.after = "",
 		.code = "forbidden",
-		.why = "may only look"};
+		.why = why};
 
 	weir_audit_add(lab->audit, &event);
+}
+
+static void add_refusal(struct lab *lab, uid_t uid, const char *command) {
+	refuse(lab, uid, command, "may only look");
 }
 
 // The log is at level error here.
@@ -124,7 +128,7 @@ TEST(refusals_displace_no_change_and_do_not_flood_the_log, setup, teardown) {
 	test_ms += WEIR_AUDIT_REPEAT_MS;
 	add_refusal(lab, 4, "backend.drain");
 	assert_int_equal(lines(lab), before + 2);
-	assert_non_null(strstr(written(lab), ", 10000 times since the last line\n"));
+	assert_non_null(strstr(written(lab), ", 10000 refusals since the last line\n"));
 	for (uid_t uid = 0; uid < 1000; uid++) {
 		add_refusal(lab, 1000 + uid, "backend.drain");
 	}
@@ -167,4 +171,45 @@ TEST(long_lists_of_changes_are_truncated_between_changes) {
 				   "change service web backend web-1 weight: 1 -> 2");
 	difference.count = 0;
 	assert_string_equal(weir_audit_difference(&difference, text, sizeof(text)), "0 changes");
+}
+
+TEST(refusals_for_different_reasons_are_separate, setup, teardown) {
+	struct lab *lab = *state;
+
+	refuse(lab, 4, "weight.set", "weight 70000 is above 65535");
+	refuse(lab, 4, "weight.set", "no such backend: \"web/web-9\"");
+	refuse(lab, 4, "weight.set", "weight 70000 is above 65535");
+	assert_int_equal(weir_audit_list(lab->audit, lab->entries), 2);
+	assert_string_equal(lab->entries[0]->why, "no such backend: \"web/web-9\"");
+	assert_int_equal(lab->entries[0]->times, 1);
+	assert_int_equal(lab->entries[1]->times, 2);
+	assert_int_equal(lines(lab), 2);
+}
+
+// A reason may have a name of the request, so that each request can have another.
+TEST(reasons_of_a_user_neither_displace_others_nor_flood_the_log, setup, teardown) {
+	struct lab *lab = *state;
+	char why[WEIR_AUDIT_WHY_BYTES + 50];
+	uint32_t count;
+
+	add_refusal(lab, 5, "backend.drain");
+	for (int i = 0; i < 1000; i++) {
+		snprintf(why, sizeof(why), "no such backend: \"%d\"", i);
+		refuse(lab, 4, "backend.drain", why);
+	}
+	count = weir_audit_list(lab->audit, lab->entries);
+	assert_int_equal(count, 1 + WEIR_AUDIT_REASONS);
+	assert_int_equal(lab->entries[0]->who.uid, 5);
+	assert_string_equal(lab->entries[count - 1]->why, "no such backend: \"999\"");
+	assert_int_equal(lab->entries[count - 1]->times, 1);
+	assert_int_equal(lines(lab), 1 + WEIR_AUDIT_REASONS);
+	test_ms += WEIR_AUDIT_REPEAT_MS;
+	memset(why, 'x', sizeof(why) - 1); // is truncated, and still the same the second time
+	why[sizeof(why) - 1] = '\0';
+	refuse(lab, 4, "backend.drain", why);
+	refuse(lab, 4, "backend.drain", why);
+	assert_int_equal(lines(lab), 2 + WEIR_AUDIT_REASONS);
+	assert_non_null(strstr(written(lab), ", 125 refusals since the last line\n"));
+	count = weir_audit_list(lab->audit, lab->entries);
+	assert_int_equal(lab->entries[count - 1]->times, 2);
 }
