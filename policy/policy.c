@@ -49,6 +49,12 @@ uint8_t weir_policy_needs(enum weir_policy policy) {
 	return (unsigned int)policy < WEIR_POLICY_COUNT ? needs_of[policy] : 0;
 }
 
+bool weir_policy_uses_weights(enum weir_policy policy) {
+	return policy == WEIR_POLICY_MAGLEV || policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ||
+	       policy == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN ||
+	       policy == WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN;
+}
+
 // Only adopt changes a client's settings, and it rejects unknown policies.
 static const struct weir_policy_ops *client_ops(const struct weir_policy_client *client) {
 	return ops_of[client->settings.policy];

@@ -453,3 +453,5 @@ static inline uint32_t weir_policy_slot(uint64_t hash, uint32_t slots) {
 const char *weir_policy_name(enum weir_policy policy); // "unknown" when out of range
 int weir_policy_parse(const char *name); // enum weir_policy or -EINVAL
 uint8_t weir_policy_needs(enum weir_policy policy);
+// Whether shares follow the weights. With every policy a weight of 0 means no new flows.
+bool weir_policy_uses_weights(enum weir_policy policy);

@@ -272,10 +272,11 @@ void weir_show_change(const struct weir_cli *cli, json_t *result) {
 
 void weir_show_weight(const struct weir_cli *cli, json_t *result) {
 	const json_t *weight = json_object_get(result, "weight");
-	char service[80], backend[80], set[32], effective[32];
+	const json_t *used = json_object_get(result, "policy_uses_weights");
+	char service[80], backend[80], set[32], effective[32], policy[64];
 
 	weir_show_value(weight, WEIR_SHOW_NUMBER, set, sizeof(set));
-	fprintf(cli->out, "%s/%s: weight %s, effective %s\n",
+	fprintf(cli->out, "%s/%s: weight %s, effective %s",
 		weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
 			sizeof(service)),
 		weir_show_value(json_object_get(result, "backend"), WEIR_SHOW_TEXT, backend,
@@ -283,6 +284,12 @@ void weir_show_weight(const struct weir_cli *cli, json_t *result) {
 		json_is_null(weight) ? "configured" : set,
 		weir_show_value(json_object_get(result, "effective_weight"), WEIR_SHOW_NUMBER,
 			effective, sizeof(effective)));
+	if (json_is_false(used)) {
+		fprintf(cli->out, "; the policy %s does not use weights, except 0",
+			weir_show_value(json_object_get(result, "policy"), WEIR_SHOW_TEXT, policy,
+				sizeof(policy)));
+	}
+	fputc('\n', cli->out);
 }
 
 // Workers by the backend that they would choose: one line per backend.

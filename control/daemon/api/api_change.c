@@ -91,10 +91,21 @@ void weir_api_backend_maintenance(struct weir_daemon *daemon, struct weir_api_ca
 	}
 }
 
+static enum weir_policy policy_of(const struct weir_daemon *daemon, const char *service) {
+	int id = weir_tables_service_find(daemon->tables, service);
+	struct weir_service_state state = {0};
+
+	if (id >= 0) {
+		weir_tables_service(daemon->tables, (uint16_t)id, &state);
+	}
+	return (enum weir_policy)state.policy;
+}
+
 void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call) {
 	json_int_t weight = weir_api_integer(call, "weight", -1);
 	struct weir_backend_state state;
 	int id = find_backend(daemon, call);
+	enum weir_policy policy;
 
 	if (id < 0) {
 		return;
@@ -111,8 +122,11 @@ void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call)
 		daemon->tables, (uint16_t)id, weight < 0 ? WEIR_WEIGHT_UNSET : (uint32_t)weight);
 	weir_api_publish_now(daemon, call);
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
-	weir_api_answer(
-		call, json_pack("{s:s, s:s, s:o, s:I}", "service", state.service, "backend",
-			      state.name, "weight", weight < 0 ? json_null() : json_integer(weight),
-			      "effective_weight", (json_int_t)state.effective_weight));
+	policy = policy_of(daemon, state.service);
+	weir_api_answer(call,
+		json_pack("{s:s, s:s, s:o, s:I, s:s, s:b}", "service", state.service, "backend",
+			state.name, "weight", weight < 0 ? json_null() : json_integer(weight),
+			"effective_weight", (json_int_t)state.effective_weight, "policy",
+			weir_policy_name(policy), "policy_uses_weights",
+			weir_policy_uses_weights(policy)));
 }

@@ -612,6 +612,14 @@ TEST(weight_restored_to_configured) {
 			"s/b: weight configured, effective 9\n");
 }
 
+TEST(weight_that_the_policy_does_not_use_is_named) {
+	expect_shown(weir_show_weight, NULL,
+		JSON({"service": "s", "backend": "b", "weight": 10, "effective_weight": 10,
+			"policy": "round-robin", "policy_uses_weights": false}),
+			"s/b: weight 10, effective 10; the policy round-robin does not use "
+			"weights, except 0\n");
+}
+
 // The longest name of a backend, in a field of a field.
 TEST(values_of_long_names_are_aligned) {
 	const char name[] = "a23456789-123456789-123456789-123456789-123456789-123456789-123";

@@ -102,6 +102,31 @@ TEST(s6_policy_is_changed_at_run_time) {
 	json_decref(holder);
 }
 
+// w-1 has weight 100 and w-2 300. Nothing is measured yet, so shares differ by the weights alone.
+TEST(weight_set_says_whether_the_policy_uses_weights) {
+	struct web *web = *state;
+	char name[80];
+
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		json_t *holder = NULL, *result, *one;
+		bool equal;
+
+		snprintf(name, sizeof(name), "\"%s\"", weir_policy_name((enum weir_policy)policy));
+		set_policy(&web->lab, name);
+		result = lab_result(
+			&web->lab, JSON({"command": "weight.set", "backend": "w-2", "weight": null}));
+		one = lab_backend(&web->lab, &holder, "web", "w-2");
+		equal = json_real_value(json_object_get(one, "share_percent")) == 50;
+		assert_string_equal(
+			text_of(result, "policy"), weir_policy_name((enum weir_policy)policy));
+		if (json_is_true(json_object_get(result, "policy_uses_weights")) == equal) {
+			fail_msg("%s", name);
+		}
+		json_decref(holder);
+		json_decref(result);
+	}
+}
+
 TEST(settings_are_those_that_the_policy_uses) {
 	struct web *web = *state;
 	json_t *holder = NULL, *settings;
