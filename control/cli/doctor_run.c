@@ -29,7 +29,7 @@ static json_t *ask(struct weir_client *client, const char *command, char *why, s
 	return result;
 }
 
-// The answer of weir-control: fills in version, backends, waiting, and the error.
+// The answer of weir-control: fills in version, backends, waiting, services, audit, and the error.
 static void ask_control(
 	const struct weir_cli *cli, struct weir_doctor *doctor, char *why, size_t why_bytes) {
 	char ignored[512];
@@ -45,6 +45,9 @@ static void ask_control(
 				ask(client, "backend.show", ignored, sizeof(ignored), &error);
 			doctor->waiting =
 				ask(client, "config.waiting", ignored, sizeof(ignored), &error);
+			doctor->services =
+				ask(client, "service.show", ignored, sizeof(ignored), &error);
+			doctor->audit = ask(client, "audit.show", ignored, sizeof(ignored), &error);
 		}
 		weir_client_free(client);
 	}
@@ -127,6 +130,8 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 	json_decref((json_t *)doctor.status);
 	json_decref((json_t *)doctor.backends);
 	json_decref((json_t *)doctor.waiting);
+	json_decref((json_t *)doctor.services);
+	json_decref((json_t *)doctor.audit);
 	weir_config_free(runs);
 	return r;
 }

@@ -55,6 +55,9 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 	} else if (!attached && is(doctor->status, "level", "critical")) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane", "%s",
 			worst_reason(doctor->status));
+		if (strstr(worst_reason(doctor->status), "has no tables") != NULL) {
+			return; // the cure is that of weir-control
+		}
 	} else if (workers == 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-dataplane",
 			"pid %lld; only root can see whether its workers run",
@@ -99,8 +102,9 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 	const json_t *none = get(doctor->status, "not_eligible");
 	const json_t *unreachable = get(doctor->status, "unreachable");
 	const json_t *panic = get(doctor->status, "panic");
-	const json_t *drained = get(doctor->status, "drained"), *name;
+	const json_t *name;
 	struct weir_findings *findings = &doctor->findings;
+	bool drained;
 	size_t i;
 
 	if (!json_is_integer(get(doctor->status, "services"))) {
@@ -121,14 +125,9 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 			"panic mode: so few backends are healthy that refusing ones are used, too");
 		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
 	}
-	json_array_foreach (drained, i, name) {
-		weir_findings_add(findings, WEIR_FINDING_NOTICE, json_string_value(name),
-			"is drained: new flows are refused");
-		weir_findings_cure(findings, "weirctl service ready %s", json_string_value(name));
-	}
-	if (json_array_size(none) + json_array_size(unreachable) + json_array_size(panic) +
-			json_array_size(drained) ==
-		0) {
+	drained = weir_doctor_report_drained(doctor);
+	if (json_array_size(none) + json_array_size(unreachable) + json_array_size(panic) == 0 &&
+		!drained) {
 		weir_findings_add(findings, WEIR_FINDING_OK, "services",
 			"%lld, each with an eligible backend",
 			(long long)json_integer_value(get(doctor->status, "services")));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "doctor.h"
 
+#include <errno.h>
 #include <string.h>
 
 typedef void (*check_fn)(struct weir_doctor *doctor);
@@ -49,6 +50,24 @@ static void withhold_restarts(struct weir_findings *findings) {
 	}
 }
 
+// Without weir-control, or with one that hangs, a dataplane that starts has no tables, and forwards
+// nothing.
+static void start_control_first(struct weir_findings *findings, bool runs) {
+	static const char restart[] = "systemctl restart weir-dataplane";
+
+	for (uint32_t i = 0; i < findings->count; i++) {
+		char *cure = findings->list[i].cure, *at = strstr(cure, restart);
+		char rest[sizeof(findings->list[i].cure)];
+
+		if (at != NULL) {
+			snprintf(rest, sizeof(rest), "%s", at);
+			snprintf(at, sizeof(rest) - (size_t)(at - cure),
+				"systemctl %s weir-control && %s", runs ? "restart" : "start",
+				rest);
+		}
+	}
+}
+
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
 	if (doctor->dataplane == 0) {
@@ -63,5 +82,9 @@ void weir_doctor_run(struct weir_doctor *doctor) {
 	}
 	if (doctor->restart_fails) {
 		withhold_restarts(&doctor->findings);
+	}
+	if (doctor->root[0] == '\0' && doctor->version == NULL && doctor->error != -EACCES &&
+		doctor->error != -EPERM) {
+		start_control_first(&doctor->findings, doctor->control != 0);
 	}
 }

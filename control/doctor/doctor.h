@@ -80,6 +80,8 @@ struct weir_doctor {
 	const json_t *version; // weir-control's answer to "version"; NULL: no answer
 	const json_t *status; // as weirctl status; NULL on a copy
 	const json_t *backends; // weir-control's answer to "backend.show"; NULL: no answer
+	// Its answers to "service.show" and "audit.show"; NULL: no answer.
+	const json_t *services, *audit;
 	const char *unreachable; // the error
 	int error; // negative errno of that
 	const char *own_version; // of weirctl
@@ -93,6 +95,9 @@ struct weir_doctor {
 
 // The cure of a finding about a process of another run directory.
 void weir_doctor_cure_elsewhere(struct weir_doctor *doctor, const struct weir_process *process);
+
+// Report the services with drained binds, as notices. Returns whether there are any.
+bool weir_doctor_report_drained(struct weir_doctor *doctor);
 
 // Run every check. Sets dataplane, control and config.
 void weir_doctor_run(struct weir_doctor *doctor);

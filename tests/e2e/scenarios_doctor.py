@@ -183,6 +183,15 @@ def doctor_works_without_the_daemons(lab):
     assert row["cure"] == "weirctl service ready web", row
     assert ("services", "services") not in weirctl_doctor(lab)[0]
     lab.api("bind.ready", service="web")
+    lab.api("bind.drain", address=VIP4)
+    row = find(lab, "services", "web", "notice", "1 of its 2 binds is drained")
+    assert row["cure"] == f"weirctl vip ready {VIP4}", row
+    lab.api("bind.drain", address=VIP6)
+    row = find(lab, "services", "web", "notice", "is drained: new flows are refused")
+    assert row["cure"] == f"weirctl vip ready {VIP6}", row
+    lab.api("bind.drain", service="web")
+    assert find(lab, "services", "web", "notice")["cure"] == "weirctl service ready web"
+    lab.api("bind.ready", service="web")
     find(lab, "services", "services", "ok")
     lab.programs["dataplane"].signal(signal.SIGSTOP)
     row = find(lab, "dataplane", "weir-dataplane", "fault", "1 of 1 worker stalled")
@@ -202,6 +211,11 @@ def doctor_works_without_the_daemons(lab):
     lab.programs["control"].stop()
     found, status = weirctl_doctor(lab)
     assert found["control", "weir-control"]["level"] == "fault" and status == 2, found
+    lab.programs["dataplane"].signal(signal.SIGSTOP)
+    row = find(lab, "dataplane", "weir-dataplane", "fault", "stalled",
+               look_at=lambda lab: weirctl_doctor(lab, "--config", lab.config_path))
+    assert row["cure"] == "systemctl start weir-control && systemctl restart weir-dataplane", row
+    lab.programs["dataplane"].signal(signal.SIGCONT)
     lab.programs["dataplane"].stop()
     found, status = weirctl_doctor(lab)
     assert found["control", "weir-control"]["level"] == "fault" and status == 2, found
