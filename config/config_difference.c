@@ -15,6 +15,7 @@
 struct collector {
 	struct weir_difference difference;
 	uint32_t room;
+	bool renamed; // in a renamed element: nothing of it is applied before it has that name
 	bool failed; // out of memory
 };
 
@@ -32,7 +33,7 @@ static void note(struct collector *collector, enum weir_change_kind kind,
 	const struct weir_json_key *key, const char *what, const char *from, const char *to) {
 	struct weir_difference *difference = &collector->difference;
 	struct weir_change change = {.kind = kind,
-		.needs_restart = key->needs == WEIR_JSON_NEEDS_RESTART,
+		.needs_restart = collector->renamed || key->needs == WEIR_JSON_NEEDS_RESTART,
 		.key = key->key};
 
 	if (difference->count == collector->room) {
@@ -144,7 +145,32 @@ static void note_element(struct collector *collector, const struct weir_json_key
 		kind == WEIR_CHANGE_ADD ? described : NULL);
 }
 
-// If the length differs, added and removed elements were noted already.
+static bool has(const struct list *list, const char *identity) {
+	struct element element;
+
+	snprintf(element.identity, sizeof(element.identity), "%s", identity);
+	return find_element(list, &element) != NULL;
+}
+
+// The element in the same place of the other list if only its name differs: both names are in one
+// list alone, and the descriptions are equal. NULL: none.
+static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
+	const struct list *other, const char *at) {
+	const size_t offset = (size_t)(at - list->at);
+	char name[WEIR_JSON_IDENTITY_BYTES], text[TEXT_BYTES], other_text[TEXT_BYTES];
+	const char *there = other->at + offset;
+
+	if (!object->ordered || offset / list->bytes >= other->count) {
+		return NULL;
+	}
+	object->identify(there, name, sizeof(name));
+	object->describe(at, text, sizeof(text));
+	object->describe(there, other_text, sizeof(other_text));
+	return has(list, name) || strcmp(text, other_text) != 0 ? NULL : there;
+}
+
+// If the length differs, added and removed elements were noted already, and so were those of a
+// place whose element is new or gone.
 static void compare_order(struct collector *collector, const struct weir_json_key *key,
 	const char *of, const struct list *from, const struct list *to) {
 	char before[WEIR_JSON_IDENTITY_BYTES], after[WEIR_JSON_IDENTITY_BYTES];
@@ -153,7 +179,7 @@ static void compare_order(struct collector *collector, const struct weir_json_ke
 	for (uint32_t i = 0; from->count == to->count && i < from->count; i++) {
 		key->object->identify(from->at + i * from->bytes, before, sizeof(before));
 		key->object->identify(to->at + i * to->bytes, after, sizeof(after));
-		if (strcmp(before, after) != 0) {
+		if (strcmp(before, after) != 0 && has(to, before) && has(from, after)) {
 			snprintf(number, sizeof(number), "number %u", i);
 			name_element(what, of, key->object, number);
 			note(collector, WEIR_CHANGE_CHANGE, key, what, before, after);
@@ -170,7 +196,8 @@ static void compare_elements(struct collector *collector, const struct weir_json
 	for (uint32_t i = 0; i < from->count; i++) {
 		element.at = from->at + i * from->bytes;
 		object->identify(element.at, element.identity, sizeof(element.identity));
-		if (find_element(to, &element) == NULL) {
+		if (find_element(to, &element) == NULL &&
+			renamed_as(object, from, to, element.at) == NULL) {
 			note_element(collector, key, WEIR_CHANGE_REMOVE, of, &element);
 		}
 	}
@@ -180,12 +207,17 @@ static void compare_elements(struct collector *collector, const struct weir_json
 		element.at = to->at + i * to->bytes;
 		object->identify(element.at, element.identity, sizeof(element.identity));
 		pair.from = find_element(from, &element);
+		if (pair.from == NULL) {
+			pair.from = renamed_as(object, to, from, element.at);
+			collector->renamed = pair.from != NULL;
+		}
 		pair.to = element.at;
 		if (pair.from == NULL) {
 			note_element(collector, key, WEIR_CHANGE_ADD, of, &element);
 		} else {
 			name_element(what, of, object, element.identity);
 			compare_objects(collector, object, &pair);
+			collector->renamed = false;
 		}
 	}
 }
@@ -199,7 +231,7 @@ static void compare_lists(
 	} else {
 		collector->failed = true;
 	}
-	if (key->object->ordered) {
+	if (key->object->ordered && !collector->failed) {
 		compare_order(collector, key, pair->what, &from, &to);
 	}
 	free(from.sorted);
@@ -208,19 +240,52 @@ static void compare_lists(
 
 // ------------------------------------------------------------------------------------------
 
+// "port 4777, interval_ms 500".
+static void describe_values(
+	const struct weir_json_object *object, const char *at, char text[TEXT_BYTES]) {
+	char value[TEXT_BYTES];
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < object->count && used < TEXT_BYTES; i++) {
+		const struct weir_json_key *key = &object->key[i];
+
+		if (key->type->format != NULL) {
+			key->type->format(key, at, value, sizeof(value));
+		}
+		if (key->type->format != NULL && value[0] != '\0') {
+			used += (size_t)snprintf(text + used, TEXT_BYTES - used, "%s%s %s",
+				used > 0 ? ", " : "", key->key, value);
+		}
+	}
+}
+
+static void compare_structs(
+	struct collector *collector, const struct weir_json_key *key, const struct pair *pair) {
+	const struct weir_json_object *object = key->object;
+	char what[WHAT_BYTES], text[TEXT_BYTES];
+	const struct pair inside = {
+		.what = what, .from = pair->from + key->offset, .to = pair->to + key->offset};
+	const bool absent = object->is_absent != NULL && object->is_absent(inside.from);
+	const bool removed = object->is_absent != NULL && object->is_absent(inside.to);
+
+	join(what, pair->what, key->key);
+	if (absent != removed) {
+		describe_values(object, absent ? inside.to : inside.from, text);
+		note(collector, absent ? WEIR_CHANGE_ADD : WEIR_CHANGE_REMOVE, key, what,
+			absent ? NULL : text, absent ? text : NULL);
+	} else if (!absent) {
+		compare_objects(collector, object, &inside);
+	}
+}
+
 static void compare_objects(struct collector *collector, const struct weir_json_object *object,
 	const struct pair *pair) {
 	for (uint32_t i = 0; i < object->count; i++) {
 		const struct weir_json_key *key = &object->key[i];
 
 		if (key->type == &weir_json_type_struct) {
-			char what[WHAT_BYTES];
-			const struct pair inside = {.what = what,
-				.from = pair->from + key->offset,
-				.to = pair->to + key->offset};
-
-			join(what, pair->what, key->key);
-			compare_objects(collector, key->object, &inside);
+			compare_structs(collector, key, pair);
 		} else if (key->type == &weir_json_type_list) {
 			compare_lists(collector, key, pair);
 		} else if (key->type->format != NULL) {

@@ -256,8 +256,13 @@ static const struct weir_json_key agent_check_keys[] = {
 	INTEGER("timeout_ms", CHECK, timeout_ms, 10, 3600000, "1000", UNIT("ms"), CONTROL),
 	COMMENT,
 };
+static bool has_no_agent_check(const void *object) {
+	return ((const struct CHECK *)object)->type == WEIR_CHECK_NONE;
+}
+
 static const struct weir_json_object agent_check_object = {.name = "agent_check",
-	ROWS(agent_check_keys), .check = weir_config_check_agent_check};
+	ROWS(agent_check_keys), .check = weir_config_check_agent_check,
+	.is_absent = has_no_agent_check};
 
 // Without the object there are no agents: weir_config_check_service.
 #define AGENT weir_config_agent
@@ -269,8 +274,12 @@ static const struct weir_json_key agent_keys[] = {
 	INTEGER("timeout_ms", AGENT, timeout_ms, 10, 3600000, "400", UNIT("ms"), CONTROL),
 	COMMENT,
 };
+static bool has_no_agent(const void *object) {
+	return ((const struct AGENT *)object)->port == 0;
+}
+
 static const struct weir_json_object agent_object = {.name = "agent", ROWS(agent_keys),
-	.check = weir_config_check_agent};
+	.check = weir_config_check_agent, .is_absent = has_no_agent};
 
 #define SLOW_START weir_config_slow_start
 static const struct weir_json_key slow_start_keys[] = {

@@ -116,7 +116,9 @@ struct weir_json_object {
 	// (NULL: none). WEIR_JSON_IDENTITY_BYTES is enough.
 	void (*identify)(const void *element, char *text, size_t bytes);
 	void (*describe)(const void *element, char *text, size_t bytes);
-	bool ordered; // a changed order of the same elements is a difference
+	bool ordered; // a changed order of the same elements is a difference, and an element whose
+		      // identity alone changes, not its description and place, has another name
+	bool (*is_absent)(const void *object); // the file has none; NULL: its defaults apply then
 };
 
 struct weir_json_reader {

@@ -92,7 +92,18 @@ static const struct row rows[] = {
 		"change service web flow_control max_active_flows: 0 -> 100\n"
 		"change service web flow_control when_exhausted: spill -> reject\n"},
 	{BASE, TOP WEB(BIND, ", \"agent\": {}", ONE ", " TWO) "]}",
-		"change service web agent port: 0 -> 4777\n"},
+		"add service web agent: port 4777, interval_ms 500, inactive_interval_ms 10000, "
+		"timeout_ms 400\n"},
+	{TOP WEB(BIND, ", \"agent\": {\"interval_ms\": 900}", ONE) "]}",
+		TOP WEB(BIND, "", ONE) "]}",
+		"remove service web agent: port 4777, interval_ms 900, inactive_interval_ms 10000, "
+		"timeout_ms 400\n"},
+	{TOP WEB(BIND, ", \"agent\": {\"interval_ms\": 900}", ONE) "]}",
+		TOP WEB(BIND, ", \"agent\": {\"interval_ms\": 901}", ONE) "]}",
+		"change service web agent interval_ms: 900 -> 901\n"},
+	{TOP WEB(BIND, ", \"agent_check\": {\"port\": 99}", ONE) "]}", TOP WEB(BIND, "", ONE) "]}",
+		"remove service web agent_check: port 99, interval_ms 2000, timeout_ms "
+		"1000\n"},
 	{TOP WEB(BIND, ", \"agent\": {}", ONE ", " TWO) "]}",
 		TOP WEB(BIND, ", \"agent\": {}", AUTO("1") ", " AUTO("3")) "]}",
 		"remove service web backend web-2: 10.0.0.12 weight 100\n"
@@ -153,6 +164,17 @@ static const struct row rows[] = {
 		"change port wan mtu: 1500 -> 9000 (needs a restart of weir-dataplane)\n"
 		"change port wan gateway_mac: none -> 02:00:00:00:00:01\n"
 		"change port wan source_ipv4: none -> 192.0.2.1\n"},
+	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",
+		"{\"ports\": [{\"name\": \"lan\", \"device\": \"net_null0\", \"mtu\": 9000, "
+		"\"gateway_mac\": \"02:00:00:00:00:01\"}], \"services\": []}",
+		"change port lan name: wan -> lan (needs a restart of weir-dataplane)\n"
+		"change port lan mtu: 1500 -> 9000 (needs a restart of weir-dataplane)\n"
+		"change port lan gateway_mac: none -> 02:00:00:00:00:01 (needs a restart of "
+		"weir-dataplane)\n"},
+	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",
+		"{\"ports\": [{\"name\": \"lan\", \"device\": \"net_null1\"}], \"services\": []}",
+		"remove port wan: net_null0 (needs a restart of weir-dataplane)\n"
+		"add port lan: net_null1 (needs a restart of weir-dataplane)\n"},
 	{"{\"ports\": [{\"name\": \"a\", \"device\": \"net_null0\"}, "
 	 "{\"name\": \"b\", \"device\": \"net_null1\"}], \"services\": []}",
 		"{\"ports\": [{\"name\": \"b\", \"device\": \"net_null1\"}, "
@@ -166,9 +188,7 @@ static const struct row rows[] = {
 		"\"flow_table\": {\"flows_per_worker\": 2048, \"timeout_ms\": {\"udp\": 100}}, "
 		"\"segment\": {\"huge_pages\": true}}",
 		"change instance name: weir -> lb-7 (needs a restart of weir-dataplane)\n"
-		"remove port wan: net_null0 (needs a restart of weir-dataplane)\n"
-		"add port lan: net_null0 (needs a restart of weir-dataplane)\n"
-		"change port number 0: wan -> lan (needs a restart of weir-dataplane)\n"
+		"change port lan name: wan -> lan (needs a restart of weir-dataplane)\n"
 		"change workers cores: 0 -> 1,2 (needs a restart of weir-dataplane)\n"
 		"change workers idle: yield -> poll (needs a restart of weir-dataplane)\n"
 		"change flow_table flows_per_worker: 1048576 -> 2048 (needs a restart of "

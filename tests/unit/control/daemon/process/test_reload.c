@@ -206,10 +206,11 @@ TEST(reload_takes_back_what_waits) {
 		{WAN(""), {"change port wan mtu: 2000 -> 1500" BACK}},
 		{WAN(""), {NULL}},
 		{"{\"name\": \"lan\", \"device\": \"net_null1\"}",
-			{"remove port wan: net_null0" RESTART, "add port lan: net_null1" RESTART,
-				"change port number 0: wan -> lan" RESTART}},
-		{WAN(""), {"add port wan: net_null0" BACK, "remove port lan: net_null1" BACK,
-				  "change port number 0: lan -> wan" BACK}},
+			{"remove port wan: net_null0" RESTART, "add port lan: net_null1" RESTART}},
+		{WAN(""), {"add port wan: net_null0" BACK, "remove port lan: net_null1" BACK}},
+		{"{\"name\": \"lan\", \"device\": \"net_null0\"}",
+			{"change port lan name: wan -> lan" RESTART}},
+		{WAN(""), {"change port lan name: lan -> wan" BACK}},
 	};
 	struct lab *lab = *state;
 
