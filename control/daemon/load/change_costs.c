@@ -130,7 +130,7 @@ static enum weir_change_effect tcp_effect(const struct removal *removal, char te
 static int set_removal(struct weir_change *change, const struct removal *removal) {
 	const enum weir_change_effect udp =
 		removal->udp_ends ? WEIR_CHANGE_BREAK : WEIR_CHANGE_MOVE;
-	char text[2 * TEXT_BYTES], tcp_text[TEXT_BYTES], flows[FLOWS_BYTES];
+	char text[3 * TEXT_BYTES], tcp_text[TEXT_BYTES], flows[FLOWS_BYTES];
 	enum weir_change_effect effect = tcp_effect(removal, tcp_text);
 
 	if (removal->flows == 0) {
@@ -146,7 +146,9 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 				    : "",
 		removal->tcp ? tcp_text : "", removal->tcp && removal->udp ? ", " : "",
 		!removal->udp       ? ""
-		: removal->udp_ends ? "UDP ends with its next datagram"
+		: removal->udp_ends ? "UDP ends: the next datagram is for the service that has "
+				      "its address and port then, else for closed_ports, or the "
+				      "kernel without a bind of the address"
 				    : "UDP moves with its next datagram");
 	return set(change, effect, removal->flows, text);
 }
