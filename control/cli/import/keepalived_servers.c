@@ -489,6 +489,26 @@ static void name_of(const struct weir_keepalived_statement *statement, char *nam
 		group ? "" : weir_keepalived_word(statement, 2));
 }
 
+// A server or checker that is behind other words of a line: "weight 1 MISC_CHECK {". It would be
+// lost without a note, as an argument that the first word does not take.
+static void note_swallowed(
+	struct weir_import *import, const struct weir_keepalived_statement *statement) {
+	for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
+		key = key->next) {
+		for (unsigned int i = 1; i < key->count; i++) {
+			if (weir_keepalived_is_checker(key->word[i]) ||
+				strcmp(key->word[i], "real_server") == 0) {
+				weir_import_note(import, &key->place, WEIR_IMPORT_MISSING,
+					key->word[i],
+					"it is not read behind \"%s\": write it on a line of its "
+					"own, and import again",
+					key->word[0]);
+			}
+		}
+		note_swallowed(import, key);
+	}
+}
+
 void weir_keepalived_server(struct weir_import *import,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_statement *groups) {
@@ -504,6 +524,7 @@ void weir_keepalived_server(struct weir_import *import,
 	read_head(import, &virtual, statement, groups);
 	if (!service->left_out) {
 		read_keys(import, &virtual, statement);
+		note_swallowed(import, statement);
 		for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
 			key = key->next) {
 			if (strcmp(key->word[0], "real_server") == 0) {

@@ -689,3 +689,21 @@ TEST(built_in_definitions_are_replaced) {
 		text_in(json_object_get(service(&lab, 0), "health_check"), "host"), "..example");
 	done(&lab);
 }
+
+// All in one line, so that they follow a word which takes no more.
+TEST(checks_and_servers_behind_other_words_are_noted) {
+	struct lab lab =
+		import("virtual_server 192.0.2.1 80 {\n"
+		       " real_server 10.0.0.1 80 { weight 1 MISC_CHECK { misc_path \"/x\" } }\n"
+		       " real_server 10.0.0.2 80 {\n"
+		       "  TCP_CHECK { connect_timeout 3 connect_port 80 } HTTP_GET { url {\n"
+		       "   path / status_code 200 } }\n"
+		       "  inhibit_on_failure TCP_CHECK { }\n"
+		       " }\n delay_loop 6 real_server 10.0.0.3 80 { weight 2 }\n}\n",
+			true, NULL);
+
+	expect_note(&lab, 2, "it is not read behind \"weight\"");
+	expect_note(&lab, 6, "it is not read behind \"inhibit_on_failure\"");
+	expect_note(&lab, 8, "it is not read behind \"delay_loop\"");
+	done(&lab);
+}
