@@ -157,6 +157,20 @@ def check_units(root, folder, programs):
         yield f"units: {units}"
 
 
+def check_removal(root):
+    """Packages leave accounts behind: the guide must name the command that removes each of them."""
+    with open(root + "/docs/guide/packages.md", encoding="ascii") as file:
+        removal = file.read().partition("\n## Removal\n")[2].partition("\n## ")[0]
+    accounts = {("userdel", "weir"), ("groupdel", "weir")}  # a user has a group of its name
+    for path in glob.glob(root + "/config/sysusers.d/*.conf"):
+        with open(path, encoding="ascii") as file:
+            accounts |= {({"u": "userdel", "g": "groupdel"}[line[0]], line.split()[1])
+                         for line in file if line[0] in "ug"}
+    for command, name in sorted(accounts):
+        if not re.search(rf"^{command} {name}\b(?!-)", removal, re.M):
+            yield f"docs/guide/packages.md: Removal has no \"{command} {name}\""
+
+
 def check_accounts(root, folder):
     """sysusers.d and tmpfiles.d, in a separate root directory; needs root, to change owners."""
     etc = folder + "/root/etc"
@@ -220,7 +234,8 @@ def main():
         problems = [*check_lists(root, build, folder), *check_paths(folder),
                     *check_autopkgtest(root, folder, weirctl), *check_version(root, build),
                     *check_build_depends(root), *check_units(root, folder, [weirctl, *programs]),
-                    *check_accounts(root, folder), *check_needrestart(root),
+                    *check_removal(root), *check_accounts(root, folder),
+                    *check_needrestart(root),
                     *check_settings(root, weirctl)]
     print("\n".join(problems) or f"{len(EXPOSURE)} units, {len(DIRECTORIES)} directories")
     return 1 if problems else 0
