@@ -492,24 +492,23 @@ int weir_dataplane_open(const struct weir_config *config, const struct weir_plan
 		r = make_workers(dataplane);
 	}
 	if (r < 0) {
-		weir_dataplane_close(dataplane);
+		weir_dataplane_close(dataplane, true);
 		return r;
 	}
 	*ret = dataplane;
 	return 0;
 }
 
-void weir_dataplane_close(struct weir_dataplane *dataplane) {
-	if (dataplane == NULL) {
-		return;
-	}
+void weir_dataplane_close(struct weir_dataplane *dataplane, bool frees) {
 	weir_dataplane_stop(dataplane);
 	for (uint32_t w = 0; w < dataplane->workers; w++) {
 		weir_worker_free(dataplane->worker[w]);
 	}
 	weir_queue_tables_free(dataplane->queue_tables);
 	weir_distribution_free(&dataplane->distribution);
-	weir_pipelines_free(&dataplane->pipelines);
+	if (frees) {
+		weir_pipelines_free(&dataplane->pipelines);
+	}
 	for (uint32_t p = 0; p < dataplane->ports; p++) {
 		if (dataplane->offer.vip_map_fd[p] >= 0) {
 			close(dataplane->offer.vip_map_fd[p]);
@@ -525,7 +524,9 @@ void weir_dataplane_close(struct weir_dataplane *dataplane) {
 			close(dataplane->claim[d]);
 		}
 	}
-	weir_buffers_fini(&dataplane->buffers);
+	if (frees) {
+		weir_buffers_fini(&dataplane->buffers);
+	}
 	weir_segment_free(dataplane->segment);
 	free(dataplane);
 }

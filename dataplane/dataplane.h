@@ -7,6 +7,7 @@
 // Threads: main. Workers run between weir_dataplane_start and weir_dataplane_stop.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "config.h"
@@ -21,7 +22,9 @@ struct weir_dataplane;
 // Returns 0 or negative errno.
 int weir_dataplane_open(const struct weir_config *config, const struct weir_plan *plan,
 	const struct weir_log *log, struct weir_dataplane **ret);
-void weir_dataplane_close(struct weir_dataplane *dataplane); // NULL is allowed
+// frees: also its flow tables and packet buffers. A process that ends leaves them to the kernel:
+// DPDK writes memory that it frees, which takes seconds.
+void weir_dataplane_close(struct weir_dataplane *dataplane, bool frees);
 
 int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative errno
 void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have ended

@@ -35,6 +35,7 @@
 #include "plan.h"
 #include "run_dir.h"
 #include "standard_output.h"
+#include "start_watch.h"
 #include "steer_attach.h"
 #include "telemetry.h"
 #include "watchdog.h"
@@ -234,6 +235,22 @@ static void write_running(const struct context *context, const struct weir_datap
 	}
 }
 
+static bool stops(void *context) {
+	return take_signal(context);
+}
+
+// While DPDK starts. There is nothing to close yet but the socket; the next process removes the
+// files of DPDK, as after a crash.
+static void end_early(void *argument) {
+	struct context *context = argument;
+
+	if (take_signal(context)) {
+		weir_handover_server_free(context->server);
+		weir_log_write(context->log, WEIR_LOG_INFO, "ended");
+		_exit(EXIT_SUCCESS);
+	}
+}
+
 // Run the dataplane; DPDK has been started.
 static int run_open(struct context *context) {
 	struct weir_dataplane *dataplane;
@@ -243,7 +260,11 @@ static int run_open(struct context *context) {
 		return r;
 	}
 	write_running(context, dataplane);
-	r = weir_memory_take();
+	r = weir_memory_take(stops, context);
+	if (r == -ECANCELED || (r == 0 && take_signal(context))) {
+		r = 0;
+		goto close_dataplane;
+	}
 	if (r < 0) {
 		(void)fail(context, r, "not enough memory: lower flow_table.flows_per_worker");
 		goto close_dataplane;
@@ -269,7 +290,7 @@ static int run_open(struct context *context) {
 	weir_telemetry_end();
 	sd_notify(0, "STOPPING=1");
 close_dataplane:
-	weir_dataplane_close(dataplane);
+	weir_dataplane_close(dataplane, false);
 	return r;
 }
 
@@ -293,6 +314,7 @@ static int run_eal(struct context *context) {
 		.log_level = context->log->level,
 	};
 	char why[WHY_BYTES] = "";
+	struct weir_start_watch watch;
 	char **arguments;
 	int count = weir_eal_arguments(&params, &arguments, why, sizeof(why));
 	int r;
@@ -309,7 +331,11 @@ static int run_eal(struct context *context) {
 		r = weir_telemetry_register();
 	}
 	if (r == 0) {
+		r = weir_start_watch_begin(&watch, context->signals, end_early, context);
+	}
+	if (r == 0) {
 		r = weir_eal_init(count, arguments, why, sizeof(why));
+		weir_start_watch_end(&watch);
 	}
 	if (r < 0) {
 		(void)fail(context, r, why);

@@ -13,6 +13,7 @@
 
 #define HUGE_PAGES_FOLDER "/sys/kernel/mm/hugepages"
 #define MIB (1ull << 20)
+#define TAKE_BYTES (64 * MIB) // 20 to 100 ms
 #define GIB_PAGE (1ull << 30)
 
 #ifndef MADV_POPULATE_WRITE
@@ -114,24 +115,35 @@ int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_fa
 	return 0;
 }
 
+struct taking {
+	bool (*stops)(void *context);
+	void *context;
+	int error;
+};
+
 static int take(const struct rte_memseg_list *list, const struct rte_memseg *segment, size_t bytes,
 	void *context) {
-	int *error = context;
+	struct taking *taking = context;
+	char *addr = segment->addr;
 
 	(void)list;
-	if (madvise(segment->addr, bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
-		*error = -ENOMEM; // EINVAL: an older kernel populates pages on first use
-		return 1;
+	for (size_t done = 0; done < bytes && taking->error == 0; done += TAKE_BYTES) {
+		const size_t part = bytes - done < TAKE_BYTES ? bytes - done : TAKE_BYTES;
+
+		if (taking->stops(taking->context)) {
+			taking->error = -ECANCELED;
+		} else if (madvise(addr + done, part, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
+			taking->error = -ENOMEM; // EINVAL: an older kernel, at first use
+		}
 	}
-	return 0;
+	return taking->error != 0;
 }
 
-int weir_memory_take(void) {
-	int r = 0;
+int weir_memory_take(bool (*stops)(void *context), void *context) {
+	struct taking taking = {.stops = stops, .context = context};
 
-	if (rte_eal_has_hugepages() != 0) {
-		return 0;
+	if (rte_eal_has_hugepages() == 0) {
+		rte_memseg_contig_walk(take, &taking);
 	}
-	rte_memseg_contig_walk(take, &r);
-	return r;
+	return taking.error;
 }

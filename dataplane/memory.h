@@ -32,5 +32,6 @@ int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_fa
 	struct weir_memory *ret, char *why, size_t why_bytes);
 
 // Populate all of DPDK's memory now, so that no worker waits for a page fault and none fails for
-// lack of memory later. After rte_eal_init; does nothing with huge pages. Returns 0 or -ENOMEM.
-int weir_memory_take(void);
+// lack of memory later. After rte_eal_init; does nothing with huge pages. Calls `stops` every 64
+// MiB, and ends if it returns true. Returns 0, -ECANCELED (stopped) or -ENOMEM.
+int weir_memory_take(bool (*stops)(void *context), void *context);

@@ -99,7 +99,9 @@ static void unmake(struct world *w) {
 
 	weir_writer_free(w->lab.writer);
 	weir_segment_free(w->lab.control);
-	weir_dataplane_close(w->dataplane);
+	if (w->dataplane != NULL) {
+		weir_dataplane_close(w->dataplane, true);
+	}
 	weir_config_free(w->config);
 	for (unsigned int i = 0; i < 4; i++) {
 		ring_device_free(rings[i]);

@@ -334,6 +334,62 @@ TEST(sighup_does_not_end_it) {
 }
 
 // A log without a reader: it was killed, or has read enough.
+static unsigned long resident_kib(pid_t pid) {
+	char path[64], line[128];
+	unsigned long kib = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file) != NULL) {
+		(void)sscanf(line, "VmRSS: %lu", &kib);
+	}
+	fclose(file);
+	return kib;
+}
+
+// It has some of the 2 GB that it takes for its tables when the signal comes.
+TEST(sigterm_ends_it_before_it_has_its_memory) {
+	struct lab *lab = *state;
+	double deadline = now_s() + DEADLINE_S;
+	pid_t pid;
+
+	device_lab_need_root();
+	write_config(lab, "{\"name\":\"wan\",\"device\":\"net_null0\"}", 33554432);
+	pid = spawn(lab, lab->run_dir);
+	while (resident_kib(pid) < 300000 && now_s() < deadline) {
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	kill(pid, SIGSTOP); // with a chunk to take, however slow this test is
+	kill(pid, SIGTERM);
+	kill(pid, SIGCONT);
+	assert_int_equal(exit_status(lab, pid), 0);
+	check_log(lab, "received TERM");
+	check_log(lab, "ended\n");
+	assert_null(strstr(log_text(lab), "ready:"));
+	check_nothing_left(lab);
+}
+
+// The signal is pending when the process begins: it ends before it has its ports.
+TEST(sigterm_ends_it_while_dpdk_starts) {
+	struct lab *lab = *state;
+	sigset_t set;
+	pid_t pid;
+
+	device_lab_need_root();
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL); // of the process, too
+	pid = spawn(lab, lab->run_dir);
+	kill(pid, SIGTERM);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	assert_int_equal(exit_status(lab, pid), 0);
+	check_log(lab, "ended\n");
+	assert_null(strstr(log_text(lab), "ready:"));
+	check_nothing_left(lab);
+}
+
 TEST(closed_log_does_not_end_it) {
 	struct lab *lab = *state;
 	double deadline = now_s() + DEADLINE_S;
