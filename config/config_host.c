@@ -73,7 +73,8 @@ static bool exists(const struct if_nameindex *interfaces, const char *name) {
 	return false;
 }
 
-static int add_warning(struct weir_config_errors *errors, const struct weir_config_error *warning) {
+int weir_config_add_warning(
+	struct weir_config_errors *errors, const struct weir_config_error *warning) {
 	struct weir_config_error *grown = realloc(
 		errors->warning, ((size_t)errors->warning_count + 1) * sizeof(errors->warning[0]));
 
@@ -107,7 +108,7 @@ int weir_config_warn_interfaces(
 			"interface %s does not exist on this host, and weir-dataplane would not "
 			"start; interfaces: %s",
 			name, names);
-		r = add_warning(errors, &warning);
+		r = weir_config_add_warning(errors, &warning);
 	}
 	if_freenameindex(interfaces);
 	return r;
@@ -144,7 +145,7 @@ int weir_config_warn_cpus(const struct weir_config *config, struct weir_config_e
 		snprintf(warning.reason, sizeof(warning.reason),
 			"CPU %u is not online on this host, and weir-dataplane would not start",
 			config->workers.cores[i]);
-		r = add_warning(errors, &warning);
+		r = weir_config_add_warning(errors, &warning);
 	}
 	return r;
 }

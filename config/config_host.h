@@ -23,6 +23,10 @@ bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]);
 // DPDK or the documents give it.
 bool weir_config_is_own_interface(const char *name);
 
+// Add a copy of the warning. Returns 0 or -ENOMEM (left out).
+int weir_config_add_warning(
+	struct weir_config_errors *errors, const struct weir_config_error *warning);
+
 // Add a warning for each port that needs an interface which does not exist in the network namespace
 // of this process, with those that do. The file may be of another host. Returns 0 or -ENOMEM (some
 // are left out).

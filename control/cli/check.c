@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "check.h"
 
+#include <errno.h>
+#include <pwd.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "agent_keys.h"
 #include "config_host.h"
+#include "daemon_options.h"
 #include "terminal.h"
+
+#define WHY_BYTES 256
 
 static void print_good(const struct weir_cli *cli, const char *file,
 	const struct weir_config *config, uint32_t warnings) {
@@ -31,6 +38,42 @@ static void print_json(const struct weir_cli *cli, bool ok, json_t *errors, json
 	json_decref(result);
 }
 
+static bool has_agents(const struct weir_config *config) {
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		if (config->services[i].agent.port != 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Read the agents' keys as weir-control will, whose user may own the file.
+static void warn_keys(const struct weir_config *config, struct weir_config_errors *found) {
+	const struct passwd *weir = getpwnam(WEIR_USER_DEFAULT);
+	struct weir_config_error warning = {.path = "agents.key_file"};
+	struct weir_agent_keys keys = {0};
+	char why[WHY_BYTES] = "";
+	int r;
+
+	if (!has_agents(config) || weir_agent_crypto_start() < 0) {
+		return;
+	}
+	r = weir_agent_keys_read(config->agents.key_file, weir != NULL ? weir->pw_uid : geteuid(),
+		&keys, why, sizeof(why));
+	weir_agent_keys_wipe(&keys);
+	if (r == 0) {
+		return;
+	}
+	if (r == -EACCES && geteuid() != 0) {
+		snprintf(warning.reason, sizeof(warning.reason), "not checked: %s; run as root",
+			why);
+	} else {
+		snprintf(warning.reason, sizeof(warning.reason),
+			"%s: weir-control would not probe the agents on this host", why);
+	}
+	(void)weir_config_add_warning(found, &warning); // without memory none
+}
+
 int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	const bool standard_input = strcmp(cli->words[0], "-") == 0;
 	const char *file = standard_input ? "/dev/stdin" : cli->words[0];
@@ -46,6 +89,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	if (r == 0) {
 		(void)weir_config_warn_interfaces(config, &found); // without memory some
 		(void)weir_config_warn_cpus(config, &found);
+		warn_keys(config, &found);
 	}
 	errors = weir_config_errors_json(found.error, found.count);
 	warnings = weir_config_errors_json(found.warning, of_file);

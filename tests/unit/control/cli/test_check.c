@@ -2,6 +2,7 @@
 //
 // Arguments: a valid configuration, an invalid one and the folder of both.
 #include <jansson.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -107,6 +108,66 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 	expect_contains(outcome.out, ":3: warning: ports[1].device: interface none-7 does not");
 	expect_contains(outcome.out, "backends: 0, warnings: 1)\n");
 	free_outcome(&outcome);
+}
+
+// Written to path: a configuration whose services have agents, or not.
+static void write_with_keys(const char *path, const char *key_file, bool agents) {
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fprintf(file,
+		"{\"ports\": [{\"name\": \"a\", \"device\": \"net_null0\"}], \"agents\": "
+		"{\"key_file\": \"%s\"}, \"services\": [{\"name\": \"s\", \"binds\": "
+		"[{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 80}], "
+		"%s \"backends\": [{\"name\": \"b\", \"address\": \"10.0.0.1\"}]}]}\n",
+		key_file, agents ? "\"agent\": {}," : "");
+	fclose(file);
+}
+
+TEST(key_file_that_weir_control_would_not_read_is_a_warning) {
+	static const char good[] =
+		"7 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+	static const struct {
+		const char *contents; // NULL = no file
+		mode_t mode;
+		bool agents;
+		const char *expected; // NULL = no warning
+	} rows[] = {
+		{good, 0600, true, NULL},
+		{NULL, 0, false, NULL},
+		{"7 0001\n", 0600, true, ".keys:1: expected 64 hexadecimal digits"},
+		{good, 0644, true, "too permissive"},
+		{NULL, 0, true, "No such file or directory"},
+	};
+	char path[] = "/tmp/weir-test-XXXXXX", keys[64];
+
+	close(mkstemp(path));
+	snprintf(keys, sizeof(keys), "%s.keys", path);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct outcome outcome;
+		FILE *file;
+
+		unlink(keys);
+		if (rows[i].contents != NULL) {
+			file = fopen(keys, "w");
+			assert_non_null(file);
+			fputs(rows[i].contents, file);
+			assert_int_equal(fchmod(fileno(file), rows[i].mode), 0);
+			fclose(file);
+		}
+		write_with_keys(path, keys, rows[i].agents);
+		outcome = RUN("/nonexistent", "config", "check", path);
+		assert_int_equal(outcome.status, 0);
+		if (rows[i].expected == NULL) {
+			assert_null(strstr(outcome.out, "key_file"));
+		} else {
+			expect_contains(outcome.out, ": warning: agents.key_file: ");
+			expect_contains(outcome.out, rows[i].expected);
+			expect_contains(outcome.out, "would not probe the agents on this host\n");
+		}
+		free_outcome(&outcome);
+	}
+	unlink(path);
 }
 
 TEST(cpu_that_is_not_online_is_a_warning) {
