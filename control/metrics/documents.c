@@ -22,7 +22,7 @@
 #define AGE_MIN_MS 1000
 #define AGE_FAILED_MAX_MS 10000 // without an answer
 #define AGE_PER_REPLY 10 // as a multiple of the reply time
-#define WHY_BYTES 320
+#define WHY_BYTES 512
 
 struct weir_documents {
 	const char *run_dir;
@@ -68,6 +68,10 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 	if (documents->client == NULL) {
 		r = weir_client_connect(documents->run_dir, (int)documents->timeout_ms,
 			&documents->client, why, WHY_BYTES);
+		if (r == -ENOENT || r == -ECONNREFUSED) {
+			snprintf(why + strlen(why), WHY_BYTES - strlen(why),
+				", or weir-metrics with the --run-dir of the one that runs");
+		}
 	}
 	if (r == 0) {
 		r = weir_client_call(documents->client, request, &answer, why, WHY_BYTES);
@@ -294,6 +298,8 @@ static json_t *request_workers(struct weir_documents *documents) {
 	if (answer == NULL && documents->client == NULL) {
 		documents->timestamp = timestamp;
 		set_figures(documents, NULL, began_ms, why);
+	} else if (documents->why[0] != '\0' || documents->number == 0) {
+		request_figures(documents); // it answers again, or for the first time
 	}
 	return workers;
 }

@@ -40,6 +40,10 @@ static void pick_line(const char *text, unsigned n, const char **ret, size_t *re
 	*ret_bytes = strcspn(text, "\n");
 }
 
+static enum server_mode mode_of(const struct server *server) {
+	return __atomic_load_n(&server->mode, __ATOMIC_ACQUIRE);
+}
+
 static void answer(struct server *server, int fd) {
 	json_t *request = json_loads(server->request, 0, NULL);
 	const char *command = json_string_value(json_object_get(request, "command"));
@@ -54,7 +58,7 @@ static void answer(struct server *server, int fd) {
 	if (found->command != NULL) {
 		pick_line(found->text, server->turn++, &text, &bytes);
 	}
-	for (size_t i = 0; server->mode == SERVER_ANSWER_BYTES && i + 1 < bytes; i++) {
+	for (size_t i = 0; mode_of(server) == SERVER_ANSWER_BYTES && i + 1 < bytes; i++) {
 		if (send(fd, text, 1, MSG_NOSIGNAL) != 1) {
 			break;
 		}
@@ -90,10 +94,10 @@ static void serve(struct server *server, int fd) {
 		}
 		server->request[bytes - 1] = '\0';
 		bytes = 0;
-		if (server->mode == SERVER_CLOSE) {
+		if (mode_of(server) == SERVER_CLOSE) {
 			return;
 		}
-		if (server->mode != SERVER_HANG) {
+		if (mode_of(server) != SERVER_HANG) {
 			answer(server, fd);
 		}
 	}
@@ -102,11 +106,11 @@ static void serve(struct server *server, int fd) {
 static void *run(void *argument) {
 	struct server *server = argument;
 
-	while (server->mode != SERVER_DEAF && readable(server, server->listen_fd)) {
+	while (mode_of(server) != SERVER_DEAF && readable(server, server->listen_fd)) {
 		int fd = accept(server->listen_fd, NULL, NULL);
 
 		if (fd >= 0) {
-			if (server->mode == SERVER_UNREAD) {
+			if (mode_of(server) == SERVER_UNREAD) {
 				answer(server, fd);
 			} else {
 				serve(server, fd);
@@ -145,6 +149,10 @@ struct server *server_start(enum server_mode mode, const struct server_answer *a
 	assert_int_equal(listen(server->listen_fd, mode == SERVER_DEAF ? 0 : 5), 0);
 	assert_int_equal(pthread_create(&server->thread, NULL, run, server), 0);
 	return server;
+}
+
+void server_set_mode(struct server *server, enum server_mode mode) {
+	__atomic_store_n(&server->mode, mode, __ATOMIC_RELEASE);
 }
 
 void server_stop(struct server *server) {

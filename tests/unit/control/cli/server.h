@@ -24,6 +24,8 @@ struct server;
 
 struct server *server_start(enum server_mode mode, const struct server_answer *answers);
 void server_stop(struct server *server); // removes the folder
+// From the next request on. Not from or to SERVER_DEAF.
+void server_set_mode(struct server *server, enum server_mode mode);
 // Waits until a connection of a SERVER_UNREAD server was closed.
 void server_wait_closed(const struct server *server);
 const char *server_folder(const struct server *server);

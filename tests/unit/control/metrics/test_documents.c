@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "server.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -119,6 +120,57 @@ TEST(a_sample_without_workers_is_an_answer) {
 	assert_true(contains(documents, "\nweir_control_up 1\n"));
 	weir_documents_free(documents);
 	server_stop(server);
+}
+
+// No scraper comes: samples alone notice that it answers again.
+TEST(recovery_is_logged_by_the_next_sample) {
+	const struct server_answer list[] = {
+		answers[0], {"worker.show", "{\"ok\": true, \"result\": []}"}, {0}};
+	struct server *server = server_start(SERVER_CLOSE, list);
+	struct weir_documents *documents;
+	char text[4096] = "";
+	struct weir_log log = {.level = WEIR_LOG_INFO};
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+	log.fd = fds[1];
+	assert_int_equal(
+		weir_documents_create(server_folder(server), TIMEOUT_MS, false, &log, &documents),
+		0);
+	weir_documents_sample(documents);
+	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
+	assert_non_null(strstr(text, "closed the connection"));
+	server_set_mode(server, SERVER_ANSWER);
+	for (uint64_t end = now_ms() + 15000; strstr(text, "weir-control answers") == NULL;) {
+		assert_true(now_ms() < end);
+		usleep(20000);
+		weir_documents_sample(documents);
+		(void)read(fds[0], text, sizeof(text) - 1);
+	}
+	weir_documents_free(documents);
+	server_stop(server);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+// With another --run-dir than that of weir-control.
+TEST(absent_control_may_run_in_another_directory) {
+	struct weir_documents *documents;
+	char text[4096] = "";
+	struct weir_log log = {.level = WEIR_LOG_INFO};
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	log.fd = fds[1];
+	assert_int_equal(
+		weir_documents_create("/nonexistent", TIMEOUT_MS, false, &log, &documents), 0);
+	weir_documents_sample(documents);
+	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
+	assert_non_null(strstr(text, "no /nonexistent/control/control.sock"));
+	assert_non_null(strstr(text, "with the --run-dir of the one that runs"));
+	weir_documents_free(documents);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 #define ENTRY(command, outcome) \
