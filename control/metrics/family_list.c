@@ -249,7 +249,8 @@ const struct weir_family weir_families[] = {
 	GAUGE(BACKEND, "weir_backend_at_limit", "", "at_limit",
 		"1 if the backend reports a full accept queue.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_agent_silent", "", "agent_silent",
-		"1 if the backend's weir-agent does not answer: its load and state are unknown.",
+		"1 if the backend's weir-agent does not answer: its load and state are unknown. "
+		"None without an agent, or keys to probe it.",
 		PLAIN),
 	GAUGE(BACKEND, "weir_backend_ejected", "", "ejected",
 		"1 if the backend is ejected: its connections fail, or its host rejects "

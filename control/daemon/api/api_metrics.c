@@ -168,12 +168,14 @@ static json_t *utilization(const struct condition *is) {
 	X("fails", count_or_null(is.checked, is.check.fails)) \
 	X("check_ms", count_or_null(is.checked &&is.check.checked, is.check.duration_ms))
 
-// null for a backend without an agent.
+// null for a backend without an agent, or one that is not probed for lack of keys.
 static json_t *agent_silent(const struct weir_daemon *daemon, uint16_t id) {
 	uint64_t age_ms;
 	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);
 
-	return state == WEIR_AGENT_NONE ? json_null() : json_boolean(state == WEIR_AGENT_SILENT);
+	return state == WEIR_AGENT_NONE || state == WEIR_AGENT_NO_KEYS
+		       ? json_null()
+		       : json_boolean(state == WEIR_AGENT_SILENT);
 }
 
 static json_t *backend_row(const struct figures *figures, const struct weir_backend_state *state) {

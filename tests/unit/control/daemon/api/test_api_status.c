@@ -223,6 +223,41 @@ static void expect_agent(const struct web *web, const char *state) {
 	json_decref(holder);
 }
 
+// In metrics.show.
+static const json_t *value_of(
+	const json_t *result, const char *kind, const char *name, const char *column) {
+	const json_t *columns = json_object_get(json_object_get(result, "columns"), kind), *row;
+	size_t at[2] = {0}, i, c;
+
+	for (int k = 0; k < 2; k++) {
+		for (c = 0; c < json_array_size(columns); c++) {
+			if (strcmp(json_string_value(json_array_get(columns, c)),
+				    k == 0 ? kind : column) == 0) {
+				at[k] = c;
+			}
+		}
+	}
+	json_array_foreach (json_object_get(result, "rows"), i, row) {
+		const char *text = json_string_value(json_array_get(row, at[0]));
+
+		if (strcmp(json_string_value(json_array_get(row, 0)), kind) == 0 && text != NULL &&
+			strcmp(text, name) == 0) {
+			return json_array_get(row, at[1]);
+		}
+	}
+	return NULL;
+}
+
+// Whether an unprobed agent is silent is unknown.
+static void expect_silence(const struct web *web, bool known) {
+	json_t *result = lab_result(&web->lab, JSON({"command": "metrics.show"}));
+	const json_t *value = value_of(result, "backend", "w-1", "agent_silent");
+
+	assert_non_null(value);
+	assert_int_equal(json_is_null(value), !known);
+	json_decref(result);
+}
+
 static void expect_warning(const struct web *web, const char *one, const char *another) {
 	char text[512];
 
@@ -242,6 +277,7 @@ TEST(status_warns_while_no_agent_is_probed_for_lack_of_keys) {
 	expect(web, "web", "warning", "/keys: No such file or directory");
 	expect(web, "dns", "ok", "");
 	expect_agent(web, "no-keys");
+	expect_silence(web, false);
 	web_write_keys(web, KEY_1 KEY_1, 0640);
 	expect_warning(web, "key id 1 is used on line 1 already", "; no agent is probed");
 	expect(web, NULL, "warning", "key id 1 is used on line 1 already");
@@ -249,6 +285,7 @@ TEST(status_warns_while_no_agent_is_probed_for_lack_of_keys) {
 	assert_string_equal(web_reload_warning(web, text), "");
 	expect(web, NULL, "ok", "");
 	expect_agent(web, "starting");
+	expect_silence(web, true);
 	web_write_keys(web, KEY_1, 0644); // the agents are still probed
 	expect_warning(web, "mode 0644 is too permissive", "; the previous keys stay in use");
 	expect(web, NULL, "ok", "");
