@@ -83,6 +83,7 @@ void weir_show_ports(const struct weir_cli *cli, json_t *result) {
 		{{"MTU-BYTES", "mtu", WEIR_SHOW_NUMBER}, NULL, 3},
 		{{"VLAN", "vlan", WEIR_SHOW_NUMBER}, "-", 4},
 		{{"KERNEL-INTERFACE", "kernel_interface", WEIR_SHOW_TEXT}, NULL, 5},
+		{{"LINK", "link", WEIR_SHOW_TEXT}, "-", 0},
 		{{"STEERED", "steered", WEIR_SHOW_FLAG}, NULL, 2},
 		{{"RX-PACKETS", "ipackets", WEIR_SHOW_NUMBER}, NULL, 0},
 		{{"LOST", "lost", WEIR_SHOW_NUMBER}, NULL, 0},

@@ -120,6 +120,13 @@ def status_shows_whether_to_send_traffic(lab):
         lab.start_nginx(number)
     expect(lab, 0, "OK")
 
+    lab.net.ip("link", "set", "lb0", "down")  # the switch's end of the cable
+    expect(lab, 2, "port wan has no link: interface lb0 is up without a carrier")
+    assert lab.api("port.show")[0]["link"] == "no-carrier"
+    lab.net.ip("link", "set", "lb0", "up")
+    expect(lab, 0, "OK")
+    assert lab.api("port.show")[0]["link"] == "up"
+
     control.kill()
     expect(lab, 1, "weir-control is not running")
     assert clients.curl_batch(lab.client, VIP4, 5).ok == 5

@@ -325,7 +325,7 @@ static json_t *json_head(struct weir_daemon *daemon) {
 		(json_int_t)weir_daemon_wall_ms(), "control", json_control(daemon, status),
 		"status", status, "dataplane", json_dataplane(daemon), "workers",
 		attached ? json_workers(daemon) : json_null(), "ports",
-		attached ? weir_api_ports(daemon->segment, NULL) : json_null(), "segment",
+		attached ? weir_api_ports(daemon, NULL) : json_null(), "segment",
 		attached ? weir_json_segment(daemon) : json_null(), "agents",
 		weir_json_agents(daemon), "flow_steals",
 		weir_json_flow_steals(daemon->flow_steals, NULL), "columns", "service",

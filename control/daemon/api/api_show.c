@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "api_counters.h"
 #include "api_drain_sum.h"
 #include "api_order.h"
+#include "config_host.h"
 #include "daemon.h"
 #include "flow_state.h"
 #include "totals.h"
@@ -444,7 +446,23 @@ static json_t *json_xstats(const struct weir_port_counters *counters) {
 	return xstats;
 }
 
-static json_t *json_port(const struct weir_segment *segment, uint32_t number) {
+enum weir_link_state weir_api_link(const struct weir_daemon *daemon, uint32_t port) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+	const struct weir_port_info *info = &daemon->segment->header->port[port];
+	char interface[IF_NAMESIZE];
+
+	for (uint32_t i = 0; i < config->port_count && info->kernel_ifindex != 0; i++) {
+		if (strncmp(config->ports[i].name, info->name, sizeof(info->name)) == 0 &&
+			weir_config_device_interface(config->ports[i].device, interface)) {
+			return weir_link_state_read(info->kernel_ifindex);
+		}
+	}
+	return WEIR_LINK_UNKNOWN; // that of the kernel is a tap beside the device
+}
+
+static json_t *json_port(const struct weir_daemon *daemon, uint32_t number) {
+	const enum weir_link_state link = weir_api_link(daemon, number);
+	const struct weir_segment *segment = daemon->segment;
 	struct weir_port_info port = segment->header->port[number];
 	char mac[18];
 	json_t *object;
@@ -453,11 +471,12 @@ static json_t *json_port(const struct weir_segment *segment, uint32_t number) {
 	port.kernel_interface[sizeof(port.kernel_interface) - 1] = '\0';
 	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", port.mac[0], port.mac[1],
 		port.mac[2], port.mac[3], port.mac[4], port.mac[5]);
-	object = json_pack("{s:I, s:s, s:s, s:i, s:o, s:o, s:b}", "port", (json_int_t)number,
+	object = json_pack("{s:I, s:s, s:s, s:i, s:o, s:o, s:s?, s:b}", "port", (json_int_t)number,
 		"name", port.name, "mac", mac, "mtu", (int)port.mtu, "vlan",
 		port.vlan != 0 ? json_integer(port.vlan) : json_null(), "kernel_interface",
 		port.kernel_interface[0] != '\0' ? json_string(port.kernel_interface) : json_null(),
-		"steered", (int)port.steered);
+		"link", link != WEIR_LINK_UNKNOWN ? weir_link_state_name(link) : NULL, "steered",
+		(int)port.steered);
 	if (object != NULL && segment->port_counters != NULL) {
 		weir_json_port(object, &segment->port_counters[number]);
 		json_object_set_new(object, "xstats", json_xstats(&segment->port_counters[number]));
@@ -465,13 +484,14 @@ static json_t *json_port(const struct weir_segment *segment, uint32_t number) {
 	return object;
 }
 
-json_t *weir_api_ports(const struct weir_segment *segment, const char *name) {
+json_t *weir_api_ports(const struct weir_daemon *daemon, const char *name) {
+	const struct weir_segment *segment = daemon->segment;
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < segment->ports; i++) {
 		if (name == NULL ||
 			strncmp(name, segment->header->port[i].name, WEIR_NAME_BYTES) == 0) {
-			json_array_append_new(list, json_port(segment, i));
+			json_array_append_new(list, json_port(daemon, i));
 		}
 	}
 	return list;
@@ -484,7 +504,7 @@ void weir_api_port_show(struct weir_daemon *daemon, struct weir_api_call *call) 
 	if (!weir_api_has_dataplane(daemon, call)) {
 		return;
 	}
-	list = weir_api_ports(daemon->segment, name);
+	list = weir_api_ports(daemon, name);
 	if (name != NULL && json_array_size(list) == 0) {
 		json_decref(list);
 		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such port: \"%.100s\"", name);

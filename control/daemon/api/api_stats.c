@@ -134,8 +134,7 @@ void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call)
 				? json_integer((json_int_t)daemon->dataplane_started_ms)
 				: json_null(),
 			"workers", weir_json_workers_sum(daemon->segment), "drops",
-			weir_json_drops(daemon->segment), "ports",
-			weir_api_ports(daemon->segment, NULL), "segment", weir_json_segment(daemon),
-			"agents", weir_json_agents(daemon)),
+			weir_json_drops(daemon->segment), "ports", weir_api_ports(daemon, NULL),
+			"segment", weir_json_segment(daemon), "agents", weir_json_agents(daemon)),
 		"services", &rows);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api_commands.h"
+#include "api_show.h"
 #include "daemon.h"
 #include "duration.h"
 #include "plural.h"
@@ -90,6 +91,31 @@ static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_
 			unpublished != NULL ? ": " : "", unpublished != NULL ? unpublished : "");
 	} else if (unpublished != NULL) {
 		add(verdict, WEIR_STATUS_WARNING, "not published yet: %s", unpublished);
+	}
+}
+
+// A port whose link is down receives nothing; without a link of any port no packet arrives.
+static void judge_links(const struct weir_daemon *daemon, struct verdict *verdict) {
+	const struct weir_segment *segment = daemon->segment;
+	enum weir_link_state link[WEIR_PORTS_MAX];
+	uint32_t down = 0;
+
+	for (uint32_t i = 0; i < segment->ports; i++) {
+		link[i] = weir_api_link(daemon, i);
+		down += link[i] != WEIR_LINK_UP && link[i] != WEIR_LINK_UNKNOWN;
+	}
+	for (uint32_t i = 0; i < segment->ports; i++) {
+		const struct weir_port_info *port = &segment->header->port[i];
+
+		if (link[i] == WEIR_LINK_UP || link[i] == WEIR_LINK_UNKNOWN) {
+			continue;
+		}
+		add(verdict, down == segment->ports ? WEIR_STATUS_CRITICAL : WEIR_STATUS_WARNING,
+			"port %.*s has no link: interface %.15s is %s", WEIR_NAME_BYTES, port->name,
+			port->kernel_interface,
+			link[i] == WEIR_LINK_DISABLED     ? "down"
+			: link[i] == WEIR_LINK_NO_CARRIER ? "up without a carrier"
+							  : "gone");
 	}
 }
 
@@ -257,6 +283,7 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	}
 	judge_dataplane(daemon, stalls, &verdict);
 	if (daemon->segment != NULL) {
+		judge_links(daemon, &verdict);
 		judge_services(&services, only >= 0, &verdict);
 		unchecked = judge_checks(daemon, only, &verdict);
 		judge_keys(daemon, only, &verdict);

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Link state: whether an interface of the kernel is up and has a link.
+//
+// Threads: any. Two system calls that do not wait.
+#pragma once
+
+#include <stdint.h>
+
+// X(NAME, "name")
+#define WEIR_LINK_STATES(X) \
+	X(UP, "up") \
+	X(NO_CARRIER, "no-carrier") /* no cable, or the other end is down */ \
+	X(DISABLED, "disabled") /* by an administrator */ \
+	X(GONE, "gone") /* no such interface in this network namespace */ \
+	X(UNKNOWN, "unknown")
+
+enum weir_link_state {
+#define X(name, key) WEIR_LINK_##name,
+	WEIR_LINK_STATES(X)
+#undef X
+};
+
+enum weir_link_state weir_link_state_read(uint32_t ifindex);
+const char *weir_link_state_name(enum weir_link_state state);
