@@ -246,6 +246,17 @@ bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows) {
 	return word[0] != '\0' && word[strlen(word) - 1] != '/' && json_array_size(rows) == 1;
 }
 
+static void show_warnings(FILE *out, const json_t *result) {
+	const json_t *warnings = json_object_get(result, "warnings"), *warning;
+	char text[256];
+	size_t i;
+
+	json_array_foreach (warnings, i, warning) {
+		fprintf(out, "warning: %s\n",
+			weir_show_value(warning, WEIR_SHOW_TEXT, text, sizeof(text)));
+	}
+}
+
 void weir_show_change(const struct weir_cli *cli, json_t *result) {
 	const json_t *drain = json_object_get(result, "drain");
 	const json_t *left = json_object_get(drain, "left_ms");
@@ -268,6 +279,7 @@ void weir_show_change(const struct weir_cli *cli, json_t *result) {
 				deadline, sizeof(deadline)));
 	}
 	fputc('\n', cli->out);
+	show_warnings(cli->out, result);
 }
 
 void weir_show_weight(const struct weir_cli *cli, json_t *result) {
@@ -290,6 +302,7 @@ void weir_show_weight(const struct weir_cli *cli, json_t *result) {
 				sizeof(policy)));
 	}
 	fputc('\n', cli->out);
+	show_warnings(cli->out, result);
 }
 
 // Workers by the backend that they would choose: one line per backend.

@@ -132,11 +132,18 @@ def host_drain_waits_for_removed_backends(lab):
 def maintenance_gets_no_new_flows(lab):
     """Maintenance is like drain for new flows; with every backend in it, new connections fail"""
     for name in BACKENDS[:3]:
-        lab.weirctl("backend", "maintenance", name)
+        assert "warning" not in lab.weirctl("backend", "maintenance", name)[1]
+    assert lab.weirctl("backend", "drain", "web-4")[1].endswith(
+        "\nwarning: no backend of service lines is ready: new flows still go to web-4\n")
+    assert lab.weirctl("weight", "set", "web-4", "0")[1].endswith(
+        "\nwarning: service lines has no backend for new flows\n")
+    lab.weirctl("weight", "set", "web-4", "configured")
+    lab.weirctl("backend", "ready", "web-4")
     for _ in range(20):
         with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
             assert line.backend == "web-4", line.backend
-    lab.weirctl("backend", "maintenance", "web-4")
+    assert lab.weirctl("backend", "maintenance", "web-4")[1].endswith(
+        "\nwarning: service lines has no backend for new flows\n")
     try:
         clients.Line(lab.client, VIP4, timeout=0.5)
         raise AssertionError("served although every backend is in maintenance")

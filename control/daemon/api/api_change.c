@@ -5,6 +5,8 @@
 // packet, or the reply reports that it is not published yet.
 #include "api_change.h"
 
+#include <stdio.h>
+
 #include "api_commands.h"
 #include "api_show.h"
 #include "daemon.h"
@@ -17,16 +19,62 @@ static int find_backend(struct weir_daemon *daemon, struct weir_api_call *call) 
 	return weir_api_has_tables(daemon, call) ? weir_api_find_backend(daemon, call) : -1;
 }
 
+// Count the backends that get the new flows of a service. name: of the first one.
+static uint32_t count_used(
+	const struct weir_daemon *daemon, uint16_t service, char name[WEIR_NAME_BYTES]) {
+	struct weir_backend_state state;
+	uint32_t n = 0;
+
+	for (uint32_t id = 0; id < weir_tables_backend_ids(daemon->tables); id++) {
+		if (weir_tables_backend_service(daemon->tables, (uint16_t)id) != service ||
+			weir_tables_backend(daemon->tables, (uint16_t)id, &state) < 0 ||
+			!state.in_selection) {
+			continue;
+		}
+		if (n++ == 0) {
+			snprintf(name, WEIR_NAME_BYTES, "%s", state.name);
+		}
+	}
+	return n;
+}
+
+// Of a change that takes a backend out of use: no other one of its service is ready.
+static json_t *json_warnings(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
+	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
+	struct weir_service_state service;
+	uint32_t used;
+
+	if (!takes_out || weir_tables_service(daemon->tables, state->service_id, &service) < 0 ||
+		service.eligible > 0) {
+		return json_array();
+	}
+	used = count_used(daemon, state->service_id, name);
+	if (used == 0) {
+		snprintf(text, sizeof(text), "service %s has no backend for new flows",
+			state->service);
+	} else {
+		if (used > 1) {
+			snprintf(more, sizeof(more), " and %u more", used - 1);
+		}
+		snprintf(text, sizeof(text),
+			"no backend of service %s is ready: new flows still go to %s%s",
+			state->service, name, more);
+	}
+	return json_pack("[s]", text);
+}
+
 // The state of a backend after its change was published.
 static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, id);
 	struct weir_backend_state state;
 
 	weir_tables_backend(daemon->tables, id, &state);
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "service", state.service, "backend",
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "service", state.service, "backend",
 		state.name, "admin", weir_api_admin_name(state.admin), "active_flows",
 		(json_int_t)counters.active_flows, "open_flows", (json_int_t)counters.open_flows,
-		"drain", weir_json_drain(daemon, &state));
+		"drain", weir_json_drain(daemon, &state), "warnings",
+		json_warnings(daemon, &state, state.admin != WEIR_ADMIN_READY));
 }
 
 bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns) {
@@ -124,9 +172,10 @@ void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call)
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
 	policy = policy_of(daemon, state.service);
 	weir_api_answer(call,
-		json_pack("{s:s, s:s, s:o, s:I, s:s, s:b}", "service", state.service, "backend",
-			state.name, "weight", weight < 0 ? json_null() : json_integer(weight),
-			"effective_weight", (json_int_t)state.effective_weight, "policy",
-			weir_policy_name(policy), "policy_uses_weights",
-			weir_policy_uses_weights(policy)));
+		json_pack("{s:s, s:s, s:o, s:I, s:s, s:b, s:o}", "service", state.service,
+			"backend", state.name, "weight",
+			weight < 0 ? json_null() : json_integer(weight), "effective_weight",
+			(json_int_t)state.effective_weight, "policy", weir_policy_name(policy),
+			"policy_uses_weights", weir_policy_uses_weights(policy), "warnings",
+			json_warnings(daemon, &state, weight == 0)));
 }

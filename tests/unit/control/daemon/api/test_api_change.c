@@ -131,6 +131,41 @@ TEST(maintenance_takes_no_new_flows) {
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 }
 
+// warning: NULL = none.
+static void assert_warning(struct web *web, const char *request, const char *warning) {
+	json_t *result = lab_result(&web->lab, request);
+	const json_t *warnings = json_object_get(result, "warnings");
+
+	assert_int_equal(json_array_size(warnings), warning != NULL ? 1 : 0);
+	if (warning != NULL) {
+		assert_string_equal(json_string_value(json_array_get(warnings, 0)), warning);
+	}
+	json_decref(result);
+}
+
+TEST(last_ready_backend_out_of_use_is_a_warning) {
+	struct web *web = *state;
+	const char *first = JSON({"command": "backend.drain", "service": "web", "backend": "w-1"});
+
+	assert_warning(web, first, NULL);
+	assert_warning(web,
+		JSON({"command": "backend.drain", "backend": "w-2"}),
+			"no backend of service web is ready: new flows still go to w-1 and 1 more");
+	assert_warning(
+		web, JSON({"command": "weight.set", "backend": "w-2", "weight": 0}),
+			     "no backend of service web is ready: new flows still go to w-1");
+	assert_warning(web, JSON({"command": "weight.set", "backend": "w-2", "weight": null}), NULL);
+	assert_warning(web, JSON({"command": "backend.ready", "backend": "w-2"}), NULL);
+	assert_warning(web, first, NULL);
+	assert_warning(
+		web, JSON({"command": "backend.maintenance", "service": "web", "backend": "w-1"}), NULL);
+	assert_warning(web, JSON({"command": "backend.maintenance", "backend": "w-2"}),
+				    "service web has no backend for new flows");
+	assert_warning(
+		web, JSON({"command": "backend.ready", "service": "web", "backend": "w-1"}), NULL);
+	assert_warning(web, JSON({"command": "backend.ready", "backend": "w-2"}), NULL);
+}
+
 TEST(weight_set_changes_the_share_and_null_restores_it) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one, *result;
