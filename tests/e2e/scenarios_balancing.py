@@ -445,3 +445,28 @@ def weirctl_shows_the_state(lab):
     code, _, err = lab.weirctl("backend", "show", check=False)
     assert code == 3 and err.strip() and time.monotonic() - start < 5, (code, err)
     line.close()
+
+
+@scenario(services=[lines(check={"type": "tcp"})])
+def returning_backend_has_its_flows(lab):
+    """Backends that a reload adds again have their flows, but neither drain, maintenance nor weight"""
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    lab.weirctl("backend", "drain", "web-2", "--interval=1h")
+    lab.weirctl("backend", "maintenance", "web-3")
+    lab.weirctl("weight", "set", "web-4", "7")
+    ids = {name: lab.backend(name, "lines")["id"] for name in BACKENDS}
+    lab.write_config([lines(check={"type": "tcp"}, backends={"web-1": 100})])
+    lab.weirctl("config", "reload")
+    assert all(lab.backend(name, "lines")["leaving"] for name in BACKENDS[1:])
+    lab.write_config([lines(check={"type": "tcp"})])
+    lab.weirctl("config", "reload")
+
+    def begun(name):  # its checks
+        return [event["from"] for event in lab.api("health.history", service="lines", backend=name)]
+    for name in BACKENDS[1:]:
+        row = lab.backend(name, "lines")
+        assert (row["id"], row["leaving"], row["admin"], row["drain"], row["runtime_weight"],
+                row["effective_weight"]) == (ids[name], False, "ready", None, None, 100), row
+        wait_for("its one open flow", lambda: lab.backend(name, "lines")["open_flows"] == 1, 5)
+        wait_for("its checks", lambda: begun(name) == ["starting"] * 2, 5)
+    clients.check_lines(found)

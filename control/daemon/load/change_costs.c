@@ -235,6 +235,15 @@ static bool is_down(const struct weir_backend_state *backend) {
 		       backend->health == WEIR_HEALTH_REFUSING);
 }
 
+// Whether the new configuration has a removed backend again: its flows are those of a live one.
+static bool returns(
+	const struct weir_config_service *to, const struct weir_backend_state *backend) {
+	const struct weir_config_backend *again =
+		backend->leaving ? find_backend(to, backend->name) : NULL;
+
+	return again != NULL && weir_address_equal(&again->address, &backend->address);
+}
+
 // Of another on_backend_down: it also concerns flows of backends that are down already.
 static int cost_down(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
@@ -250,7 +259,9 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 		if (weir_tables_backend_service(of->tables, (uint16_t)id) == service &&
 			weir_tables_backend(of->tables, (uint16_t)id, &backend) == 0 &&
 			is_down(&backend)) {
-			removal.flows += weir_sum_backend(of->segment, id).open_flows;
+			uint64_t flows = weir_sum_backend(of->segment, id).open_flows;
+
+			removal.flows += flows > 0 && !returns(to, &backend) ? flows : 0;
 		}
 	}
 	removal.down = to->on_backend_down;

@@ -137,6 +137,22 @@ TEST(cost_of_another_on_backend_down) {
 		"12 open flows of backends that are down or removed: TCP is reset");
 }
 
+// The same reload adds the removed backend again: its flows stay.
+TEST(another_on_backend_down_costs_a_returning_backend_nothing) {
+	struct rig *rig = *state;
+	struct weir_config *without = lab_config_copy(rig->from);
+
+	rig->to->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+	weir_segment_backend_counters(rig->lab.segment, 0, lab_id(&rig->lab, "s0", "b0"))
+		->active_flows = 12;
+	lab_remove_backend(without, 0, 0);
+	lab_apply(&rig->lab, without);
+	lab_settle(&rig->lab);
+	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_NONE, 0, "no open flows");
+	lab_apply(&rig->lab, rig->from);
+	lab_config_free(without);
+}
+
 TEST(cost_of_an_address_is_that_of_a_removal) {
 	struct rig *rig = *state;
 
