@@ -40,6 +40,7 @@ def unresolved_next_hop_gets_no_flows(lab):
     lab.stop_host(2)
     lab.lb.ip("neigh", "del", "10.0.0.12", "dev", "lb0")
     wait_for("web-2 to be left out", lambda: not lab.backend("web-2", "lines")["in_selection"], 10)
+    lab.wait_published()
     assert "web-2" not in connect(lab, 40)
     lab.start_host(2)
     wait_for("web-2 to be used", lambda: lab.backend("web-2", "lines")["in_selection"], 15)
@@ -183,6 +184,7 @@ def backend_without_decapsulation_is_ejected(lab):
             last = why(service, name)[-1]
             assert REJECTED in last and kind in last, last
         assert not used("web-3") and not used("web-4")
+        lab.wait_published()
         for _ in range(40):  # new sessions only reach the others
             with contextlib.closing(clients.Udp(lab.client, VIP4)) as session:
                 assert session.ask() in ("web-1", "web-2")
