@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nginx under weir-agent exec, as its own user: SIGTERM alone is a lame duck."""
+"""nginx under weir-agent exec, as its own user: SIGTERM alone is a lame duck.
+
+WEIR_HOSTS sets the number of hosts with an nginx (default 3).
+"""
 import os
 import signal
 
@@ -9,7 +12,8 @@ from netns import wait_for
 from scenario import scenario
 from scenarios_restart import MEGABYTE, Downloads, backends, start, wait_used, wrk
 
-HOSTS, USER = 3, 33  # www-data
+HOSTS = int(os.environ.get("WEIR_HOSTS", "3"))
+USER = 33  # www-data
 SERVICES = ("--service", "web=80", "--allow-user", f"{USER}=web", "--service", "lines=7000")
 
 
