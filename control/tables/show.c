@@ -118,6 +118,11 @@ int weir_tables_backend_find(
 	return id < 0 ? id : weir_backend_id_find(tables->state, (uint16_t)id, name);
 }
 
+int weir_tables_backend_find_removed(const struct weir_tables *tables, uint16_t service,
+	const struct weir_config_backend *config) {
+	return weir_backend_id_find_leaving(tables->state, service, config->name, &config->address);
+}
+
 uint32_t weir_tables_backends_at(const struct weir_tables *tables,
 	const struct weir_address *address, uint16_t *ids, uint32_t room) {
 	const struct weir_state *state = tables->state;

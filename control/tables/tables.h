@@ -284,6 +284,10 @@ bool weir_tables_fits(const struct weir_tables *tables, uint16_t id, uint32_t by
 uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id);
 int weir_tables_backend_find(const struct weir_tables *tables, const char *service,
 	const char *name); // id or -ENOENT
+// A removed backend that would be this one again: the same name and address. Returns its id or
+// -ENOENT.
+int weir_tables_backend_find_removed(const struct weir_tables *tables, uint16_t service,
+	const struct weir_config_backend *config);
 int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT
 // Whether a service of this name was removed and still has flows.
 bool weir_tables_service_leaves(const struct weir_tables *tables, const char *name);

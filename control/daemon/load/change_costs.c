@@ -235,13 +235,17 @@ static bool is_down(const struct weir_backend_state *backend) {
 		       backend->health == WEIR_HEALTH_REFUSING);
 }
 
-// Whether the new configuration has a removed backend again: its flows are those of a live one.
-static bool returns(
-	const struct weir_config_service *to, const struct weir_backend_state *backend) {
-	const struct weir_config_backend *again =
-		backend->leaving ? find_backend(to, backend->name) : NULL;
+// The open flows of removed backends that the new configuration has again: those of live ones.
+static uint64_t returning_flows(const struct weir_change_costs_of *of, uint16_t service,
+	const struct weir_config_service *to) {
+	uint64_t flows = 0;
 
-	return again != NULL && weir_address_equal(&again->address, &backend->address);
+	for (uint32_t i = 0; i < to->backend_count; i++) {
+		int id = weir_tables_backend_find_removed(of->tables, service, &to->backends[i]);
+
+		flows += id >= 0 ? weir_sum_backend(of->segment, (uint32_t)id).open_flows : 0;
+	}
+	return flows;
 }
 
 // Of another on_backend_down: it also concerns flows of backends that are down already.
@@ -251,6 +255,7 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 	int service = weir_tables_service_find(of->tables, names->service);
 	struct removal removal = {.of_down = true};
 	struct weir_backend_state backend;
+	uint64_t stay;
 
 	if (to == NULL || service < 0 || !has_protocol(to, IPPROTO_TCP)) {
 		return 0;
@@ -259,11 +264,11 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 		if (weir_tables_backend_service(of->tables, (uint16_t)id) == service &&
 			weir_tables_backend(of->tables, (uint16_t)id, &backend) == 0 &&
 			is_down(&backend)) {
-			uint64_t flows = weir_sum_backend(of->segment, id).open_flows;
-
-			removal.flows += flows > 0 && !returns(to, &backend) ? flows : 0;
+			removal.flows += weir_sum_backend(of->segment, id).open_flows;
 		}
 	}
+	stay = returning_flows(of, (uint16_t)service, to);
+	removal.flows -= stay < removal.flows ? stay : removal.flows; // they may end meanwhile
 	removal.down = to->on_backend_down;
 	removal.tcp = true;
 	return set_removal(change, &removal);
