@@ -11,9 +11,13 @@
 // those need another look. When all have been searched, the client records that (exhausted), and
 // neither the policy nor flow control searches until a flow ends.
 //
+// With limits that workers share, a flow may end on another worker: the slots left are read at each
+// search, and after a look (shared_limit.h) all backends are candidates again.
+//
 // Without limits only closed backends are skipped, and an open one stays the result of its block
 // whatever its load. So the next search starts after it.
 #include "recent_errors.h"
+#include "shared_limit.h"
 
 // What is minimised: at the limit, load, order. UINT64_MAX: closed.
 #define AT_LIMIT (UINT64_C(1) << 63)
@@ -32,7 +36,11 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	}
 	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
 
-	rank |= weir_policy_below_limit(client, backend) ? 0 : AT_LIMIT;
+	rank |= weir_policy_below_limit(client, backend) &&
+				(backend->counted == 0 ||
+					weir_shared_limit_has_room(worker, client, id))
+			? 0
+			: AT_LIMIT;
 	return rank | (0 - (uint64_t)backend->closed);
 }
 
@@ -72,14 +80,15 @@ void weir_policy_has_room(struct weir_policy_client *client, uint16_t id) {
 
 // A backend where flows have ended, or WEIR_POLICY_NONE. It may no longer be a candidate, or be
 // full again.
-static uint32_t find_remembered(const struct weir_policy_worker *worker,
+static uint32_t find_remembered(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table) {
 	while (client->spill_room_count > 0) {
 		uint16_t id = client->spill_room[client->spill_room_count - 1];
 		uint16_t index = id < worker->backend_count ? worker->backends[id].index : 0;
 
 		if (index < table->count && weir_policy_id(table, index) == id &&
-			weir_policy_can_take(worker, client, id)) {
+			weir_policy_can_take(worker, client, id) &&
+			weir_policy_admits(worker, client, id)) {
 			return id;
 		}
 		client->spill_room_count--;
@@ -143,6 +152,12 @@ static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_
 	return least;
 }
 
+static uint64_t search(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint16_t *ret_id) {
+	return table->count > WEIR_POLICY_WINDOW ? search_on(worker, client, table, ret_id)
+						 : search_all(worker, client, table, ret_id);
+}
+
 struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table) {
 	bool rejects = client->settings.when_exhausted == WEIR_EXHAUSTED_REJECT;
@@ -159,8 +174,13 @@ struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 		chosen.id = (uint16_t)remembered;
 		return chosen;
 	}
-	least = table->count > WEIR_POLICY_WINDOW ? search_on(worker, client, table, &chosen.id)
-						  : search_all(worker, client, table, &chosen.id);
+	least = search(worker, client, table, &chosen.id);
+	if (least < AT_LIMIT && !weir_policy_admits(worker, client, chosen.id)) {
+		least = search(worker, client, table, &chosen.id);
+		if (least < AT_LIMIT && !weir_policy_admits(worker, client, chosen.id)) {
+			least |= AT_LIMIT; // other workers are faster: there is hardly any room
+		}
+	}
 	if (least == UINT64_MAX) {
 		chosen.how = WEIR_CHOSEN_NOBODY;
 	} else if (least >= AT_LIMIT) {

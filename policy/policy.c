@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "recent_errors.h"
+#include "shared_limit.h"
 #include "window.h"
 
 static const char *const names[] = {
@@ -171,6 +172,7 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	ops = client_ops(client);
 	client->choose = ops->choose;
 	client->reacts = ops->charge != NULL || ops->key != NULL;
+	client->window_count = ops->key != NULL ? client->window_count : 0;
 	client->limit = client->settings.max_active_flows > 0 ? client->settings.max_active_flows
 							      : UINT32_MAX;
 	set_limits(client);
@@ -223,6 +225,9 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	if (now_ns >= client->tick_end_ns) {
 		tick(worker, client, now_ns);
 	}
+	if (weir_shared_limit_look(worker, client) && client_ops(client)->key != NULL) {
+		weir_window_reload(worker, client, client_ops(client));
+	}
 	id = WEIR_POLICY_NONE;
 	if (client->exhausted == 0) {
 		id = client->choose(worker, client, table, hash, now_ns);
@@ -230,9 +235,33 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	if (id == WEIR_POLICY_NONE) {
 		return weir_policy_fall_back(worker, client, table);
 	}
+	if (!weir_policy_admits(worker, client, (uint16_t)id)) {
+		return weir_policy_choose_again(worker, client, table, hash, now_ns);
+	}
 	chosen.id = (uint16_t)id;
 	chosen.how = WEIR_CHOSEN;
 	return chosen;
+}
+
+#define CHOICES 3u // more, before the search for any backend with room
+
+struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
+	uint64_t now_ns) {
+	struct weir_chosen chosen = {.how = WEIR_CHOSEN};
+
+	for (uint32_t i = 0; i < CHOICES; i++) {
+		uint32_t id = client->choose(worker, client, table, hash, now_ns);
+
+		if (id == WEIR_POLICY_NONE) {
+			break;
+		}
+		if (weir_policy_admits(worker, client, (uint16_t)id)) {
+			chosen.id = (uint16_t)id;
+			return chosen;
+		}
+	}
+	return weir_policy_fall_back(worker, client, table);
 }
 
 // --- slow start ---
@@ -306,6 +335,9 @@ void weir_policy_take_flows(struct weir_policy_worker *worker, struct weir_polic
 
 	backend->half_open += half_open;
 	backend->active += active;
+	if (backend->counted != 0) {
+		weir_shared_limit_follow(worker, id);
+	}
 	if (client->reacts != 0) {
 		weir_policy_react_resumed(worker, client, id);
 	}
@@ -317,6 +349,9 @@ void weir_policy_give_flows(struct weir_policy_worker *worker, struct weir_polic
 
 	backend->half_open -= half_open < backend->half_open ? half_open : backend->half_open;
 	backend->active -= active < backend->active ? active : backend->active;
+	if (backend->counted != 0) {
+		weir_shared_limit_follow(worker, id);
+	}
 	if (weir_policy_below_limit(client, backend)) {
 		client->exhausted = 0;
 		if (client->spill_full != 0) {

@@ -11,7 +11,8 @@
 //
 // Life of a flow: choose -> started -> ended. A flow that was chosen but not entered into the flow
 // table is never started: it moves the cursor and does not count as load. A flow may be half-open
-// when it starts: it is load, but does not count towards the limit until it is established.
+// when it starts: it is load, but does not count towards the limit until it is established, or only
+// while its handshake has reserved a slot (shared_limit.h).
 //
 // Cost: O(1), or a branch-free scan of the minima of at most WEIR_POLICY_EXACT candidates, one for
 // each block of 16. With more candidates, a scanning policy compares two windows of
@@ -113,7 +114,9 @@ struct weir_policy_settings {
 	uint8_t needs; // WEIR_NEEDS_*; those of the policy, and configured ones
 	uint8_t when_exhausted; // enum weir_when_exhausted
 	uint8_t documented_rounds; // interleaved: enum weir_rounds
-	uint32_t max_active_flows; // established flows, per backend and worker; 0 = no limit
+	// Established flows, per backend and worker; 0 = no limit. Workers that share limits have
+	// them in the rows of backends.
+	uint32_t max_active_flows;
 	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
 	uint32_t sharers; // fair-share: workers of all instances that use a backend; 0 = 1
 };
@@ -181,10 +184,12 @@ struct weir_policy_backend {
 	uint32_t errors; // sum of error[]
 	uint32_t error_tick; // tick of the newest of error[]
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
-	uint8_t closed; // takes no new flow, even when all others are at their limit
+	uint8_t closed : 1; // takes no new flow, even when all others are at their limit
+	uint8_t counted : 1; // its flows take slots of the limit that workers share
+	uint8_t full : 6; // no slot was left at this look of its client; 0 = at none
 	uint16_t index; // of its candidate when a scan or flow control last looked; may be stale
 	uint32_t half_open; // half-open flows; included in active
-	uint32_t withheld; // UINT32_MAX minus its own limit of established flows; 0 = no own limit
+	uint32_t withheld; // UINT32_MAX minus its own limit of active flows; 0 = no own limit
 	uint32_t reported; // errors, as last read from its signal
 	struct weir_policy_share share; // slow start
 	uint32_t turns_seen; // client->turns when credit was last updated
@@ -208,6 +213,16 @@ struct weir_policy_windows {
 	uint64_t stamps; // number of stamps given
 };
 
+// The slots of a backend's limit that workers hold: in use, reserved, or idle (shared_limit.h). All
+// workers write it.
+struct weir_limit_word {
+	uint32_t held;
+	uint32_t reserved[15];
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct weir_limit_word) == 64, "segment ABI");
+
+struct weir_limit_part;
+
 struct weir_policy_worker {
 	struct weir_policy_backend *backends; // [backend_count], zeroed at start, owned by the user
 	// [backend_count] signals (backend_signal.h): service times, errors or probes
@@ -218,6 +233,14 @@ struct weir_policy_worker {
 	uint32_t ranks;
 	uint64_t random; // state of the generator
 	struct weir_policy_windows windows; // needed for more than WEIR_POLICY_WINDOW candidates
+	// Shared limits (shared_limit.c).
+	struct weir_limit_word *words; // [backend_count] NULL = each worker has its own limits
+	struct weir_limit_part *parts; // [backend_count]
+	uint32_t tick; // time, in WEIR_LIMIT_TICK_SHIFT
+	uint32_t queue_count; // backends with idle slots or reservations
+	uint32_t queue_due; // of these, to be looked at in this tick
+	uint16_t queue_first, queue_last;
+	uint8_t slice_shift;
 };
 
 // The memory that weir_policy_windows_init needs: about 19 bytes per backend, 0 for few.
@@ -287,6 +310,9 @@ struct weir_policy_client {
 	uint16_t spill_room_count;
 	uint16_t cursor_id; // backend at the cursor, to find it again in the next table
 	uint8_t exhausted; // all candidates are known to be at the limit
+	uint8_t blocked; // some were full in this look
+	uint8_t look; // number of the look at full backends, 1 to 63; 0 before the first
+	uint32_t look_tick; // time of the next look
 	uint8_t started; // the policy has adopted a table with candidates
 	uint8_t reacts; // the policy handles starts of flows
 	uint8_t reacts_to_end; // the policy handles ends of flows
@@ -324,6 +350,22 @@ struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 // The backend is below its limit again, while nearly all are at it.
 void weir_policy_has_room(struct weir_policy_client *client, uint16_t id);
 
+// The policy chose a backend whose last slot another worker has taken: choose another one.
+struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
+	uint64_t now_ns);
+
+// Have an idle slot of the shared limit of backend `id`. False: it is full. (shared_limit.c)
+bool weir_shared_limit_take(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
+
+// The limit has room for a flow, and an idle slot is held for it. id < backend_count.
+static inline bool weir_policy_admits(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
+	return __builtin_expect(worker->backends[id].counted == 0, 1) ||
+	       weir_shared_limit_take(worker, client, id);
+}
+
 // Choose a backend for a new flow. hash is the flow's (policy/hash.h).
 static inline struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
@@ -331,12 +373,16 @@ static inline struct weir_chosen weir_policy_choose(struct weir_policy_worker *w
 	struct weir_chosen chosen = {.how = WEIR_CHOSEN};
 	uint32_t id;
 
-	if (table->count == 0 || now_ns >= client->tick_end_ns || client->exhausted != 0) {
+	if (table->count == 0 || now_ns >= client->tick_end_ns ||
+		(client->exhausted | client->blocked) != 0) {
 		return weir_policy_choose_slow(worker, client, table, hash, now_ns);
 	}
 	id = client->choose(worker, client, table, hash, now_ns);
 	if (id == WEIR_POLICY_NONE) {
 		return weir_policy_fall_back(worker, client, table);
+	}
+	if (!weir_policy_admits(worker, client, (uint16_t)id)) {
+		return weir_policy_choose_again(worker, client, table, hash, now_ns);
 	}
 	chosen.id = (uint16_t)id;
 	return chosen;
@@ -357,7 +403,8 @@ void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy
 // The reduced limit of a backend in slow start. (turns.c)
 uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit);
 
-// Whether the backend has fewer established flows than the service's limit and its own.
+// Whether the backend has fewer established flows than the service's limit and its own. With a
+// shared limit: whether a slot may be left, as far as this worker has seen.
 static inline bool weir_policy_below_limit(
 	const struct weir_policy_client *client, const struct weir_policy_backend *backend) {
 	uint32_t own = UINT32_MAX - backend->withheld;
@@ -366,14 +413,28 @@ static inline bool weir_policy_below_limit(
 	if (__builtin_expect(backend->share.part != 0, 0)) {
 		limit = weir_policy_part_of_limit(backend, limit);
 	}
+	if (backend->counted != 0) {
+		return limit > 0 && (backend->full == 0 || backend->full != client->look);
+	}
 	return backend->active < (uint64_t)limit + backend->half_open;
 }
 
-// Limit the established flows on backend `id` (< backend_count) of the client's service, counted on
-// this worker; 0 = no new flow while another backend can take it, UINT32_MAX = none. It is not
-// closed from then on. Also allowed before the client has adopted a table.
+// Limit the active flows on backend `id` (< backend_count) of the client's service, counted on this
+// worker, or on all with weir_policy_count_shared; 0 = no new flow while another backend can take
+// it, UINT32_MAX = none. It is not closed from then on. Also allowed before the client has adopted
+// a table.
 void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t limit);
+
+// Count the flows of backend `id` (< backend_count) in the slots of its shared limit, or no longer.
+// Counted: the limit is that of weir_policy_set_limit, for the flows of all workers. No effect if
+// workers do not share limits. (shared_limit.c)
+void weir_policy_count_shared(struct weir_policy_worker *worker, uint16_t id, bool counted);
+
+// Parts of the functions below, for backends that are counted. (shared_limit.c)
+void weir_shared_limit_reserve(struct weir_policy_worker *worker, uint16_t id);
+void weir_shared_limit_confirm(struct weir_policy_worker *worker, uint16_t id);
+void weir_shared_limit_follow(struct weir_policy_worker *worker, uint16_t id);
 
 // Close backend `id` (< backend_count) of the client's service until weir_policy_set_limit: no new
 // flow, though it may still be a candidate of the table, which is older.
@@ -384,14 +445,21 @@ void weir_policy_close(
 static inline void weir_policy_started(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, uint16_t id, uint64_t now_ns) {
 	worker->backends[id].active++;
+	if (__builtin_expect(worker->backends[id].counted != 0, 0)) {
+		weir_shared_limit_follow(worker, id);
+	}
 	if (client->reacts != 0) {
 		weir_policy_react_started(worker, client, id, now_ns);
 	}
 }
 
 // Call before weir_policy_started for a half-open flow. Forged SYNs must not fill a backend's
-// limit.
-static inline void weir_policy_half_open(struct weir_policy_worker *worker, uint16_t id) {
+// limit. handshake: it is established by a handshake, which reserves a slot of a shared limit.
+static inline void weir_policy_half_open(
+	struct weir_policy_worker *worker, uint16_t id, bool handshake) {
+	if (__builtin_expect(worker->backends[id].counted != 0, 0) && handshake) {
+		weir_shared_limit_reserve(worker, id);
+	}
 	worker->backends[id].half_open++;
 }
 
@@ -406,6 +474,9 @@ static inline void weir_policy_no_longer_half_open(struct weir_policy_worker *wo
 static inline void weir_policy_established(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	weir_policy_no_longer_half_open(worker, id);
+	if (__builtin_expect(worker->backends[id].counted != 0, 0)) {
+		weir_shared_limit_confirm(worker, id);
+	}
 	if (client->reacts != 0 && client->limits != 0) {
 		weir_policy_react_resumed(worker, client, id);
 	}
@@ -415,6 +486,9 @@ static inline void weir_policy_established(
 static inline void weir_policy_resumed(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	worker->backends[id].active++;
+	if (__builtin_expect(worker->backends[id].counted != 0, 0)) {
+		weir_shared_limit_follow(worker, id);
+	}
 	if (client->reacts != 0) {
 		weir_policy_react_resumed(worker, client, id);
 	}
@@ -427,6 +501,9 @@ static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	struct weir_policy_backend *backend = &worker->backends[id];
 
 	backend->active -= backend->active > 0;
+	if (__builtin_expect(backend->counted != 0, 0)) {
+		weir_shared_limit_follow(worker, id);
+	}
 	if (weir_policy_below_limit(client, backend)) {
 		client->exhausted = 0;
 		if (client->spill_full != 0) {

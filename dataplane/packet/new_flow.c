@@ -78,7 +78,8 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 		weir_counter_add(&of_backend->open_flows, 1);
 		weir_counter_add(&of_service->open_flows, 1);
 		if (likely(half_open)) {
-			weir_policy_half_open(&pipeline->policy, backend);
+			weir_policy_half_open(
+				&pipeline->policy, backend, event == WEIR_FLOW_EVENT_SYN);
 			half_open_changed(pipeline, client, backend);
 		}
 		weir_policy_started(&pipeline->policy, client, backend, now_ns);

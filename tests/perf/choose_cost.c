@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The cost of a new flow in the policies: choose + started + ended, per policy and number of
-// candidates; without a limit of active flows, with one that no backend reaches, and with one that
-// all have reached (spill). Other flows are active between the start and the end of a flow, so that
-// loads differ. Medians of many runs on memory in the cache from the previous runs.
+// candidates; without a limit of active flows, with one that no backend reaches, with one that
+// workers share (SHARING of them; the others are idle), and with one that all have reached (spill).
+// Other flows are active between the start and the end of a flow, so that loads differ. Medians of
+// many runs on memory in the cache from the previous runs.
 //
 // usage: choose_cost [--json | --once]
 // --once: a short run of everything, to see that it works.
@@ -20,6 +21,7 @@
 #include "interleaved.h"
 #include "maglev.h"
 #include "policy.h"
+#include "shared_limit.h"
 #include "stride.h"
 
 #define CANDIDATES_MAX 10000u
@@ -30,17 +32,23 @@
 #define RUNS 31u
 #define CHOICES 20000u // of a run
 #define FLOW_GAP_NS 1000u
+#define FLOWS_PER_TURN 16u
 #define LIMIT 100u
 
-enum variant { UNLIMITED, LIMITED, EXHAUSTED, VARIANTS };
-static const char *const variant_names[VARIANTS] = {"no limit", "limit 100", "all at limit"};
-static const char *const variant_keys[VARIANTS] = {"unlimited", "limited", "exhausted"};
+#define SHARING 16u
+
+enum variant { UNLIMITED, LIMITED, SHARED, EXHAUSTED, VARIANTS };
+static const char *const variant_names[VARIANTS] = {
+	"no limit", "limit 100", "shared limit", "all at limit"};
+static const char *const variant_keys[VARIANTS] = {"unlimited", "limited", "shared", "exhausted"};
 static const uint32_t sizes[] = {10, 100, 10000};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 struct bench {
 	uint32_t runs; // at most RUNS
 	struct weir_policy_backend *backends;
+	struct weir_limit_word *words;
+	struct weir_limit_part *parts;
 	uint64_t *costs;
 	struct weir_candidate *candidates;
 	struct weir_round *rounds;
@@ -102,15 +110,17 @@ static int bench_init(struct bench *bench) {
 	uint64_t seed = 1;
 
 	bench->backends = aligned_alloc(64, CANDIDATES_MAX * sizeof(*bench->backends));
+	bench->words = aligned_alloc(64, CANDIDATES_MAX * sizeof(*bench->words));
+	bench->parts = calloc(CANDIDATES_MAX, sizeof(*bench->parts));
 	bench->costs = calloc(CANDIDATES_MAX, sizeof(*bench->costs));
 	bench->candidates = calloc(CANDIDATES_MAX, sizeof(*bench->candidates));
 	bench->rounds = calloc(CANDIDATES_MAX, sizeof(*bench->rounds));
 	bench->slots = calloc(SLOTS, sizeof(*bench->slots));
 	bench->maglev = calloc(CANDIDATES_MAX, sizeof(*bench->maglev));
 	bench->scratch = malloc(weir_maglev_scratch_bytes(CANDIDATES_MAX));
-	if (bench->backends == NULL || bench->costs == NULL || bench->candidates == NULL ||
-		bench->rounds == NULL || bench->slots == NULL || bench->maglev == NULL ||
-		bench->scratch == NULL) {
+	if (bench->backends == NULL || bench->words == NULL || bench->parts == NULL ||
+		bench->costs == NULL || bench->candidates == NULL || bench->rounds == NULL ||
+		bench->slots == NULL || bench->maglev == NULL || bench->scratch == NULL) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < HASHES; i++) {
@@ -126,6 +136,8 @@ static void bench_fini(struct bench *bench) {
 	free(bench->rounds);
 	free(bench->candidates);
 	free(bench->costs);
+	free(bench->parts);
+	free(bench->words);
 	free(bench->backends);
 }
 
@@ -172,6 +184,16 @@ static uint16_t begin_flow(struct bench *bench, uint32_t i, enum variant variant
 	return chosen.id;
 }
 
+static void share_limit(struct bench *bench, uint32_t n) {
+	memset(bench->words, 0, n * sizeof(*bench->words));
+	memset(bench->parts, 0, n * sizeof(*bench->parts));
+	weir_shared_limit_init(&bench->worker, bench->words, bench->parts, SHARING);
+	for (uint32_t id = 0; id < n; id++) {
+		weir_policy_count_shared(&bench->worker, (uint16_t)id, true);
+		weir_policy_set_limit(&bench->worker, &bench->client, (uint16_t)id, LIMIT);
+	}
+}
+
 static void bench_start(
 	struct bench *bench, enum weir_policy policy, uint32_t n, enum variant variant) {
 	uint32_t flows = n * FLOWS_PER_CANDIDATE < FLOWS ? n * FLOWS_PER_CANDIDATE : FLOWS;
@@ -185,7 +207,9 @@ static void bench_start(
 		.ranks = 1};
 	bench->failed += weir_policy_windows_alloc(&bench->worker) < 0;
 	bench->now_ns = 1;
-	if (variant != UNLIMITED) {
+	if (variant == SHARED) {
+		share_limit(bench, n);
+	} else if (variant != UNLIMITED) {
 		bench->table.settings.max_active_flows = LIMIT;
 	}
 	for (uint32_t i = 0; variant == EXHAUSTED && i < n; i++) {
@@ -219,6 +243,9 @@ static struct result measure(
 			bench->flows[at] = id;
 			at = at + 1 < flows ? at + 1 : 0;
 			bench->now_ns += FLOW_GAP_NS;
+			if (i % FLOWS_PER_TURN == 0) {
+				weir_shared_limit_turn(&bench->worker, bench->now_ns);
+			}
 		}
 		ticks[timed] = (double)(clock_ticks() - begin_ticks) / CHOICES;
 		ns[timed] = (double)(clock_ns() - begin_ns) / CHOICES;

@@ -3,6 +3,7 @@
 // Flow control: the result for a new flow when all backends have reached their limit, for every
 // policy.
 #include "policy_lab.h"
+#include "shared_limit.h"
 
 static struct world *create(enum weir_policy policy, uint32_t n, enum weir_when_exhausted when) {
 	struct world *w = world_create(n);
@@ -343,4 +344,69 @@ TEST(flows_of_other_workers_are_load) {
 	assert_int_equal(world_flow(w), 2);
 	assert_int_equal(world_flow(w), 2);
 	world_free(w);
+}
+
+// --- limits that workers share ------------------------------------------------------------------
+
+#define LOOK_NS (UINT64_C(1) << WEIR_LIMIT_TICK_SHIFT)
+
+static void after(struct world *w, uint64_t now_ns) {
+	w->now_ns = now_ns;
+	while (weir_shared_limit_turn(&w->worker, now_ns)) {
+	}
+}
+
+// A scan passes over backends that were found full until the next look. Two workers, limit 1: one
+// has flows at all backends but one.
+static void check_scan(uint32_t backends) {
+	struct weir_limit_word *words = fixture_alloc(backends * sizeof(words[0]));
+	struct world *both[2], *w;
+	uint32_t found = 0;
+	uint16_t left = 0, ended;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		w = both[i] = world_create(backends);
+		weir_shared_limit_init(&w->worker, words,
+			fixture_alloc(backends * sizeof(struct weir_limit_part)), 2);
+		w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+		world_publish(w, WEIR_POLICY_LEAST_LOADED, NULL, NULL, backends);
+		for (uint16_t id = 0; id < backends; id++) {
+			weir_policy_count_shared(&w->worker, id, true);
+			weir_policy_set_limit(&w->worker, w->client, id, 1);
+		}
+	}
+	for (uint32_t i = 1; i < backends; i++) {
+		world_start(both[0], world_choose(both[0]));
+	}
+	while (both[0]->backends[left].active > 0) {
+		left++;
+	}
+	for (uint32_t i = 0; i < 4 * backends; i++) {
+		assert_int_equal(world_choose(w), left);
+	}
+	for (uint32_t i = 0; i < backends; i++) {
+		uint32_t id = w->client->choose(&w->worker, w->client, &w->table, i, w->now_ns);
+
+		assert_true(id == left || id == WEIR_POLICY_NONE);
+		found += id == left;
+	}
+	assert_true(backends > WEIR_POLICY_EXACT ? found > 0 : found == backends);
+	world_start(w, left);
+	ended = left > 0 ? 0 : 1;
+	world_end(both[0], ended, WEIR_OUTCOME_COMPLETED);
+	for (uint32_t i = 0; i < 2; i++) {
+		after(both[i], (2 + backends / WEIR_POLICY_WINDOW) * LOOK_NS);
+	}
+	assert_int_equal(world_choose(w), ended);
+	for (uint32_t i = 0; i < 2; i++) {
+		free(both[i]->worker.parts);
+		world_free(both[i]);
+	}
+	free(words);
+}
+
+TEST(backends_full_of_others_flows_leave_the_scan) {
+	check_scan(100); // keys in the client
+	check_scan(300); // in the worker
+	check_scan(1500); // in windows that are loaded when needed
 }
