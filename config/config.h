@@ -129,8 +129,8 @@ struct weir_config_policy {
 enum weir_config_workload { WEIR_WORKLOAD_CONNECTIONS, WEIR_WORKLOAD_REQUESTS };
 
 struct weir_config_flow_control {
-	uint32_t max_active_flows; // per backend and worker; 0 = off; default depends on the
-				   // workload
+	uint32_t max_active_flows; // per backend, at all workers together; 0 = off; default depends
+				   // on the workload
 	enum weir_when_exhausted when_exhausted;
 	bool has_max; // max_active_flows is set in the file
 	uint32_t accept_queue_percent; // of the queue's limit; 0 = never, default 75

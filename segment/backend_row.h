@@ -23,8 +23,7 @@ struct weir_backend_path {
 	uint16_t mtu; // of the port, bytes of outer IP packet
 	uint16_t service;
 	uint8_t resolved; // next_hop_mac is known
-	uint32_t max_active_flows; // the backend's own limit of established flows per worker; 0 =
-				   // none
+	uint32_t max_active_flows; // limit of its active flows, as in the row; 0 = none
 	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_AT_LIMIT
 	uint8_t source_bits; // IPv4: number of low bits of source, which are 0, that vary by flow;
 			     // at most WEIR_SOURCE_BITS_MAX

@@ -46,7 +46,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 14 // the number people see; fingerprint.h finds other differences
+#define WEIR_SEGMENT_ABI 15 // the number people see; fingerprint.h finds other differences
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -177,7 +177,9 @@ struct weir_backend_row { // 80 bytes, [control]
 	uint16_t mtu; // largest outer IP packet, bytes; that of the port
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
-	uint32_t max_active_flows; // limit of its established flows at one worker; 0 = none
+	// Limit of its active flows, at all workers together; 0 = none. Before
+	// WEIR_ABI_SHARED_LIMITS: at one worker, and besides that of the selection.
+	uint32_t max_active_flows;
 	uint8_t header[WEIR_OUTER_HEADER_BYTES + 2]; // at byte 16; first header_bytes are valid
 };
 _Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
@@ -471,7 +473,7 @@ struct weir_bucket_packets { // [worker]
 } __attribute__((aligned(64)));
 
 // Written by the worker that has adopted the bucket, and by [dp] before workers start.
-struct weir_bucket_owners { // [worker], relaxed stores; the only cache lines that workers share
+struct weir_bucket_owners { // [worker], relaxed stores by any worker
 	uint8_t owner[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
 _Static_assert(WEIR_WORKERS_MAX <= 256, "a worker fits a byte");
@@ -484,6 +486,13 @@ struct weir_steal_counters { // [worker]
 	uint64_t reserved[3];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
+
+// --- limits of active flows ---------------------------------------------------------------
+//
+// struct weir_limit_word of each backend (policy.h). Written by all workers, like struct
+// weir_bucket_owners; no other cache line in statistics is.
+
+#define WEIR_ABI_SHARED_LIMITS 15 // the first one with these
 
 // --- service times: single producer, single consumer --------------------------------------
 //
@@ -626,4 +635,5 @@ struct weir_segment_header { // [dp]
 	uint64_t flow_pages_off; // statistics, since ABI 9: struct weir_flow_pages[workers]
 	uint64_t capture_rings_off; // statistics, since ABI 10: struct weir_capture_ring[workers]
 	uint64_t capture_control_off; // tables, since ABI 10: struct weir_capture_control
+	uint64_t limit_words_off; // statistics, since ABI 15: struct weir_limit_word[max_backends]
 };

@@ -60,6 +60,8 @@ void weir_regions_of(
 			workers * sizeof(struct weir_flow_pages)},
 		[WEIR_REGION_CAPTURE_RINGS] = {"capture rings", &h->capture_rings_off,
 			workers * sizeof(struct weir_capture_ring)},
+		[WEIR_REGION_LIMIT_WORDS] = {"limits", &h->limit_words_off,
+			backends * sizeof(struct weir_limit_word)},
 		[WEIR_REGION_SERVICE_COUNTERS] = {"service counters", &h->service_counters_off,
 			workers * services * sizeof(struct weir_share_counters)},
 		[WEIR_REGION_BACKEND_COUNTERS] = {"backend counters", &h->backend_counters_off,
@@ -212,6 +214,7 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 	segment->steal_counters = since(segment, WEIR_ABI_BUCKETS, header->steal_counters_off);
 	segment->flow_pages = since(segment, WEIR_ABI_FLOW_LIST, header->flow_pages_off);
 	segment->capture_rings = since(segment, WEIR_ABI_CAPTURE, header->capture_rings_off);
+	segment->limit_words = since(segment, WEIR_ABI_SHARED_LIMITS, header->limit_words_off);
 	segment->service_counters =
 		(struct weir_share_counters *)(void *)(statistics + header->service_counters_off);
 	segment->backend_counters =

@@ -48,6 +48,8 @@ struct weir_segment {
 	struct weir_steal_counters *steal_counters; // [workers]; NULL = the dataplane has none
 	struct weir_flow_pages *flow_pages; // [workers]; NULL = the dataplane lists no flows
 	struct weir_capture_ring *capture_rings; // [workers]; NULL = the dataplane does not capture
+	// [max_backends]; NULL = each worker has its own limits
+	struct weir_limit_word *limit_words;
 	struct weir_share_counters *service_counters; // [workers][max_services]
 	struct weir_share_counters *backend_counters; // [workers][max_backends]
 	// In tables.

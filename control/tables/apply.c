@@ -130,6 +130,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	service->down_flags = down_flags(config->on_backend_down);
 	service->removed_ms = config->drain.removed_ms;
 	weir_service_follow_policy(state, service);
+	weir_service_follow_limit(state, service);
 	weir_state_mark_service(state, (uint16_t)id);
 	for (uint32_t i = 0; i < config->backend_count; i++) {
 		int r = apply_backend(state, (uint16_t)id, config, &config->backends[i]);

@@ -79,7 +79,7 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 		path.mtu = backend->hop.mtu;
 	}
 	path.service = backend->service;
-	path.max_active_flows = backend->max_active_flows;
+	path.max_active_flows = weir_backend_limit(state, backend);
 	path.state = backend->flags | (backend->at_limit ? WEIR_BACKEND_AT_LIMIT : 0);
 	weir_backend_row_build(&path, ret);
 }

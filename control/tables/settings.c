@@ -43,7 +43,7 @@ struct weir_policy_settings weir_service_settings(
 		.policy = (uint8_t)policy,
 		.needs = weir_policy_needs(policy),
 		.when_exhausted = (uint8_t)flow_control->when_exhausted,
-		.max_active_flows = flow_control->max_active_flows,
+		.max_active_flows = state->separate_limits ? flow_control->max_active_flows : 0,
 		.error_window_ms = WEIR_ERROR_WINDOW_LEAST_MS, // unused, but never 0
 	};
 	bool rounds = (settings.needs & WEIR_NEEDS_ROUNDS) != 0;
@@ -90,6 +90,29 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 			state->backends[link - 1].reported_weight = 0;
 			weir_state_touch_backend(state, link - 1);
 		}
+	}
+}
+
+uint32_t weir_backend_limit(
+	const struct weir_state *state, const struct weir_backend_entry *backend) {
+	uint32_t own = backend->max_active_flows;
+	uint32_t common = state->services[backend->service].max_active_flows;
+
+	if (state->separate_limits || common == 0) {
+		return own; // the common one is in the selection, or none
+	}
+	return own != 0 && own < common ? own : common;
+}
+
+void weir_service_follow_limit(struct weir_state *state, struct weir_service_entry *service) {
+	uint32_t limit = service->config->flow_control.max_active_flows;
+
+	if (service->max_active_flows == limit) {
+		return;
+	}
+	service->max_active_flows = limit;
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		weir_state_mark_backend(state, link - 1);
 	}
 }
 

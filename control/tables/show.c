@@ -102,6 +102,7 @@ int weir_tables_backend(
 		.reported_weight = backend->reported_weight,
 		.own_weight = backend->own_weight,
 		.max_active_flows = backend->max_active_flows,
+		.limit = weir_backend_limit(state, backend),
 		.at_limit = backend->at_limit,
 		.identity = backend->identity,
 		.effective_weight = weir_backend_effective_weight(state, backend),
@@ -239,6 +240,7 @@ int weir_tables_service(
 	};
 	if (service->config != NULL) {
 		ret->settings = weir_service_settings(tables->state, service);
+		ret->settings.max_active_flows = service->max_active_flows;
 	}
 	return 0;
 }

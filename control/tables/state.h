@@ -65,6 +65,7 @@ struct weir_service_entry {
 	uint64_t parts; // sum over its backends in the selection
 	uint64_t generation; // of the selection whose parts were counted, 0 = none
 	uint32_t error_window_ms; // automatic; 0 = not computed yet
+	uint32_t max_active_flows; // as last configured; 0 = no limit
 	uint32_t auto_mean; // mean of the known automatic weights, as last decided; 0 = none known
 	uint32_t subsets; // of this instance, as last decided: 1, or one for each worker
 	// As last decided; updated while single backends move if `counted`.
@@ -131,7 +132,7 @@ struct weir_backend_entry {
 	uint32_t reported_weight; // 0 = none
 	uint32_t own_weight; // from its own report, replaces the configured one; WEIR_WEIGHT_UNSET
 			     // = none
-	uint32_t max_active_flows; // its own limit, per worker; 0 = none
+	uint32_t max_active_flows; // its own limit, see weir_tables_set_limit; 0 = none
 	uint64_t parts; // of its service's, in the published selection, if open
 	uint64_t admin_ms; // time of the last change of admin in this process; 0 = none
 	uint64_t slow_start_ms; // start of its slow start; 0 = not in slow start
@@ -206,6 +207,7 @@ struct weir_state { // freed and cloned as a whole
 	uint32_t removed_binds; // of all services
 	uint32_t established_ms; // timeout of flows, as configured
 	bool former_changed; // the former flows of some service may be to be counted
+	bool separate_limits; // each worker of the segment has its own limits of active flows
 	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
 
@@ -259,6 +261,11 @@ bool weir_service_takes_reports(const struct weir_service_entry *service);
 // The settings to publish with a selection of the service, which must have a configuration.
 struct weir_policy_settings weir_service_settings(
 	const struct weir_state *state, const struct weir_service_entry *service);
+// The limit of active flows in a backend's row; 0 = none.
+uint32_t weir_backend_limit(
+	const struct weir_state *state, const struct weir_backend_entry *backend);
+// Mark its backends if the configured limit has changed. The service must have a configuration.
+void weir_service_follow_limit(struct weir_state *state, struct weir_service_entry *service);
 // Drop a policy set at run time when the configured one changes, or when settings of the file no
 // longer fit it.
 void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);

@@ -15,6 +15,7 @@ static void set_limits(struct weir_state *state, const struct weir_segment *segm
 	state->service_limit = segment->max_services;
 	state->backend_limit = segment->max_backends;
 	state->place.workers = segment->workers;
+	state->separate_limits = segment->abi < WEIR_ABI_SHARED_LIMITS;
 }
 
 // Withdraw selections of unknown services. Workers would refuse an invalid one forever and never

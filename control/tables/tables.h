@@ -46,7 +46,8 @@ struct weir_backend_state {
 	uint8_t drain; // enum weir_drain_phase
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Used while draining
 	uint64_t drain_left; // as given to weir_tables_end_drain. Used when kept or dropped
-	uint32_t max_active_flows; // its own limit, per worker; 0 = none
+	uint32_t max_active_flows; // its own limit, see weir_tables_set_limit; 0 = none
+	uint32_t limit; // of its active flows at all workers together, as published; 0 = none
 	bool at_limit; // see weir_tables_set_limit
 	uint64_t identity; // hash of service and name
 };
@@ -131,8 +132,9 @@ int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, ui
 // Set the weight that a backend reported for itself, used with any policy; WEIR_WEIGHT_UNSET =
 // none. Replaces the configured weight, even if that is 0, but not a run-time weight.
 int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
-// Set the backend's own limit of established flows per worker (0 = none), and whether it counts as
-// at its limit now. Published in its row.
+// Set the backend's own limit of active flows (0 = none), and whether it counts as at its limit
+// now. Published in its row. The limit is that of all workers together; of one worker of a
+// dataplane before WEIR_ABI_SHARED_LIMITS.
 int weir_tables_set_limit(
 	struct weir_tables *tables, uint16_t backend, uint32_t max_active_flows, bool at_limit);
 int weir_tables_set_next_hop(
@@ -329,7 +331,9 @@ struct weir_service_state {
 	uint8_t policy; // enum weir_policy, in effect
 	uint8_t configured_policy;
 	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
-	struct weir_policy_settings settings; // zeroed for a service that leaves
+	// Zeroed for a service that leaves. With the configured limit of active flows, which may
+	// be published in the rows instead.
+	struct weir_policy_settings settings;
 	uint8_t drain; // enum weir_drain_phase of its drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 	uint64_t drain_left; // as of a backend

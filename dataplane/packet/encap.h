@@ -56,7 +56,7 @@ static inline struct weir_row_head weir_encap_read(const struct weir_backend_row
 	return head;
 }
 
-// The backend's own limit of established flows; UINT32_MAX = none.
+// The backend's limit of active flows; UINT32_MAX = none.
 static inline uint32_t weir_encap_own_limit(const struct weir_row_head *head) {
 	if ((head->flags & WEIR_BACKEND_AT_LIMIT) != 0) {
 		return 0;

@@ -34,6 +34,7 @@ void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint1
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
 
 	// Remove it from the counts of its previous service.
+	weir_policy_count_shared(policy, backend, false);
 	weir_policy_set_limit(
 		policy, client_of(pipeline, pipeline->owner[backend]), backend, UINT32_MAX);
 	policy->backends[backend] =
@@ -49,6 +50,7 @@ void weir_new_flow_follow_row(struct weir_pipeline *pipeline, uint16_t backend) 
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
 	struct weir_policy_client *client = client_of(pipeline, pipeline->owner[backend]);
 
+	weir_policy_count_shared(&pipeline->policy, backend, head->max_active_flows != 0);
 	if ((head->flags & WEIR_BACKEND_CLOSED) != 0) {
 		weir_policy_close(&pipeline->policy, client, backend);
 	} else {

@@ -9,6 +9,7 @@
 #include "move_flow.h"
 #include "new_flow.h"
 #include "probes.h"
+#include "shared_limit.h"
 #include "slow_path.h"
 
 // Number of packets to prefetch ahead of the one being parsed. With more than the CPU has buffers
@@ -598,6 +599,7 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	pipeline->now_ns = now_ns;
 	adopt_changes(pipeline, now_ns);
 	more = weir_flow_sweep(pipeline->flows, now_ns);
+	more |= weir_shared_limit_turn(&pipeline->policy, now_ns);
 	publish(pipeline);
 	weir_gauge_set(&counters->flows, weir_flow_count(pipeline->flows) + pipeline->leaving);
 	weir_gauge_set(&counters->flows_half_open,

@@ -8,6 +8,7 @@
 #include "burst.h"
 #include "hash.h"
 #include "new_flow.h"
+#include "shared_limit.h"
 
 static void *table_create(uint32_t count, size_t bytes, int socket) {
 	return rte_zmalloc_socket("pipeline", count * bytes, 128, socket);
@@ -56,9 +57,12 @@ static int tables_create(
 	if (windows_bytes > 0) {
 		windows = table_create(1, windows_bytes, socket);
 	}
+	weir_shared_limit_init(&pipeline->policy, segment->limit_words,
+		table_create(segment->max_backends, sizeof(struct weir_limit_part), socket),
+		segment->workers);
 	if (pipeline->owner == NULL || pipeline->outers == NULL || pipeline->clients == NULL ||
 		pipeline->adopted == NULL || pipeline->policy.backends == NULL ||
-		(windows == NULL && windows_bytes > 0)) {
+		pipeline->policy.parts == NULL || (windows == NULL && windows_bytes > 0)) {
 		rte_free(windows);
 		return -ENOMEM;
 	}
@@ -150,8 +154,9 @@ uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends) {
 	return sizeof(*p) +
 	       (uint64_t)max_services * (sizeof(struct weir_selection_view) + sizeof(weir_ref) +
 						sizeof(p->clients[0]) + sizeof(p->adopted[0])) +
-	       (uint64_t)max_backends * (sizeof(p->owner[0]) + sizeof(p->outers[0]) +
-						sizeof(p->policy.backends[0])) +
+	       (uint64_t)max_backends *
+		       (sizeof(p->owner[0]) + sizeof(p->outers[0]) + sizeof(p->policy.backends[0]) +
+			       sizeof(p->policy.parts[0])) +
 	       weir_policy_windows_bytes(max_backends) + max_backends / 4; // two bits of the reader
 }
 
@@ -165,6 +170,7 @@ void weir_pipeline_free(struct weir_pipeline *pipeline) {
 		weir_reader_fini(&pipeline->reader);
 	}
 	rte_free(pipeline->policy.windows.key);
+	rte_free(pipeline->policy.parts);
 	rte_free(pipeline->policy.backends);
 	rte_free(pipeline->adopted);
 	rte_free(pipeline->clients);

@@ -135,6 +135,7 @@ static bool has_room(
 	struct weir_pipeline *pipeline, uint16_t service, uint16_t to, uint8_t family) {
 	return weir_policy_below_limit(
 		       &pipeline->clients[service], &pipeline->policy.backends[to]) &&
+	       weir_policy_admits(&pipeline->policy, &pipeline->clients[service], to) &&
 	       !weir_flow_crowded(pipeline->flows, family);
 }
 

@@ -330,10 +330,10 @@ static json_t *limits_of(struct weir_import *import, const struct weir_import_se
 			"these have none");
 		return NULL;
 	}
-	weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, "upper threshold",
-		"%smax_active_flows applies to each backend and worker: divide it by the number of "
-		"workers",
-		service->uppers_differ ? "one limit for all backends, the highest; " : "");
+	if (service->uppers_differ) {
+		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, "upper threshold",
+			"one limit for all backends, the highest");
+	}
 	return json_pack("{s:I, s:s}", "max_active_flows", (json_int_t)service->upper,
 		"when_exhausted", "reject");
 }

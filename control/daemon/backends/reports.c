@@ -42,8 +42,12 @@ struct entry { // of one backend id
 	uint64_t generation; // of the last configure call with it
 	uint64_t identity;
 	uint32_t wants; // fields used with any policy
-	uint32_t divisor; // workers in the fleet that use it, estimated
+	// Balancers in the fleet that use it, estimated; times their workers if these have limits
+	// of their own.
+	uint32_t divisor;
 	uint32_t limit; // its own, for all balancers; 0 = none
+	uint32_t share; // of this instance (or worker) in the limit; 0 = none
+	bool requests; // flows of its service are requests
 	uint32_t weight; // WEIR_WEIGHT_UNSET = none
 	double percent; // of the configured weight, replaces weight; below 0 = none
 	uint64_t taken_ms; // time of the last report
@@ -190,12 +194,6 @@ static void take_word(struct weir_reports *reports, uint16_t id, const struct we
 
 // --- to the tables --------------------------------------------------------------------------
 
-static uint32_t limit_of_a_worker(const struct entry *entry) {
-	uint32_t share = entry->limit / entry->divisor;
-
-	return entry->limit == 0 ? 0 : share == 0 ? 1 : share;
-}
-
 static uint32_t weight_of(const struct entry *entry, uint32_t configured) {
 	struct weir_report report = {
 		.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = entry->percent};
@@ -213,7 +211,7 @@ static uint32_t weight_of(const struct entry *entry, uint32_t configured) {
 
 static void write_tables(struct weir_reports *reports, uint16_t id) {
 	const struct entry *entry = &reports->entries[id];
-	uint32_t limit = limit_of_a_worker(entry), weight;
+	uint32_t limit = entry->share, weight;
 	struct weir_backend_state state;
 
 	if (weir_tables_backend(reports->tables, id, &state) < 0 || state.leaving) {
@@ -240,11 +238,36 @@ static bool concerns(struct entry *entry, enum reported what, const char *source
 	return true;
 }
 
-static void take_limit(struct entry *entry, const struct weir_report *report, const char *source) {
+// Slots of the backend's limit that this instance holds. Those of forged SYNs are not among them
+// for long.
+static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
+	const struct weir_segment *segment = weir_tables_segment(reports->tables);
+
+	return segment != NULL && segment->limit_words != NULL && id < segment->max_backends
+		       ? __atomic_load_n(&segment->limit_words[id].held, __ATOMIC_RELAXED)
+		       : 0;
+}
+
+// Each change is published; changes of a few per cent are not worth it.
+static void set_share(struct entry *entry, uint32_t share) {
+	uint32_t slight = entry->share / 32;
+
+	if (share == 0 || share + slight < entry->share || share > entry->share + slight) {
+		entry->share = share;
+	}
+}
+
+static void take_limit(struct weir_reports *reports, uint16_t id, const struct weir_report *report,
+	const char *source) {
+	struct entry *entry = &reports->entries[id];
 	bool given = (report->given & WEIR_REPORT(MAX_ACTIVE)) != 0;
+	bool has_active = entry->requests && (report->given & WEIR_REPORT(ACTIVE)) != 0;
 
 	if (concerns(entry, REPORTED_LIMIT, source, given)) {
 		entry->limit = given ? (uint32_t)report->max_active_flows : 0;
+		set_share(entry,
+			weir_reports_share(entry->limit, entry->divisor,
+				has_active ? report->active_requests : -1, held_here(reports, id)));
 	}
 }
 
@@ -336,14 +359,6 @@ static uint32_t take_cpus(
 	return used[write_auto_weight(reports, id)];
 }
 
-// Fields of limit, accept queue and weight, which every service uses.
-#define ALWAYS_USED \
-	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
-		WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
-
-// Further ones that services use which steal.
-#define STEALS_USE (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(ACTIVE))
-
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	const struct weir_report *report, const char *source) {
 	const uint64_t at_ms = now_ns() / 1000000;
@@ -354,7 +369,7 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	if (entry == NULL) {
 		return 0;
 	}
-	take_limit(entry, report, source);
+	take_limit(reports, id, report, source);
 	take_queue(entry, report, source);
 	take_service_time(entry, report, at_ms);
 	take_weight(entry, report, source);
@@ -371,8 +386,8 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	if (entry->at_limit && reports->full != NULL) {
 		reports->full(reports->full_context, id);
 	}
-	return (used > 0 ? (uint32_t)used : 0) |
-	       (report->given & (ALWAYS_USED | (entry->wants & STEALS_USE))) | cpus;
+	return (used > 0 ? (uint32_t)used : 0) | cpus |
+	       (report->given & weir_reports_used(entry->wants, entry->limit > 0));
 }
 
 const char *weir_reports_why(const struct weir_reports *reports) {
@@ -383,7 +398,7 @@ static void withdraw_load(struct weir_reports *reports, uint16_t id, const char 
 	static const struct weir_report nothing = {0};
 	struct entry *entry = &reports->entries[id];
 
-	take_limit(entry, &nothing, source);
+	take_limit(reports, id, &nothing, source);
 	take_queue(entry, &nothing, source);
 	take_weight(entry, &nothing, source);
 	write_tables(reports, id);
@@ -457,6 +472,10 @@ uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t i
 	return entry != NULL ? entry->wants | weir_estimates_wants(reports->estimates, id) : 0;
 }
 
+static bool has_separate_limits(const struct weir_segment *segment) {
+	return segment != NULL && segment->limit_words == NULL;
+}
+
 static void drop_sources(
 	struct weir_reports *reports, const struct weir_config_service *service, uint16_t id) {
 	for (uint32_t what = 0; what < REPORTED_COUNT; what++) {
@@ -472,9 +491,11 @@ static void drop_sources(
 }
 
 static void configure_backend(struct weir_reports *reports,
-	const struct weir_config_service *service, uint32_t wants, uint32_t workers,
+	const struct weir_config_service *service, uint32_t wants, uint32_t sharers,
 	const struct weir_backend_state *state) {
 	struct entry *entry = &reports->entries[state->id];
+	uint32_t divisor;
+	bool requests;
 
 	if (!entry->known || entry->identity != state->identity) {
 		*entry = (struct entry){.known = true,
@@ -486,7 +507,14 @@ static void configure_backend(struct weir_reports *reports,
 	entry->generation = reports->generation;
 	entry->wants = wants;
 	entry->expire_ms = weir_reports_expire_ms(service);
-	entry->divisor = weir_reports_divisor(service, workers);
+	divisor = weir_reports_divisor(service, sharers);
+	requests = service->workload == WEIR_WORKLOAD_REQUESTS &&
+		   !has_separate_limits(weir_tables_segment(reports->tables));
+	if (entry->divisor != divisor || entry->requests != requests) {
+		entry->divisor = divisor;
+		entry->requests = requests;
+		entry->share = weir_reports_share(entry->limit, divisor, -1, 0);
+	}
 	entry->accept_queue_percent = (uint8_t)service->flow_control.accept_queue_percent;
 	entry->at_limit &= entry->accept_queue_percent != 0;
 	drop_sources(reports, service, state->id);
@@ -508,19 +536,19 @@ static void set_binds(struct weir_reports *reports, const struct weir_config_ser
 	}
 }
 
-// Workers of all balancers of the fleet.
-static uint32_t all_workers(const struct weir_tables *tables, const struct weir_config *config) {
+// All balancers of the fleet; or their workers, if each of these has limits of its own.
+static uint32_t all_sharers(const struct weir_tables *tables, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(tables);
-	uint32_t workers = segment != NULL ? segment->workers : config->workers.count;
+	uint32_t workers = has_separate_limits(segment) ? segment->workers : 1;
 	uint32_t balancers = config->instance.clients * config->instance.members;
 
-	return (balancers > 0 ? balancers : 1) * (workers > 0 ? workers : 1);
+	return (balancers > 0 ? balancers : 1) * workers;
 }
 
 int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tables,
 	const struct weir_config *config) {
 	struct weir_configured of = weir_configured_begin(tables, config);
-	uint32_t workers = all_workers(tables, config), wants = 0, at = UINT32_MAX;
+	uint32_t sharers = all_sharers(tables, config), wants = 0, at = UINT32_MAX;
 	uint32_t first = 0, counted = 0; // the binds of so many services
 	struct weir_bound_ports *binds = weir_bound_ports_of(config), *before = reports->binds;
 	struct weir_capacity_table *speeds = NULL;
@@ -547,7 +575,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 		for (; counted < of.at_service; counted++) {
 			first += config->services[counted].bind_count;
 		}
-		configure_backend(reports, of.service, wants, workers, &of.backend);
+		configure_backend(reports, of.service, wants, sharers, &of.backend);
 		set_binds(reports, of.service, binds + first, of.backend.id);
 	}
 	for (uint32_t id = 0; id < reports->ids; id++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "reports_settings.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "report.h"
@@ -21,6 +22,9 @@ static bool has_auto_weights(const struct weir_config_service *service) {
 uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
 
+	if (service->workload == WEIR_WORKLOAD_REQUESTS) {
+		wants |= WEIR_REPORT(ACTIVE);
+	}
 	if (has_auto_weights(service)) {
 		wants |= WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU);
 	}
@@ -32,6 +36,26 @@ uint32_t weir_reports_wants(const struct weir_config_service *service) {
 			 WEIR_REPORT(ACTIVE);
 	}
 	return wants;
+}
+
+// Fields of limit, accept queue and weight, which every service uses.
+#define ALWAYS_USED \
+	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
+		WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
+
+// Further ones that services use which steal.
+#define STEALS_USE (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(ACTIVE))
+
+uint32_t weir_reports_used(uint32_t wants, bool limited) {
+	uint32_t fields = ALWAYS_USED;
+
+	if ((wants & WEIR_REPORT(SERVICE_TIME)) != 0) {
+		fields |= STEALS_USE;
+	}
+	if (limited) {
+		fields |= wants & WEIR_REPORT(ACTIVE); // for weir_reports_share
+	}
+	return fields;
 }
 
 // Longer than the longest interval, because reports arrive only in replies.
@@ -48,9 +72,9 @@ uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
 }
 
 // With subsets, a part of the fleet uses each backend.
-uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t workers) {
+uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t sharers) {
 	const struct weir_config_subset *subset = &service->subset;
-	uint64_t users = workers;
+	uint64_t users = sharers;
 
 	if (subset->algorithm != WEIR_SUBSET_NONE && subset->size > 0 &&
 		subset->size < service->backend_count) {
@@ -58,6 +82,17 @@ uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_
 			service->backend_count;
 	}
 	return users > 0 ? (uint32_t)users : 1;
+}
+
+uint32_t weir_reports_share(uint32_t limit, uint32_t divisor, double active, uint32_t held) {
+	uint32_t fewest = limit > 0;
+	double share = floor((double)limit / divisor);
+
+	if (active >= 0) {
+		active = active > held ? active : held;
+		share = held + floor((limit - active) / divisor);
+	}
+	return share < fewest ? fewest : share > limit ? limit : (uint32_t)share;
 }
 
 static bool is_http(const char *source) {

@@ -9,6 +9,7 @@
 #include "hash.h"
 #include "moving.h"
 #include "replay_table.h"
+#include "shared_limit.h"
 
 #define LOOKS 2000u // instants at which active flows are counted
 #define FEW 16.0 // with this number of flows, a backend's mean and that of all count equally
@@ -26,6 +27,8 @@ struct weir_replay {
 	struct weir_replay_table *tables; // [subsets]
 	struct weir_policy_worker *workers; // [workers]
 	struct weir_policy_client *clients; // [workers]
+	struct weir_limit_word *words; // [backend_count] NULL = no limit
+	struct weir_limit_part *parts; // [workers][backend_count]
 	uint64_t *cost_ns; // [backend_count]
 	double *pace; // [backend_count] duration of flows, relative to all
 	uint32_t *flows_of; // [backend_count]
@@ -153,6 +156,14 @@ static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	}
 }
 
+// Workers give idle slots of limits back.
+static void turn(struct weir_replay *replay, uint64_t now_ns) {
+	for (uint32_t w = 0; replay->words != NULL && w < replay->params->workers; w++) {
+		while (weir_shared_limit_turn(&replay->workers[w], now_ns)) {
+		}
+	}
+}
+
 // --- one flow -------------------------------------------------------------------------------
 
 // The backend of a flow, or backend_count.
@@ -179,6 +190,7 @@ static void replay_flow(struct weir_replay *replay, const struct weir_replay_flo
 	uint32_t backend;
 
 	advance(replay, flow->start_ns);
+	turn(replay, flow->start_ns);
 	backend = choose(replay, flow);
 	if (backend >= replay->params->backend_count) {
 		replay->result.rejected++;
@@ -224,6 +236,20 @@ void weir_replay_read(const struct weir_replay *replay, struct weir_replay_resul
 
 // --- create and free ------------------------------------------------------------------------
 
+// The limit of active flows is that of all workers together.
+static void share_limit(struct weir_replay *replay, uint32_t w) {
+	const struct weir_replay_params *params = replay->params;
+	struct weir_policy_worker *worker = &replay->workers[w];
+
+	weir_shared_limit_init(worker, replay->words,
+		replay->parts + (size_t)w * params->backend_count, params->workers);
+	for (uint32_t id = 0; id < params->backend_count; id++) {
+		weir_policy_count_shared(worker, (uint16_t)id, true);
+		weir_policy_set_limit(worker, &replay->clients[w], (uint16_t)id,
+			params->settings.max_active_flows);
+	}
+}
+
 static int start_workers(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
 	size_t bytes = params->backend_count * sizeof(struct weir_policy_backend);
@@ -241,6 +267,9 @@ static int start_workers(struct weir_replay *replay) {
 			return -ENOMEM;
 		}
 		memset(worker->backends, 0, bytes);
+		if (replay->words != NULL) {
+			share_limit(replay, w);
+		}
 		weir_policy_adopt(worker, &replay->clients[w],
 			&replay->tables[w % params->subsets].table, now_ns);
 	}
@@ -251,6 +280,17 @@ static int build(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
 	int r = compute_times(replay);
 
+	if (r == 0 && params->settings.max_active_flows > 0 && params->backend_count > 0) {
+		size_t bytes = params->backend_count * sizeof(*replay->words);
+
+		replay->words = aligned_alloc(sizeof(*replay->words), bytes);
+		replay->parts = calloc(
+			(size_t)params->workers * params->backend_count, sizeof(*replay->parts));
+		if (replay->words == NULL || replay->parts == NULL) {
+			return -ENOMEM;
+		}
+		memset(replay->words, 0, bytes);
+	}
 	for (uint32_t s = 0;
 		r == 0 && replay->policy != WEIR_REPLAY_RECORDED && s < params->subsets; s++) {
 		r = weir_replay_table_build(
@@ -333,6 +373,8 @@ void weir_replay_free(struct weir_replay *replay) {
 	free(replay->tables);
 	free(replay->workers);
 	free(replay->clients);
+	free(replay->words);
+	free(replay->parts);
 	free(replay->cost_ns);
 	free(replay->pace);
 	free(replay->flows_of);

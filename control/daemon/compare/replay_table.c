@@ -82,7 +82,6 @@ int weir_replay_table_build(const struct weir_replay_params *params, enum weir_p
 	ret->table.settings = (struct weir_policy_settings){.policy = (uint8_t)policy,
 		.needs = needs,
 		.when_exhausted = params->settings.when_exhausted,
-		.max_active_flows = params->settings.max_active_flows,
 		.error_window_ms = params->settings.error_window_ms};
 	if (r < 0 || ret->table.count == 0) {
 		return r;

@@ -91,9 +91,9 @@ TEST(memory_is_as_documented) {
 	uint64_t base = weir_pipeline_bytes(0, 0);
 
 	assert_int_equal((weir_flow_table_bytes(1048576, 25) + 524288) / 1048576, 46);
-	assert_int_equal((weir_pipeline_bytes(0, 16384) - base) / 16384, 213);
+	assert_int_equal((weir_pipeline_bytes(0, 16384) - base) / 16384, 241);
 	assert_int_equal(((weir_pipeline_bytes(1024, 0) - base) * 10 + 524288) / 1048576, 11);
-	assert_int_equal((weir_pipeline_bytes(1024, 16384) * 10 + 524288) / 1048576, 45);
+	assert_int_equal((weir_pipeline_bytes(1024, 16384) * 10 + 524288) / 1048576, 49);
 }
 
 TEST(af_xdp_gets_all_queues_and_the_steer_program) {

@@ -20,6 +20,7 @@ static inline void segment_moved(
 	MOVE(statistics, worker_boxes);
 	MOVE(statistics, port_counters);
 	MOVE(statistics, capture_rings);
+	MOVE(statistics, limit_words);
 	MOVE(statistics, service_counters);
 	MOVE(statistics, backend_counters);
 	MOVE(tables, news);

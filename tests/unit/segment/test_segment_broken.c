@@ -133,8 +133,8 @@ TEST(invalid_offsets_are_refused) {
 	uint64_t *const statistics[] = {&h->quiescence_off, &h->refusals_off,
 		&h->worker_counters_off, &h->worker_boxes_off, &h->port_counters_off,
 		&h->bucket_packets_off, &h->bucket_owners_off, &h->steal_counters_off,
-		&h->flow_pages_off, &h->capture_rings_off, &h->service_counters_off,
-		&h->backend_counters_off};
+		&h->flow_pages_off, &h->capture_rings_off, &h->limit_words_off,
+		&h->service_counters_off, &h->backend_counters_off};
 	uint64_t *const tables[] = {&h->news_off, &h->roots_off, &h->control_boxes_off,
 		&h->capture_control_off, &h->identity_services_off, &h->identity_backends_off,
 		&h->service_bases_off, &h->backend_bases_off, &h->rows_off, &h->costs_off,

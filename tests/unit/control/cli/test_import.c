@@ -193,7 +193,6 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	expect_note(&lab, 2, "direct routing");
 	expect_note(&lab, 2, "above the maximum");
 	expect_note(&lab, 2, "-y");
-	expect_note(&lab, 1, "max_active_flows");
 	expect_note(&lab, 3, "listens on port 81");
 	expect_note(&lab, 3, "sum of the weights");
 	expect_note(&lab, 4, "-o");

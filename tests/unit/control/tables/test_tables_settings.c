@@ -75,11 +75,13 @@ TEST(settings_of_every_policy) {
 		assert_int_equal((settings.needs & WEIR_NEEDS_HALF_OPEN) != 0, i % 3 == 1);
 		assert_int_equal(settings.error_window_ms, cases[i].window_ms);
 		assert_int_equal(settings.documented_rounds, cases[i].rounds);
-		assert_int_equal(settings.max_active_flows, 7);
+		assert_int_equal(settings.max_active_flows, 0); // it is in the rows
+		assert_int_equal(lab_row(&lab, 2).max_active_flows, 7);
 		assert_int_equal(settings.when_exhausted, WEIR_EXHAUSTED_REJECT);
 		assert_int_equal(published(&lab, 0).count, 3);
 		settings = service_of(&lab, 0).settings;
 		assert_int_equal(settings.needs & ~FOR_CONTROL, cases[i].needs);
+		assert_int_equal(settings.max_active_flows, 7);
 		lab_close(&lab);
 		lab_config_free(config);
 	}
@@ -108,15 +110,44 @@ TEST(unchanged_settings_are_not_published_again) {
 		assert_int_equal(lab.segment->notes->publications, publications);
 		copy->services[0].flow_control.max_active_flows = 5;
 		lab_apply(&lab, copy);
-		assert_int_equal(lab.segment->notes->publications, publications + 1);
-		assert_int_equal(published(&lab, 0).settings.max_active_flows, 5);
+		assert_int_equal(lab.segment->notes->publications, publications + 4); // rows
+		for (uint16_t id = 0; id < 4; id++) {
+			assert_int_equal(lab_row(&lab, id).max_active_flows, 5);
+		}
 		weir_tables_set_weight(lab.tables, 1, 301);
 		weir_tables_publish(lab.tables);
-		assert_int_equal(lab.segment->notes->publications, publications + 2);
+		assert_int_equal(lab.segment->notes->publications, publications + 5);
 		lab_close(&lab);
 		lab_config_free(config);
 		lab_config_free(copy);
 	}
+}
+
+// The smaller one of the limits of service and backend.
+TEST(row_has_the_smaller_limit) {
+	struct weir_config *config = lab_config(1, 3), *copy;
+	struct lab lab;
+
+	config->services[0].flow_control.max_active_flows = 100;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(weir_tables_set_limit(lab.tables, 0, 40, false), 0);
+	assert_int_equal(weir_tables_set_limit(lab.tables, 1, 400, false), 0);
+	weir_tables_publish(lab.tables);
+	assert_int_equal(lab_row(&lab, 0).max_active_flows, 40);
+	assert_int_equal(lab_row(&lab, 1).max_active_flows, 100);
+	assert_int_equal(lab_row(&lab, 2).max_active_flows, 100);
+	assert_int_equal(lab_state(&lab, 1).limit, 100);
+	assert_int_equal(lab_state(&lab, 1).max_active_flows, 400);
+	copy = lab_config_copy(config);
+	copy->services[0].flow_control.max_active_flows = 0;
+	lab_apply(&lab, copy);
+	assert_int_equal(lab_row(&lab, 0).max_active_flows, 40);
+	assert_int_equal(lab_row(&lab, 1).max_active_flows, 400);
+	assert_int_equal(lab_row(&lab, 2).max_active_flows, 0);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(copy);
 }
 
 // A limit needs a row, but no selection.

@@ -313,28 +313,30 @@ TEST(full_accept_queue_counts_as_at_limit) {
 	assert_false(at_limit(own));
 }
 
-// Divided by balancers and workers, and at least one.
+// Divided by balancers, not by their workers, and at least one.
 TEST(limit_is_divided) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(MAX_ACTIVE), .max_active_flows = 1000};
 
 	assert_int_equal(
 		weir_reports_take(own->reports, 1, &report, "agent"), WEIR_REPORT(MAX_ACTIVE));
-	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / LAB_WORKERS);
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000);
 	own->config->instance.clients = 5;
 	own->config->instance.members = 2;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
-	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 100 / LAB_WORKERS);
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 100);
 	own->config->services[0].subset = (struct weir_config_subset){
 		.algorithm = WEIR_SUBSET_RANDOM, .size = 1}; // a quarter of the fleet uses it
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
-	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / (10 * LAB_WORKERS / 4));
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / 3);
 	own->config->instance.clients = own->config->instance.members = 1;
 	// The number of users is rounded up: together they stay below the limit
 	own->config->services[0].subset.size = 3;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
-	assert_int_equal(
-		lab_state(&own->lab, 1).max_active_flows, 1000 / ((3 * LAB_WORKERS + 3) / 4));
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000);
+	own->config->instance.clients = 5;
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / 4);
 	report.max_active_flows = 3;
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
@@ -343,6 +345,41 @@ TEST(limit_is_divided) {
 	weir_reports_take(own->reports, 1, &report, "http");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
 	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
+}
+
+// With the active requests of all clients: what this instance has, and its part of the room.
+TEST(limit_follows_active_requests) {
+	static const struct {
+		double active;
+		uint32_t held, limit;
+	} cases[] = {
+		{0, 0, 250}, {800, 0, 50}, {800, 800, 850}, // all of them are ours
+		{800, 500, 550}, {1000, 500, 500},
+		{1200, 500, 450}, // above the limit: every instance gives way
+		{1200, 0, 1}, {0, 600, 700}, // more came since
+		{1000, 2000, 1000}, // never above the limit
+	};
+	struct own *own = *state;
+	struct weir_report report = {
+		.given = WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(ACTIVE), .max_active_flows = 1000};
+
+	own->config->instance.clients = 4;
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	report.active_requests = 800;
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 250); // of connections
+	own->config->services[0].workload = WEIR_WORKLOAD_REQUESTS;
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	assert_true((weir_reports_fields_used(own->reports, 1) & WEIR_REPORT(ACTIVE)) != 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		own->lab.segment->limit_words[1].held = cases[i].held;
+		report.active_requests = cases[i].active;
+		assert_int_equal(weir_reports_take(own->reports, 1, &report, "agent"),
+			WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(ACTIVE));
+		assert_int_equal(lab_state(&own->lab, 1).max_active_flows, cases[i].limit);
+	}
+	weir_reports_second(own->reports, now_ms() + WEIR_REPORTS_EXPIRE_MS + 1);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
 }
 
