@@ -120,6 +120,17 @@ static void add_leaving(char *notes, size_t *used, const json_t *row) {
 		weir_show_value(refuse, WEIR_SHOW_DURATION, text, sizeof(text)));
 }
 
+static void add_limit(char *notes, size_t *used, const json_t *row) {
+	const json_t *limit = json_object_get(row, "max_active_flows");
+	const json_t *flows = json_object_get(row, "counted_flows");
+
+	if (json_is_integer(limit) && json_is_integer(flows) &&
+		json_integer_value(flows) >= json_integer_value(limit)) {
+		add(notes, used, "at its limit of %lld active flows",
+			(long long)json_integer_value(limit));
+	}
+}
+
 // The unusual properties of a backend as text. Returns notes.
 static const char *describe(const json_t *row, char notes[NOTES]) {
 	const char *word = json_string_value(json_object_get(row, "word"));
@@ -140,6 +151,7 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 	if (json_is_true(json_object_get(row, "at_limit"))) {
 		add(notes, &used, "accept queue full");
 	}
+	add_limit(notes, &used, row);
 	add_agent(notes, &used, row);
 	add_weight_notes(notes, &used, row);
 	add_unchecked(notes, &used, row);
@@ -150,7 +162,8 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 
 static const char *const of_state[] = {"admin", "admin_since_ms", "drain", "health", "since_ms",
 	"why", "verdict", "word", "leaving", "binds_refuse_ms", "resolved", "ejected", "at_limit",
-	"agent", "agent_age_ms", "unchecked_ms", "unchecked_why", "in_selection", NULL};
+	"max_active_flows", "counted_flows", "agent", "agent_age_ms", "unchecked_ms",
+	"unchecked_why", "in_selection", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
 	"capacity", "effective_weight", "slow_start_percent", "share_percent", "achieved_percent",
 	NULL};

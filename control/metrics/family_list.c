@@ -248,6 +248,10 @@ const struct weir_family weir_families[] = {
 		"1 if the next hop to the backend is resolved.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_at_limit", "", "at_limit",
 		"1 if the backend reports a full accept queue.", PLAIN),
+	GAUGE(BACKEND, "weir_backend_max_active_flows", "", "max_active_flows",
+		"Limit of the backend's active flows from this instance.", PLAIN),
+	GAUGE(BACKEND, "weir_backend_counted_flows", "", "counted_flows",
+		"Flows that count towards that limit.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_agent_silent", "", "agent_silent",
 		"1 if the backend's weir-agent does not answer: its load and state are unknown. "
 		"None without an agent, or keys to probe it.",

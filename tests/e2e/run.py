@@ -49,6 +49,7 @@ import scenarios_restart
 import scenarios_reuse
 import scenarios_rss
 import scenarios_server_ends
+import scenarios_shared_limit
 import scenarios_slow_start
 import scenarios_status
 import scenarios_steals
@@ -65,8 +66,8 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_words, scenarios_reported,
-           scenarios_lame_duck, scenarios_deaths, scenarios_server_ends, scenarios_slow_start,
-           scenarios_steals, scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture,
+           scenarios_lame_duck, scenarios_deaths, scenarios_server_ends,
+           scenarios_shared_limit, scenarios_slow_start, scenarios_steals, scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture,
            scenarios_telemetry, scenarios_canary,
            scenarios_probes,
            scenarios_metrics, scenarios_page, scenarios_prometheus)

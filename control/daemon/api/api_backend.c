@@ -87,6 +87,18 @@ void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint1
 	json_object_set_new(object, "unchecked_why", ms > 0 ? json_string(why) : json_null());
 }
 
+json_t *weir_json_counted_flows(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state) {
+	const struct weir_segment *segment = daemon->segment;
+
+	if (state->limit == 0 || segment == NULL || segment->limit_words == NULL ||
+		state->id >= segment->max_backends) {
+		return json_null();
+	}
+	return json_integer((json_int_t)__atomic_load_n(
+		&segment->limit_words[state->id].held, __ATOMIC_RELAXED));
+}
+
 void weir_json_condition(
 	json_t *object, const struct weir_daemon *daemon, const struct weir_backend_state *state) {
 	struct weir_states_status known = {.why = ""};
@@ -119,6 +131,9 @@ void weir_json_condition(
 			? json_null()
 			: json_integer((json_int_t)state->own_weight));
 	json_object_set_new(object, "at_limit", json_boolean(state->at_limit));
+	json_object_set_new(object, "max_active_flows",
+		state->limit == 0 ? json_null() : json_integer((json_int_t)state->limit));
+	json_object_set_new(object, "counted_flows", weir_json_counted_flows(daemon, state));
 	add_agent(object, daemon, state->id);
 	json_object_set_new(object, "report", reports ? json_report(&report) : json_null());
 }

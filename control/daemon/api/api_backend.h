@@ -13,6 +13,10 @@ struct weir_daemon;
 
 // Add how long the checks of a backend have had no result, and why; null: it is not unchecked.
 void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint16_t backend);
+// Flows of a backend that count towards its limit, at all workers; null if it has none, or the
+// workers have limits of their own.
+json_t *weir_json_counted_flows(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state);
 // Add a backend's state with its age and reason, its reported weights, and its last report to an
 // object.
 void weir_json_condition(

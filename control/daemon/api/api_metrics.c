@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "api_backend.h"
 #include "api_binds.h"
 #include "api_canary.h"
 #include "api_commands.h"
@@ -154,6 +155,8 @@ static json_t *utilization(const struct condition *is) {
 	X("resolved", json_boolean(state->resolved)) \
 	X("ejected", json_boolean(state->ejected)) \
 	X("at_limit", json_boolean(state->at_limit)) \
+	X("max_active_flows", count_or_null(state->limit != 0, state->limit)) \
+	X("counted_flows", weir_json_counted_flows(figures->daemon, state)) \
 	X("in_selection", json_boolean(state->in_selection)) \
 	X("agent_silent", agent_silent(figures->daemon, state->id)) \
 	X("weight", json_integer(state->configured_weight)) \

@@ -266,7 +266,7 @@ TEST(notes_of_backends) {
 			"auto_weight": 0, "runtime_weight": 7, "effective_weight": 7,
 			"agent": "silent", "agent_age_ms": null,
 			"unchecked_ms": 45000, "unchecked_why": "permission denied",
-			"slow_start_percent": 43.2},
+			"slow_start_percent": 43.2, "max_active_flows": 10, "counted_flows": 10},
 			{"service": "web", "name": "d", "agent": "no-keys"}]),
 					"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE  WEIGHT  "
 					"USED  "
@@ -294,7 +294,8 @@ TEST(notes_of_backends) {
 					"web/b    draining, 1.5s left, reports lame-duck, accept "
 					"queue "
 					"full, agent silent for 12.4s\n"
-					"web/c    agent silent, CPUs not reported, weight set to "
+					"web/c    at its limit of 10 active flows, agent silent, "
+					"CPUs not reported, weight set to "
 					"7, slow "
 					"start 43 %, no result of checks for 45.0s: permission "
 					"denied\n"

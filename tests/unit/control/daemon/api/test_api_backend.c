@@ -18,6 +18,8 @@ TEST(nothing_is_shown_without_reports) {
 	assert_true(json_is_null(json_object_get(row, "own_weight")));
 	assert_true(json_is_null(json_object_get(row, "auto_weight")));
 	assert_true(json_is_false(json_object_get(row, "at_limit")));
+	assert_true(json_is_null(json_object_get(row, "max_active_flows")));
+	assert_true(json_is_null(json_object_get(row, "counted_flows")));
 	assert_string_equal(json_string_value(json_object_get(row, "verdict")), "unchecked");
 	assert_string_equal(json_string_value(json_object_get(row, "word")), "nothing");
 	assert_true(json_is_integer(json_object_get(row, "since_ms")));

@@ -214,6 +214,8 @@ TEST(metrics_show_agrees_with_backend_show) {
 		"resolved",
 		"ejected",
 		"at_limit",
+		"max_active_flows",
+		"counted_flows",
 		"in_selection",
 		"weight",
 		"reported_weight",
