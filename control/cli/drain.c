@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "drain_former.h"
 #include "duration.h"
 #include "plural.h"
 #include "show.h"
@@ -109,14 +110,17 @@ static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
 }
 
-// Whose flows are among the open ones of a host or VIP although the file does not have them there;
-// "" if none.
+// Whose flows are among the open ones of a backend, host or VIP although the file does not have
+// them there; "" if none.
 static const char *removed_text(const json_t *row, char *text, size_t bytes) {
 	json_int_t backends = number(row, "removed"), services = number(row, "removed_services");
 	char names[256];
 
 	text[0] = '\0';
-	if (backends > 0) {
+	if (number(row, "former_open_flows") > 0) {
+		snprintf(text, bytes, "; includes %s",
+			weir_drain_former_text(row, names, sizeof(names)));
+	} else if (backends > 0) {
 		snprintf(text, bytes,
 			"; includes the flows of %" JSON_INTEGER_FORMAT " removed backend%s",
 			backends, weir_plural((uint64_t)backends));
@@ -202,7 +206,7 @@ static void show_left(
 
 static void show_end(const struct wait *wait, const json_t *row, const char *state) {
 	const char *admin = json_string_value(json_object_get(row, "admin"));
-	char took[WEIR_DURATION_BYTES];
+	char took[WEIR_DURATION_BYTES], former[256], removed[320];
 	FILE *out = wait->cli->out;
 
 	if (wait->cli->options->json) {
@@ -212,15 +216,19 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 	weir_duration_text((uint64_t)(1000 * (now_s() - wait->began_s)), took);
 	fputs(wait->terminal ? "\r\033[K" : "", out);
 	if (state == NULL) {
-		fprintf(wait->cli->err, "weirctl: %s: the drain was ended: %s\n", wait->name,
-			admin != NULL ? admin : "ready");
+		weir_drain_former_text(row, former, sizeof(former));
+		fprintf(wait->cli->err, "weirctl: %s: the drain was ended: %s%s%s\n", wait->name,
+			admin != NULL ? admin : "ready", former[0] != '\0' ? "; " : "", former);
 	} else if (strcmp(state, "drained") == 0) {
 		fprintf(out, "%s: drained after %s\n", wait->name, took);
 	} else {
 		fprintf(out, "%s: deadline after %s", wait->name, took);
 		show_left(wait, row, "kept", json_object_get(row, "open"));
 		show_left(wait, row, "dropped", json_object_get(row, "dropped_from"));
-		fputc('\n', out);
+		fprintf(out, "%s\n",
+			json_object_get(row, "former_open_flows") != NULL
+				? removed_text(row, removed, sizeof(removed))
+				: "");
 	}
 }
 
@@ -249,8 +257,8 @@ static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	return true;
 }
 
-// The backend in the configuration, not a removed one of the same name. NULL: none.
-static const json_t *find_row(const json_t *rows) {
+// The backend in the configuration, with the flows of removed ones of the same name. NULL: none.
+static const json_t *find_row(json_t *rows) {
 	json_t *row;
 	size_t i;
 
@@ -259,10 +267,23 @@ static const json_t *find_row(const json_t *rows) {
 	}
 	json_array_foreach (rows, i, row) {
 		if (!json_is_true(json_object_get(row, "leaving"))) {
+			weir_drain_add_former(row, rows);
 			return row;
 		}
 	}
 	return NULL;
+}
+
+// A reload took the backend from the configuration.
+static void show_removed(const struct wait *wait, const json_t *rows) {
+	json_t *row = json_object();
+	char former[256];
+
+	weir_drain_add_former(row, rows);
+	weir_drain_former_text(row, former, sizeof(former));
+	fprintf(wait->cli->err, "weirctl: %s was removed from the configuration%s%s\n", wait->name,
+		former[0] != '\0' ? "; " : "", former);
+	json_decref(row);
 }
 
 // Whether flows are left behind a deadline. An unknown number, without a dataplane, is not none.
@@ -330,8 +351,7 @@ static bool look(struct wait *wait, int *ret) {
 	row = find_row(rows);
 	state = json_string_value(json_object_get(json_object_get(row, "drain"), "state"));
 	if (row == NULL) {
-		fprintf(wait->cli->err, "weirctl: %s was removed from the configuration\n",
-			wait->name);
+		show_removed(wait, rows);
 		*ret = WEIR_CLI_REFUSED;
 	} else if (state == NULL && is_out_of_use(row)) {
 		if (wait->cli->options->json) {

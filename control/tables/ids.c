@@ -256,6 +256,26 @@ int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t servic
 	return -ENOENT;
 }
 
+uint32_t weir_backend_ids_leaving(const struct weir_state *state, uint16_t service,
+	const char *name, uint16_t *ids, uint32_t room) {
+	uint16_t link = *backend_head(state, backend_identity(state, service, name));
+	uint32_t n = 0;
+
+	while (link != 0) {
+		const struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		if (backend->stage != WEIR_ID_LIVE && backend->service == service &&
+			strcmp(backend->name, name) == 0) {
+			if (n < room) {
+				ids[n] = link - 1;
+			}
+			n++;
+		}
+		link = backend->hash_next;
+	}
+	return n;
+}
+
 int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name) {
 	struct weir_service_entry *service;
 	uint16_t *head;

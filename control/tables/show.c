@@ -124,6 +124,11 @@ int weir_tables_backend_find_removed(const struct weir_tables *tables, uint16_t 
 	return weir_backend_id_find_leaving(tables->state, service, config->name, &config->address);
 }
 
+uint32_t weir_tables_backends_removed(const struct weir_tables *tables, uint16_t service,
+	const char *name, uint16_t *ids, uint32_t room) {
+	return weir_backend_ids_leaving(tables->state, service, name, ids, room);
+}
+
 uint32_t weir_tables_backends_at(const struct weir_tables *tables,
 	const struct weir_address *address, uint16_t *ids, uint32_t room) {
 	const struct weir_state *state = tables->state;

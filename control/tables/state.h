@@ -246,6 +246,9 @@ int weir_backend_id_find(const struct weir_state *state, uint16_t service, const
 // The leaving backend of a name and address. Id or -ENOENT.
 int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t service, const char *name,
 	const struct weir_address *address);
+// All leaving backends of a name. Fills up to `room` ids. Returns their number.
+uint32_t weir_backend_ids_leaving(const struct weir_state *state, uint16_t service,
+	const char *name, uint16_t *ids, uint32_t room);
 
 // Move between LIVE and LEAVING; updates the counts and marks changes.
 void weir_backend_leave(struct weir_state *state, uint16_t id);

@@ -299,6 +299,11 @@ const struct weir_config_service *weir_tables_service_config(
 	const struct weir_tables *tables, const char *name);
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id); // or NULL
 
+// The removed backends of a name, each with an address of its own: a reload gave the backend
+// another one, or took it from the service. Fills up to `room` ids. Returns their number.
+uint32_t weir_tables_backends_removed(const struct weir_tables *tables, uint16_t service,
+	const char *name, uint16_t *ids, uint32_t room);
+
 // The backends with an address, in any service, removed ones among them. Fills up to `room` ids.
 // Returns their number.
 uint32_t weir_tables_backends_at(const struct weir_tables *tables,

@@ -129,6 +129,28 @@ def host_drain_waits_for_removed_backends(lab):
 
 
 @scenario(services=[lines()])
+def drain_waits_for_a_former_address(lab):
+    """backend drain --wait while connections to the address that a reload took from it are open"""
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    former = lab.backend("web-4", "lines")["address"]
+    config = lines(backends={"web-1": 100, "web-2": 100, "web-4": 100})
+    for backend in config["backends"]:
+        if backend["name"] == "web-4":
+            backend["address"] = lab.backend("web-3", "lines")["address"]
+    lab.write_config([config])
+    lab.weirctl("config", "reload")
+    code, last, _ = drain_and_wait(lab, "web-4", "300ms")
+    assert code == 4 and last.endswith(
+        f", 1 open flow kept; includes 1 open flow of its former address {former}"), (code, last)
+    assert found["web-4"].ask() == "web-4"
+    closing = threading.Timer(1.5, found["web-4"].close)
+    closing.start()
+    code, last, took = drain_and_wait(lab, "web-4", "20s")
+    closing.join()
+    assert code == 0 and last.startswith("lines/web-4: drained after") and 1.4 < took < 15, (last, took)
+
+
+@scenario(services=[lines()])
 def maintenance_gets_no_new_flows(lab):
     """Maintenance is like drain for new flows; with every backend in it, new connections fail"""
     for name in BACKENDS[:3]:

@@ -5,7 +5,9 @@
 // packet, or the reply reports that it is not published yet.
 #include "api_change.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "api_commands.h"
 #include "api_show.h"
@@ -105,20 +107,45 @@ static void answer(struct weir_daemon *daemon, struct weir_api_call *call, uint1
 	weir_api_answer(call, json_admin(daemon, backend));
 }
 
+// Drain a backend, and those of its name that a reload removed and that have flows: it had other
+// addresses. Returns 0 or -ENOMEM.
+static int begin_drain(struct weir_daemon *daemon, uint16_t id, uint64_t until_ns) {
+	const uint16_t service = weir_tables_backend_service(daemon->tables, id);
+	const char *name = weir_tables_backend_name(daemon->tables, id);
+	uint32_t found = weir_tables_backends_removed(daemon->tables, service, name, NULL, 0);
+	uint16_t *ids = malloc((found + 1) * sizeof(*ids));
+	uint32_t n = 1;
+	int r;
+
+	if (ids == NULL) {
+		return -ENOMEM;
+	}
+	weir_tables_backends_removed(daemon->tables, service, name, &ids[1], found);
+	ids[0] = id;
+	for (uint32_t i = 1; i <= found; i++) {
+		if (daemon->segment == NULL ||
+			weir_sum_backend(daemon->segment, ids[i]).active_flows > 0) {
+			ids[n++] = ids[i];
+		}
+	}
+	r = weir_drains_begin(&daemon->drains, daemon->tables, ids, n, until_ns);
+	free(ids);
+	return r;
+}
+
 // The drain continues even if the client disconnects.
 void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
 	int id = find_backend(daemon, call);
-	uint16_t backend = (uint16_t)id;
 	uint64_t until_ns;
 
 	if (id < 0 || !weir_api_deadline(call, &until_ns)) {
 		return;
 	}
-	if (weir_drains_begin(&daemon->drains, daemon->tables, &backend, 1, until_ns) < 0) {
+	if (begin_drain(daemon, (uint16_t)id, until_ns) < 0) {
 		weir_api_answer(call, NULL);
 		return;
 	}
-	answer(daemon, call, backend);
+	answer(daemon, call, (uint16_t)id);
 }
 
 void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *call) {

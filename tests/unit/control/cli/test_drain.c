@@ -126,6 +126,71 @@ TEST(wait_ends_with_the_drain) {
 	}
 }
 
+#define FORMER(open, drain) \
+	"{\"service\": \"web\", \"name\": \"web-1\", \"address\": \"10.0.0.11\", \"admin\": " \
+	"\"drain\", \"leaving\": true, \"in_selection\": false, \"open_flows\": " open \
+	", \"drain\": " drain "}"
+#define MOVED(admin, open, drain, former_open, former_drain) \
+	"{\"ok\": true, \"result\": [" FORMER(former_open, \
+		former_drain) ", {\"service\": \"web\", " \
+			      "\"name\": \"web-1\", \"address\": \"10.0.0.21\", \"admin\": " \
+			      "\"" admin "\", " \
+			      "\"leaving\": false, \"in_selection\": false, \"open_flows\": " open \
+			      ", \"drain\": " drain "}]}"
+
+// A reload has given the backend another address: connections to the old one may be open.
+TEST(wait_is_for_the_former_address_too) {
+	static const struct {
+		const char *shown;
+		int status;
+		const char *out[3], *err;
+	} cases[] = {
+		{MOVED("drain", "5", STATE("draining", "59400"), "3",
+			 STATE("draining", "59400")) "\n" MOVED("drain", "0",
+			 STATE("drained", "null"), "1",
+			 STATE("draining", "58900")) "\n" MOVED("drain", "0",
+			 STATE("drained", "null"), "0", STATE("drained", "null")),
+			0,
+			{"web/web-1: draining, 8 of 8 open flows, 59.4s left; includes 3 open "
+			 "flows of its former address 10.0.0.11\n",
+				"web/web-1: drained after T\n"},
+			""},
+		{MOVED("drain", "0", STATE("drained", "null"), "2", END("kept", "2", "0")), 4,
+			{" deadline after T, 2 open flows kept; includes 2 open flows of its "
+			 "former "
+			 "address 10.0.0.11\n"},
+			""},
+		{MOVED("maintenance", "0", END("dropped", "0", "1"), "2", END("kept", "2", "0")), 4,
+			{" deadline after T, 2 open flows kept, 1 open flow dropped (maintenance); "
+			 "includes 2 open flows of its former address 10.0.0.11\n"},
+			""},
+		// The reload came during the wait.
+		{MOVED("ready", "0", "null", "1", STATE("draining", "59400")), 1, {NULL},
+			"weirctl: web/web-1: the drain was ended: ready; 1 open flow of its former "
+			"address 10.0.0.11\n"},
+		{"{\"ok\": true, \"result\": [" FORMER("3", STATE("draining", "400")) "]}", 1,
+			{NULL},
+			"weirctl: web/web-1 was removed from the configuration; 3 open flows of "
+			"its "
+			"former address 10.0.0.11\n"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct server *server = start(cases[i].shown);
+		struct outcome outcome =
+			RUN(server_folder(server), "backend", "drain", "web/web-1", "--wait");
+
+		assert_int_equal(outcome.status, cases[i].status);
+		take_duration(outcome.out);
+		for (int k = 0; cases[i].out[k] != NULL; k++) {
+			expect_contains(outcome.out, cases[i].out[k]);
+		}
+		assert_string_equal(outcome.err, cases[i].err);
+		free_outcome(&outcome);
+		server_stop(server);
+	}
+}
+
 // The counted flows do not tell why it goes on. A later line comes when the reason changes.
 TEST(wait_names_the_reason_when_no_flow_is_counted) {
 	struct server *server = start(ROW("drain", "0", WAITS("dataplane", "null")) "\n" ROW(
