@@ -291,8 +291,8 @@ int weir_tables_backend_find(const struct weir_tables *tables, const char *servi
 int weir_tables_backend_find_removed(const struct weir_tables *tables, uint16_t service,
 	const struct weir_config_backend *config);
 int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT
-// Whether a service of this name was removed and still has flows.
-bool weir_tables_service_leaves(const struct weir_tables *tables, const char *name);
+// A service that was removed and drains, or still has flows. Id or -ENOENT.
+int weir_tables_service_find_removed(const struct weir_tables *tables, const char *name);
 // Its configuration, borrowed until the next weir_tables_apply; NULL if it is not configured, or
 // waits for an id. Takes no longer with more services.
 const struct weir_config_service *weir_tables_service_config(

@@ -240,6 +240,12 @@ def removed_service_drains_then_resets(lab):
         assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP4)
         _, notes, _ = lab.weirctl("backend", "show")
         assert "drain" in notes and "leaving" in notes, notes
+        for words in (("service", "show", "web"), ("backend", "show", "web/"),
+                      ("flow", "list", "--service", "web")):
+            code, _, error = lab.weirctl(*words, check=False)
+            assert code == 1 and "it was removed, and drains for at most " in error, (words, error)
+        flows = [line.split() for line in lab.weirctl("flow", "list")[1].splitlines()]
+        assert sum(row[3:4] == ["web"] for row in flows) >= 2, flows
         assert removal.are_reset(*removal.downloads)
         assert ends_of_drains(lab) == ["drain deadline reached: 2 open flows reset"], ends_of_drains(lab)
         assert is_refused(lab, VIP4, 80)

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "daemon.h"
+#include "duration.h"
 
 #define NAMES_BYTES 400
+#define REMOVED_BYTES 256
 #define IF_RUNNING "; if it is running, see the log of weir-control"
 
 const char *weir_api_text(const struct weir_api_call *call, const char *name) {
@@ -50,16 +52,41 @@ bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call
 	return true;
 }
 
+// What is left of a service that a reload removed, and how to see it; "" if nothing is.
+static const char *removed_text(
+	const struct weir_daemon *daemon, const char *service, char text[REMOVED_BYTES]) {
+	int id = weir_tables_service_find_removed(daemon->tables, service);
+	uint64_t now_ns = weir_daemon_now_ns();
+	struct weir_service_state state;
+	char left[WEIR_DURATION_BYTES];
+
+	text[0] = '\0';
+	if (id < 0 || weir_tables_service(daemon->tables, (uint16_t)id, &state) < 0) {
+		return text;
+	}
+	if (state.removal == WEIR_DRAIN_DRAINING && state.removal_until_ns > now_ns) {
+		snprintf(text, REMOVED_BYTES, ": it was removed, and drains for at most %s; ",
+			weir_duration_text((state.removal_until_ns - now_ns) / 1000000, left));
+	} else {
+		snprintf(text, REMOVED_BYTES,
+			": it was removed, and is listed until its flows have ended and its binds "
+			"no longer refuse packets; ");
+	}
+	strncat(text,
+		"weirctl backend show and flow list, both without a service, include its backends "
+		"and flows",
+		REMOVED_BYTES - strlen(text) - 1);
+	return text;
+}
+
 int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
 	int id = weir_tables_service_find(daemon->tables, service);
+	char text[REMOVED_BYTES];
 
 	if (id < 0) {
 		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such service: \"%.100s\"%s", service,
-			weir_tables_service_leaves(daemon->tables, service)
-				? ": it was removed, and is listed until its flows have ended and "
-				  "its binds no longer refuse packets"
-				: "");
+			removed_text(daemon, service, text));
 	}
 	return id;
 }
