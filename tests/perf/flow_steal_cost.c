@@ -21,6 +21,7 @@
 #define RUNS 31u
 #define BURDENED 4u // backends with a full queue
 #define QUEUE_ROOM 100u
+#define SERVICE_S 0.1 // a full queue takes ten times what moving a connection costs
 #define SYN_SEEN_MS 5000u
 #define AFTER_MS 500u
 
@@ -40,6 +41,7 @@ static const struct cost_case {
 
 struct bench {
 	const struct cost_case *what;
+	struct weir_segment_header header;
 	struct weir_segment segment; // the part of it that is read
 	struct weir_bucket_look look;
 	struct steal_service service;
@@ -98,6 +100,8 @@ static void begin_round(struct bench *bench) {
 		member->thief = !member->full;
 		member->fill = member->full ? 1 : i % 5 * 0.05;
 		member->room = member->full ? 0 : QUEUE_ROOM;
+		member->queue = member->fill * QUEUE_ROOM;
+		member->service_s = SERVICE_S;
 		member->requests = 0;
 	}
 	bench->scan.count = WEIR_FLOW_SCAN_FLOWS;
@@ -125,10 +129,14 @@ static bool begin_segment(struct bench *bench) {
 	segment->bucket_packets = lines(workers, sizeof(segment->bucket_packets[0]));
 	segment->bucket_owners = lines(1, sizeof(segment->bucket_owners[0]));
 	segment->worker_counters = lines(workers, sizeof(segment->worker_counters[0]));
+	segment->steal_counters = lines(workers, sizeof(segment->steal_counters[0]));
+	bench->header = (struct weir_segment_header){.tsc_hz = 2000000000};
+	segment->header = &bench->header;
 	segment->backend_counters = lines((size_t)workers * (bench->what->backends + 1),
 		sizeof(segment->backend_counters[0]));
 	return segment->bucket_packets != NULL && segment->bucket_owners != NULL &&
-	       segment->worker_counters != NULL && segment->backend_counters != NULL;
+	       segment->worker_counters != NULL && segment->steal_counters != NULL &&
+	       segment->backend_counters != NULL;
 }
 
 static bool begin_service(struct bench *bench) {
@@ -169,6 +177,7 @@ static void end(struct bench *bench) {
 	weir_steal_service_fini(&bench->service);
 	free(bench->segment.backend_counters);
 	free(bench->segment.worker_counters);
+	free(bench->segment.steal_counters);
 	free(bench->segment.bucket_owners);
 	free(bench->segment.bucket_packets);
 	free(bench);

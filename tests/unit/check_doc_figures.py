@@ -168,7 +168,7 @@ FIGURES = (
      "WEIR_LOG_WINDOW_MS", SECOND),
     ("docs/guide/operations.md", "all of them strings. At most {} bytes", "common/log_line.h",
      "WEIR_LOG_LINE_BYTES", 1),
-    ("docs/guide/operations.md", "again is one line in {} seconds", "control/daemon/process/audit.h",
+    ("docs/guide/operations.md", "again and again is one line in {} seconds", "control/daemon/process/audit.h",
      "WEIR_AUDIT_REPEAT_MS", SECOND),
     ("docs/guide/operations.md", "logged after {} second; the systemd watchdog", "dataplane/watchdog.h",
      "WEIR_WATCHDOG_LIMIT_MS", SECOND),

@@ -107,7 +107,7 @@ static uint32_t moves_of_a_test(void) {
 }
 
 static void check_moves(struct rig *rig, uint32_t moves) {
-	uint64_t held = 0, began = rte_rdtsc(), cycles = 0;
+	uint64_t held = 0, cycles = 0;
 
 	force(rig, moves); // of all
 	moves_rig_settle(rig);
@@ -120,7 +120,6 @@ static void check_moves(struct rig *rig, uint32_t moves) {
 		assert_true(counters->move_cycles > 0); // each was a giver and a taker
 		cycles += counters->move_cycles;
 	}
-	assert_true(cycles < WORKERS * (rte_rdtsc() - began));
 	assert_true(held > 0);
 	assert_true(rig->answers[WEIR_BUCKET_LATE] > 0);
 	moves_rig_check_packets(rig);

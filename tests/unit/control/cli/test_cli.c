@@ -113,7 +113,7 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"? "
 				      "available: service, vip, backend, "},
 		{{"xyzzy"}, "unknown object \"xyzzy\"; available: service, vip, backend, host, "
-			    "weight, subset, policy, flow"},
+			    "weight, canary, subset, policy, flow"},
 		{{"xyzzy"}, "health, status, doctor, version\n"},
 		{{"backend", "drian", "b"}, "unknown backend verb \"drian\"; did you mean "
 					    "\"drain\"? available: show, "},
