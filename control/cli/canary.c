@@ -134,6 +134,34 @@ static void print_running(FILE *out, const json_t *canary) {
 	json_decref(rows);
 }
 
+// Where its errors come from, and whether those of HTTP are among them.
+static void print_figures(FILE *out, const json_t *canary) {
+	static const struct {
+		const char *figures, *text;
+	} texts[] = {
+		{"passive", "flows without an answer (no error rate is reported: HTTP errors are "
+			    "not seen; see ORCA)"},
+		{"agent", "connections that the servers reset (HTTP errors are not seen, unless "
+			  "weir-agent reads ORCA)"},
+		{"report", "those of weirctl backend report"},
+		{"orca", "those that the servers report (ORCA)"},
+	};
+	const char *figures = json_string_value(json_object_get(canary, "figures"));
+
+	if (figures == NULL) {
+		if (json_is_null(json_object_get(canary, "ended_ms"))) {
+			fprintf(out, "errors: those of HTTP are seen only through ORCA or weirctl "
+				     "backend report\n");
+		}
+		return;
+	}
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		if (strcmp(texts[i].figures, figures) == 0) {
+			fprintf(out, "errors: %s\n", texts[i].text);
+		}
+	}
+}
+
 static void print_plan(FILE *out, const json_t *canary) {
 	char every[WEIR_DURATION_BYTES];
 
@@ -166,6 +194,7 @@ void weir_canary_show_one(const struct weir_cli *cli, json_t *canary) {
 			json_array_size(json_object_get(canary, "steps")),
 			(long long)integer(canary, "effective_weight"));
 	}
+	print_figures(out, canary);
 	print_plan(out, canary);
 }
 

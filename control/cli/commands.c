@@ -413,7 +413,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "After each step it is judged by the errors and the latency in the reports of the backends,\n"
 	 "otherwise by new flows without an answer. It is rolled back, to weight 0, as soon as it is\n"
 	 "plainly worse than the others; after the last step it gets its configured weight. A step\n"
-	 "goes on until there are enough requests. Needs policy maglev or weighted-round-robin.\n",
+	 "goes on until there are enough requests. Needs policy maglev or weighted-round-robin.\n"
+	 "Errors of HTTP are seen only through ORCA or weirctl backend report: what weir-agent reports\n"
+	 "without ORCA are connections, and only those that the server resets are errors.\n",
 	 "weirctl canary start --steps 1,5,20,50 --every 60s web web-3", "canary.start", 2, 2,
 	 WEIR_CLI_CANARY, weir_canary_build_start, weir_canary_show_one, weir_canary_run_start, true},
 	{"canary", "list", "", "show the canaries of all services", NULL, "weirctl canary list",

@@ -118,6 +118,7 @@ def failing_canary_is_rolled_back(lab):
         wait_for_end(lab, "rolled-back")  # long before the end of the step
         canary = canary_of(lab)
         assert "errors: " in canary["why"] and "requests" in canary["why"], canary
+        assert canary["figures"] == "orca", canary
         moment = time.monotonic() + 0.2
         wait_for("requests since then", lambda: requests.served_since(moment).total() > 300, 30)
         assert requests.served_since(moment)["web-3"] == 0, requests.served_since(moment)
@@ -187,6 +188,9 @@ def canary_is_judged_by_agents(lab):
                     canary[side]["requests"] > 20 and canary[side]["latency_ms"]
                     for side in ("canary", "others"))
             wait_for("requests of both in the reports", judged, 30, 0.2)
+            assert lab.api("canary.show", service="work")[0]["figures"] == "agent"
+            text = lab.weirctl("canary", "show", "work")[1]
+            assert "errors: connections that the servers reset (HTTP errors are not seen" in text, text
             lab.programs["speaker-2"].signal(signal.SIGSTOP)
             wait_for("a pause", lambda: lab.api("canary.show", service="work")[0]["why"] ==
                      "its agent is silent", 30, 0.2)

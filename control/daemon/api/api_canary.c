@@ -290,6 +290,7 @@ static json_t *json_canary(const struct weir_daemon *daemon, const struct weir_c
 						  daemon->tables, record->service, record->backend)
 					: -1;
 	struct weir_backend_state state = {.effective_weight = 0};
+	const char *figures = weir_canary_figures(&canary->signs);
 	json_t *row;
 
 	if (id >= 0) {
@@ -308,6 +309,7 @@ static json_t *json_canary(const struct weir_daemon *daemon, const struct weir_c
 		(json_int_t)record->started_ms, "ended_ms",
 		running ? json_null() : json_integer((json_int_t)record->ended_ms), "uid",
 		(json_int_t)record->who.uid);
+	json_object_set_new(row, "figures", figures != NULL ? json_string(figures) : json_null());
 	if (running) {
 		add_progress(row, canary);
 	}

@@ -21,7 +21,23 @@
 
 #include "canary_plan.h"
 
+// Where the errors come from, the blindest first: an error of HTTP is seen by REPORT and ORCA only.
+// X(NAME, "name")
+#define WEIR_CANARY_FIGURES(X) \
+	X(PASSIVE, "passive") /* counters of workers: no error rate is reported */ \
+	X(AGENT, "agent") /* weir-agent: connections that the server reset, or its ORCA */ \
+	X(REPORT, "report") /* weirctl backend report */ \
+	X(ORCA, "orca") /* in answers to health checks */
+
+enum weir_canary_figures {
+	WEIR_CANARY_FIGURES_NONE, // not yet
+#define X(name, key) WEIR_CANARY_FIGURES_##name,
+	WEIR_CANARY_FIGURES(X)
+#undef X
+};
+
 struct weir_canary_counts {
+	enum weir_canary_figures figures; // of errors: the blindest report among them
 	double requests, errors; // errors are among the requests
 	double latency_sum_ms, latency_count; // of requests with a known latency
 };

@@ -1,10 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "canary_signs.h"
 
+#include <string.h>
+
 #include "totals.h"
 
 static bool has(const struct weir_report *report, uint32_t fields) {
 	return (report->given & fields) == fields;
+}
+
+static enum weir_canary_figures figures_of(const struct weir_reports_status *status) {
+	if (!has(status->report, WEIR_REPORT(ERRORS))) {
+		return WEIR_CANARY_FIGURES_PASSIVE;
+	}
+	return strcmp(status->source, "agent") == 0 ? WEIR_CANARY_FIGURES_AGENT
+	       : strcmp(status->source, "api") == 0 ? WEIR_CANARY_FIGURES_REPORT
+						    : WEIR_CANARY_FIGURES_ORCA;
+}
+
+static enum weir_canary_figures blindest(
+	enum weir_canary_figures one, enum weir_canary_figures other) {
+	return one == WEIR_CANARY_FIGURES_NONE || (other != WEIR_CANARY_FIGURES_NONE && other < one)
+		       ? other
+		       : one;
 }
 
 void weir_canary_add_report(struct weir_canary_counts *counts,
@@ -32,9 +50,27 @@ void weir_canary_add_report(struct weir_canary_counts *counts,
 		has(report, WEIR_REPORT(REQUESTS))) {
 		measured = requests;
 	}
+	if (requests > 0) {
+		counts->figures = blindest(counts->figures, figures_of(status));
+	}
 	counts->requests += requests;
 	counts->latency_sum_ms += report->service_time_ms * measured;
 	counts->latency_count += measured;
+}
+
+const char *weir_canary_figures(const struct weir_canary_signs *signs) {
+	static const char *const names[] = {NULL,
+#define X(name, key) key,
+		WEIR_CANARY_FIGURES(X)
+#undef X
+	};
+	enum weir_canary_figures figures =
+		blindest(signs->canary.reported.figures, signs->others.reported.figures);
+
+	if (figures == WEIR_CANARY_FIGURES_NONE && signs->counted) {
+		figures = WEIR_CANARY_FIGURES_PASSIVE;
+	}
+	return names[figures];
 }
 
 // Counters of ids that are used again, or of a new dataplane, begin anew.

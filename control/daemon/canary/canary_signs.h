@@ -26,6 +26,9 @@ struct weir_canary_signs { // since the start of a step; zeroed = nothing is cou
 #define WEIR_CANARY_REPORT_MS 15000u
 void weir_canary_add_report(struct weir_canary_counts *counts,
 	const struct weir_reports_status *status, uint64_t passed_ms, uint64_t step_ms);
+// Where the errors of both sides come from, the blindest of them: "passive", "agent", "report" or
+// "orca". NULL = nothing is counted yet.
+const char *weir_canary_figures(const struct weir_canary_signs *signs);
 // Count the new flows of a service, and those of its canary.
 void weir_canary_count_flows(struct weir_canary_signs *signs, const struct weir_segment *segment,
 	uint16_t service, uint16_t backend);

@@ -54,6 +54,16 @@ static bool is_in(struct web *web, const char *wanted) {
 	return strcmp(state_of(web, text), wanted) == 0;
 }
 
+static bool has_figures(struct web *web, const char *wanted) {
+	json_t *list = lab_result(&web->lab, JSON({"command": "canary.show", "service": "web"}));
+	const char *figures =
+		json_string_value(json_object_get(json_array_get(list, 0), "figures"));
+	bool same = figures != NULL && strcmp(figures, wanted) == 0;
+
+	json_decref(list);
+	return same;
+}
+
 static json_int_t step_of(struct web *web) {
 	json_t *list = lab_result(&web->lab, JSON({"command": "canary.show", "service": "web"}));
 	json_int_t step = json_integer_value(json_object_get(json_array_get(list, 0), "step"));
@@ -218,6 +228,7 @@ TEST(failing_canary_is_rolled_back_and_stays_so) {
 			"steps": [5, 50], "every_ms": 600000})));
 	report_until_ended(web, 200, 10);
 	assert_true(is_in(web, "rolled-back"));
+	assert_true(has_figures(web, "report"));
 	assert_int_equal(weight_of(web, "w-1"), 0);
 	assert_true(audit_has(web, "canary.rollback", "errors: 50.00 %"));
 	assert_true(lab_log_has(&web->lab, "canary web/w-1: rolled back: errors: 50.00 %"));
@@ -228,6 +239,7 @@ TEST(failing_canary_is_rolled_back_and_stays_so) {
 	LAB_UNTIL(lab_attached(&web->lab));
 	assert_int_equal(weight_of(web, "w-1"), 0);
 	assert_true(is_in(web, "rolled-back"));
+	assert_true(!has_figures(web, "report")); // of the former process
 	reload(web, WEB_SERVICES ", " DNS_SERVICE);
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
@@ -274,6 +286,7 @@ TEST(few_requests_prolong_a_step) {
 			"steps": [1], "every_ms": 1000})));
 	LAB_UNTIL(lab_log_has(&web->lab,
 		"canary web/w-1: step 1 is prolonged: 0 of 50 new flows of the canary so far"));
+	assert_true(has_figures(web, "passive"));
 	assert_int_equal(step_of(web), 1);
 	release(lab_result(
 		&web->lab, JSON({"command": "canary.stop", "service": "web", "outcome": "promote"})));

@@ -37,7 +37,7 @@ TEST(flows_since_the_start_of_the_step) {
 
 static struct weir_canary_counts counts_of(
 	const struct weir_report *report, uint64_t age_ms, uint64_t passed_ms, uint64_t step_ms) {
-	struct weir_reports_status status = {.report = report, .age_ms = age_ms};
+	struct weir_reports_status status = {.report = report, .source = "http", .age_ms = age_ms};
 	struct weir_canary_counts counts = {.requests = 0};
 
 	weir_canary_add_report(&counts, &status, passed_ms, step_ms);
@@ -76,4 +76,30 @@ TEST(numbers_count_once) {
 	report.requests_per_second = 8;
 	counts = counts_of(&report, 1900, 1000, 60000);
 	assert_true(counts.requests == 8 && counts.latency_count == 0);
+}
+
+static void add_of(struct weir_canary_counts *counts, const char *source, uint32_t given) {
+	struct weir_report report = {.given = given, .requests_per_second = 10};
+	struct weir_reports_status status = {.report = &report, .source = source};
+
+	weir_canary_add_report(counts, &status, 1000, 60000);
+}
+
+// The blindest source names the figures: what one side cannot see is not compared.
+TEST(figures_have_the_blindest_source) {
+	const uint32_t both = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS);
+	struct weir_canary_signs signs = {.counted = false};
+
+	assert_null(weir_canary_figures(&signs));
+	signs.counted = true;
+	assert_string_equal(weir_canary_figures(&signs), "passive");
+	add_of(&signs.canary.reported, "http", both);
+	assert_string_equal(weir_canary_figures(&signs), "orca");
+	add_of(&signs.others.reported, "api", both);
+	assert_string_equal(weir_canary_figures(&signs), "report");
+	add_of(&signs.canary.reported, "agent", both);
+	add_of(&signs.canary.reported, "http", both);
+	assert_string_equal(weir_canary_figures(&signs), "agent");
+	add_of(&signs.others.reported, "http", WEIR_REPORT(REQUESTS)); // no rate of errors
+	assert_string_equal(weir_canary_figures(&signs), "passive");
 }
