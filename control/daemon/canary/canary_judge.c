@@ -49,12 +49,19 @@ static bool has_more_errors(const struct weir_canary_plan *plan,
 		       allowed;
 }
 
+// Whether both means are of so many requests.
+static bool has_latencies(const struct weir_canary_plan *plan,
+	const struct weir_canary_counts *canary, const struct weir_canary_counts *others) {
+	return canary->latency_count >= plan->min_requests &&
+	       others->latency_count >= plan->min_requests;
+}
+
 static bool is_slower(const struct weir_canary_plan *plan, const struct weir_canary_counts *canary,
 	const struct weir_canary_counts *others, bool at_end) {
 	double allowed = plan->latency_ratio * (at_end ? 1 : LATENCY_EARLY);
 
-	return is_enough(plan, canary, others) && canary->latency_count > 0 &&
-	       others->latency_count > 0 && latency(canary) > allowed * latency(others);
+	return is_enough(plan, canary, others) && has_latencies(plan, canary, others) &&
+	       latency(canary) > allowed * latency(others);
 }
 
 static void write_errors(const char *what, const struct weir_canary_counts *canary,
@@ -69,6 +76,29 @@ static void write_latency(const struct weir_canary_counts *canary,
 	snprintf(why, WEIR_CANARY_WHY_BYTES,
 		"latency: %.2f ms in the mean of %.0f requests, the others %.2f ms",
 		latency(canary), canary->latency_count, latency(others));
+}
+
+// What is not enough yet at the end of a step. Returns false if all is. A latency that one side
+// does not report is not compared.
+static bool write_missing(const struct weir_canary_plan *plan,
+	const struct weir_canary_counts *canary, const struct weir_canary_counts *others,
+	const char *what, char why[WEIR_CANARY_WHY_BYTES]) {
+	const bool has_requests = is_enough(plan, canary, others);
+	double own = canary->requests, rest = others->requests;
+
+	if (has_requests && (canary->latency_count <= 0 || others->latency_count <= 0 ||
+				    has_latencies(plan, canary, others))) {
+		return false;
+	}
+	if (has_requests) {
+		own = canary->latency_count;
+		rest = others->latency_count;
+	}
+	snprintf(why, WEIR_CANARY_WHY_BYTES, "%.0f of %.0f %s%s of the %s so far",
+		floor(own < plan->min_requests ? own : rest), plan->min_requests, what,
+		has_requests ? " with a latency" : "",
+		own < plan->min_requests ? "canary" : "others");
+	return true;
 }
 
 enum weir_canary_verdict weir_canary_judge(const struct weir_canary_plan *plan,
@@ -95,12 +125,7 @@ enum weir_canary_verdict weir_canary_judge(const struct weir_canary_plan *plan,
 	if (!at_end) {
 		return WEIR_CANARY_UNDECIDED;
 	}
-	if (!is_enough(plan, of, rest)) {
-		bool few = of->requests < plan->min_requests;
-
-		snprintf(why, WEIR_CANARY_WHY_BYTES, "%.0f of %.0f %s of the %s so far",
-			few ? of->requests : rest->requests, plan->min_requests, what,
-			few ? "canary" : "others");
+	if (write_missing(plan, of, rest, what, why)) {
 		return WEIR_CANARY_UNDECIDED;
 	}
 	write_errors(what, of, rest, why);

@@ -10,8 +10,8 @@
 // above error_ratio times the rate of the others, (errors + 1) / (requests + 2), so that others
 // without any error are no division by 0. The bound is that of 2 standard deviations at the end of
 // a step, and of 3.3 before: an early end looks at the counts many times. Fewer than three errors
-// are no evidence. Latency: the ratio of the means, at the end of a step; before, it must be half
-// again as large.
+// are no evidence. Latency: the ratio of the means, each of min_requests requests whose latency is
+// known, at the end of a step; before, it must be half again as large.
 //
 // Threads: pure functions.
 #pragma once

@@ -98,3 +98,25 @@ TEST(latency_against_the_others) {
 	others.reported.latency_count = others.reported.latency_sum_ms = 0; // unknown
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), GOOD);
 }
+
+// A mean of fewer requests than min_requests decides nothing, however many had no latency.
+TEST(few_latencies_prolong_a_step) {
+	struct weir_canary_plan plan = weir_canary_plan_default(); // 50 requests
+	struct weir_canary_side canary = {.reported = {.requests = 100, .latency_count = 49}};
+	struct weir_canary_side others = {.reported = {.requests = 100, .latency_count = 50}};
+	char why[WEIR_CANARY_WHY_BYTES];
+
+	canary.reported.latency_sum_ms = 49 * 30;
+	others.reported.latency_sum_ms = 50 * 10;
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, false, why), UNDECIDED);
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
+	assert_string_equal(why, "49 of 50 requests with a latency of the canary so far");
+	canary.reported.latency_count = 50;
+	others.reported.latency_count = 49;
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
+	assert_string_equal(why, "49 of 50 requests with a latency of the others so far");
+	others.reported.latency_count = 50;
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), WORSE);
+	canary.reported.latency_sum_ms = 50 * 10;
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), GOOD);
+}
