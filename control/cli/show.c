@@ -13,6 +13,7 @@
 #include "weir_version.h"
 
 #define CELL 512
+#define COST 2048 // the longest text of a change's cost fits
 #define WRAP_INDENT 4
 #define LABEL_MAX 80 // "chosen_by_worker." and the longest name
 #define MORE 16 // room for ", 12345 more"
@@ -358,7 +359,7 @@ static const char *effect_of(const json_t *change) {
 
 // Warn about open flows that a removal breaks or moves, and about those of a service or VIP.
 static void warn_about_flows(FILE *err, const json_t *changes) {
-	char what[CELL], text[CELL];
+	char what[CELL], text[COST];
 	json_t *change;
 	size_t i;
 
@@ -383,7 +384,7 @@ static void show_change_line(FILE *out, const json_t *change) {
 	const json_t *to = json_object_get(change, "to");
 	const json_t *note = json_object_get(change, "note");
 	const json_t *cost = json_object_get(json_object_get(change, "cost"), "text");
-	char text[CELL];
+	char text[COST];
 
 	fprintf(out, "%s ",
 		kind == NULL                  ? "?"

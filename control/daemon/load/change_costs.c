@@ -153,63 +153,6 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 	return set(change, effect, removal->flows, text);
 }
 
-static const struct weir_config_backend *find_backend(
-	const struct weir_config_service *service, const char *name) {
-	for (uint32_t i = 0; service != NULL && i < service->backend_count; i++) {
-		if (strcmp(service->backends[i].name, name) == 0) {
-			return &service->backends[i];
-		}
-	}
-	return NULL;
-}
-
-// A weight set at run time ends when the configured weight or the address differs; and not
-// otherwise.
-static int cost_weight(struct costs *costs, struct weir_change *change, const struct names *names) {
-	const struct weir_tables *tables = costs->of->tables;
-	const char *before = change->cost.text != NULL ? change->cost.text : "";
-	int id = weir_tables_backend_find(tables, names->service, names->backend);
-	const struct weir_config_backend *backend;
-	char text[2 * TEXT_BYTES], weight[16] = "auto";
-	struct weir_backend_state state;
-
-	if (id < 0 || weir_tables_backend(tables, (uint16_t)id, &state) < 0 ||
-		state.runtime_weight == WEIR_WEIGHT_UNSET) {
-		return 0;
-	}
-	backend = find_backend(find(&costs->to, names->service), names->backend);
-	if (backend == NULL) {
-		return 0;
-	}
-	if (!backend->weight_auto) {
-		snprintf(weight, sizeof(weight), "%" PRIu32, backend->weight);
-	}
-	snprintf(text, sizeof(text), "%s%sreplaces the weight set by hand: %" PRIu32 " -> %s",
-		before, before[0] != '\0' ? "; " : "", state.runtime_weight, weight);
-	return set(change, change->cost.effect, change->cost.flows, text);
-}
-
-// A policy set at run time ends when the configured one differs, or has settings that do not fit.
-static int cost_policy(struct costs *costs, struct weir_change *change, const struct names *names) {
-	const struct weir_tables *tables = costs->of->tables;
-	const struct weir_config_service *service = find(&costs->to, names->service);
-	int id = weir_tables_service_find(tables, names->service);
-	struct weir_service_state state;
-	char text[TEXT_BYTES];
-
-	if (service == NULL || id < 0 || weir_tables_service(tables, (uint16_t)id, &state) < 0 ||
-		state.runtime_policy == WEIR_POLICY_UNSET ||
-		(service->policy.name == (enum weir_policy)state.configured_policy &&
-			weir_config_policy_misfit(&service->policy,
-				(enum weir_policy)state.runtime_policy) == NULL)) {
-		return 0;
-	}
-	snprintf(text, sizeof(text), "replaces the policy set by hand: %s -> %s",
-		weir_policy_name((enum weir_policy)state.runtime_policy),
-		weir_policy_name(service->policy.name));
-	return set(change, change->cost.effect, change->cost.flows, text);
-}
-
 // A backend that is removed, or gets another address.
 static int cost_backend(
 	struct costs *costs, struct weir_change *change, const struct names *names) {
@@ -539,20 +482,31 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 	return r;
 }
 
-// Whether a service gets another policy, or settings of one.
-static bool is_of_policy(const struct weir_change *change, const struct names *names) {
-	size_t bytes = strlen("service ") + strlen(names->service);
+// What was set by hand and ends, after the cost in flows.
+static int cost_hand(struct costs *costs, struct weir_change *change, const struct names *names) {
+	const char *before = change->cost.text != NULL ? change->cost.text : "";
+	const struct weir_change_hand hand = {.tables = costs->of->tables,
+		.keeping_canary = costs->of->keeping_canary,
+		.canaries = costs->of->canaries,
+		.change = change,
+		.service = names->service,
+		.backend = names->backend,
+		.from = find(&costs->from, names->service),
+		.to = find(&costs->to, names->service)};
+	char ends[WEIR_CHANGE_HAND_BYTES], text[3 * TEXT_BYTES + WEIR_CHANGE_HAND_BYTES];
 
-	return change->kind == WEIR_CHANGE_CHANGE && names->service[0] != '\0' &&
-	       strlen(change->what) > bytes &&
-	       strncmp(change->what + bytes, " policy", strlen(" policy")) == 0;
+	weir_change_hand_text(&hand, ends);
+	if (ends[0] == '\0') {
+		return 0;
+	}
+	snprintf(text, sizeof(text), "%s%s%s", before, before[0] != '\0' ? "; " : "", ends);
+	return set(change, change->cost.effect, change->cost.flows, text);
 }
 
 // A change that a reload applies.
 static int cost_reload(struct costs *costs, struct weir_change *change) {
 	const struct names names = names_of(change);
-	const bool of_backend = change->kind == WEIR_CHANGE_CHANGE && names.backend[0] != '\0';
-	const bool address = of_backend && strcmp(change->key, "address") == 0;
+	const bool address = names.backend[0] != '\0' && is(change, WEIR_CHANGE_CHANGE, "address");
 	int r = 0;
 
 	if (costs->of->segment == NULL) {
@@ -568,11 +522,8 @@ static int cost_reload(struct costs *costs, struct weir_change *change) {
 		is(change, WEIR_CHANGE_CHANGE, "on_backend_down")) {
 		r = cost_down(costs, change, &names);
 	}
-	if (r == 0 && is_of_policy(change, &names)) {
-		r = cost_policy(costs, change, &names);
-	}
-	if (r == 0 && (address || (of_backend && strcmp(change->key, "weight") == 0))) {
-		r = cost_weight(costs, change, &names);
+	if (r == 0 && names.service[0] != '\0' && change->kind != WEIR_CHANGE_ADD) {
+		r = cost_hand(costs, change, &names);
 	}
 	return r;
 }

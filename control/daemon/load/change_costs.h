@@ -3,11 +3,12 @@
 // Costs of changes: how many open flows a reload, or a restart of the dataplane, breaks, moves or
 // leaves with removed backends. As described in docs/guide/operations.md, "Drain and maintenance"
 // and "Upgrade"; UDP and TCP flows are not counted separately, so texts name both where a service
-// has both. A change that ends a weight or a policy set at run time says so, too.
+// has both. A change that ends what was set by hand says so, too (change_hand.h).
 //
 // Threads: one. Reads the counters of the workers.
 #pragma once
 
+#include "change_hand.h"
 #include "config_difference.h"
 #include "segment.h"
 #include "tables.h"
@@ -16,6 +17,8 @@ struct weir_change_costs_of { // input; borrowed
 	const struct weir_tables *tables; // NULL before the first dataplane
 	const struct weir_segment *segment; // NULL without a dataplane
 	const struct weir_config *from, *to; // that the difference was computed of
+	weir_keeping_canary_fn keeping_canary; // NULL = there are no canaries
+	const void *canaries; // its context
 };
 
 struct weir_restart_cost { // of a restart of the dataplane
@@ -35,6 +38,6 @@ struct weir_restart_cost weir_restart_cost(
 const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes);
 
-// Set the costs of all changes of a difference; without a dataplane only those of weights and
-// policies. Call before the change is applied. Returns 0 or -ENOMEM (some are not set).
+// Set the costs of all changes of a difference; without a dataplane only what
+// was set by hand. Call before the change is applied. Returns 0 or -ENOMEM (some are not set).
 int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference);

@@ -292,6 +292,81 @@ TEST(policy_set_by_hand_is_replaced) {
 	assert_cost(rig, "service s0 policy", WEIR_CHANGE_NONE, 0, NULL);
 }
 
+// Another name begins without what was set by hand: the removal of the former one says so.
+TEST(removed_backend_says_what_was_set_by_hand) {
+	struct rig *rig = *state;
+	const struct weir_segment *control = rig->lab.control;
+	const uint16_t id = lab_id(&rig->lab, "s0", "b2");
+
+	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
+	snprintf(rig->to->services[0].backends[2].name, WEIR_CONFIG_NAME_BYTES, "other");
+	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0,
+		"no open flows; ends: maintenance of b2 (10.0.0.2)");
+	weir_difference_fini(&rig->difference);
+	assert_int_equal(weir_tables_set_drain(rig->lab.tables, id, WEIR_DRAIN_DRAINING, 0), 0);
+	assert_int_equal(weir_tables_set_weight(rig->lab.tables, id, 50), 0);
+	rig->lab.control = NULL; // no dataplane
+	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0,
+		"ends: drain of b2 (10.0.0.2), weight 50 of b2");
+	rig->lab.control = (struct weir_segment *)(uintptr_t)control;
+}
+
+TEST(another_address_ends_maintenance) {
+	struct rig *rig = *state;
+
+	assert_int_equal(weir_tables_set_admin(rig->lab.tables, lab_id(&rig->lab, "s0", "b2"),
+				 WEIR_ADMIN_MAINTENANCE),
+		0);
+	rig->to->services[0].backends[2].address.bytes[3] ^= 0x40;
+	assert_cost(rig, "service s0 backend b2 address", WEIR_CHANGE_NONE, 0,
+		"no open flows; ends: maintenance of b2 (10.0.0.2)");
+}
+
+TEST(renamed_service_says_what_was_set_by_hand) {
+	struct rig *rig = *state;
+	struct weir_tables *tables = rig->lab.tables;
+	const int id = weir_tables_service_find(tables, "s1");
+	const char *flows =
+		"7 open flows: UDP ends: the next datagram is for the service that has its address "
+		"and port then, else for closed_ports, or the kernel without a bind of the address";
+	char text[800];
+
+	snprintf(rig->to->services[1].name, WEIR_CONFIG_NAME_BYTES, "other");
+	assert_cost(rig, "service s1", WEIR_CHANGE_BREAK, 7, flows);
+	weir_difference_fini(&rig->difference);
+	assert_int_equal(
+		weir_tables_set_admin(tables, lab_id(&rig->lab, "s1", "b1"), WEIR_ADMIN_DRAIN), 0);
+	assert_int_equal(weir_tables_set_weight(tables, lab_id(&rig->lab, "s1", "b0"), 0), 0);
+	assert_int_equal(weir_tables_set_policy(tables, (uint16_t)id, WEIR_POLICY_RANDOM), 0);
+	snprintf(text, sizeof(text),
+		"%s; ends: drain of b1 (10.1.0.1), policy random, weight 0 of b0", flows);
+	assert_cost(rig, "service s1", WEIR_CHANGE_BREAK, 7, text);
+	weir_difference_fini(&rig->difference);
+
+	assert_int_equal(weir_tables_drain_binds(tables, (uint16_t)id, NULL, true, 0), 0);
+	assert_int_equal(weir_tables_set_weight(tables, lab_id(&rig->lab, "s1", "b2"), 9), 0);
+	snprintf(text, sizeof(text),
+		"%s; ends: drain of b1 (10.1.0.1), drain of udp 198.51.0.1:80, policy random, "
+		"weight 0 of b0 and 1 more",
+		flows);
+	assert_cost(rig, "service s1", WEIR_CHANGE_BREAK, 7, text);
+}
+
+TEST(removed_bind_says_that_its_drain_ends) {
+	struct rig *rig = *state;
+	const int id = weir_tables_service_find(rig->lab.tables, "s0");
+	char what[160], bind[WEIR_BIND_TEXT_BYTES], text[300];
+
+	weir_bind_format(&rig->from->services[0].binds[0], bind, sizeof(bind));
+	snprintf(what, sizeof(what), "service s0 bind %s", bind);
+	snprintf(text, sizeof(text), "13 open flows: TCP stays until it ends; ends: drain of %s",
+		bind);
+	assert_int_equal(weir_tables_drain_binds(rig->lab.tables, (uint16_t)id, NULL, true, 0), 0);
+	rig->to->services[0].binds[0].port_first = 8080;
+	rig->to->services[0].binds[0].port_last = 8080;
+	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, text);
+}
+
 // maglev finds the backends again, unless the selection changes; a backend without new flows is not
 // in it.
 TEST(cost_of_a_restart) {
