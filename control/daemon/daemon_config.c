@@ -369,7 +369,9 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 	const struct weir_change_costs_of of = {.tables = daemon->tables,
 		.segment = daemon->segment,
 		.from = weir_reload_config(daemon->reload),
-		.to = plan->config};
+		.to = plan->config,
+		.keeping_canary = weir_canaries_keeping,
+		.canaries = daemon->canaries};
 
 	count_flows_of_seed(daemon, &plan->errors);
 	// Without memory, some have no cost.

@@ -314,6 +314,11 @@ const char *weir_canary_misfit(
 	return NULL;
 }
 
+// Whether no reload changes its weight.
+static bool keeps_weight(const struct weir_canary *canary) {
+	return weir_canary_is_running(canary) || canary->record.state == WEIR_CANARY_ROLLED_BACK;
+}
+
 void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *tables) {
 	char why[WEIR_CANARY_WHY_BYTES], before[WEIR_AUDIT_VALUE_BYTES];
 
@@ -338,8 +343,7 @@ void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *ta
 			weir_canary_misfit(tables, canary->service, why, sizeof(why)) != NULL) {
 			weir_canary_end(canaries, canary, WEIR_CANARY_ROLLED_BACK, why);
 		}
-		if (weir_canary_is_running(canary) ||
-			canary->record.state == WEIR_CANARY_ROLLED_BACK) {
+		if (keeps_weight(canary)) {
 			weir_canary_set_weight(canaries, canary, canary->record.weight);
 		}
 	}
@@ -562,4 +566,13 @@ const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries,
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service) {
 	return find(canaries, service);
+}
+
+const char *weir_canaries_keeping(const void *canaries, const char *service, const char *backend) {
+	const struct weir_canary *canary = find(canaries, service);
+
+	return canary != NULL && strcmp(canary->record.backend, backend) == 0 &&
+			       keeps_weight(canary)
+		       ? weir_canary_state_text(canary)
+		       : NULL;
 }

@@ -93,6 +93,9 @@ const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries,
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service);
 bool weir_canary_is_running(const struct weir_canary *canary);
+// The state of the canary that keeps the weight of a backend, also through a reload with another
+// configured one; NULL = none does. canaries: a struct weir_canaries.
+const char *weir_canaries_keeping(const void *canaries, const char *service, const char *backend);
 // "running", "paused", "promoted", "rolled-back" or "stopped".
 const char *weir_canary_state_text(const struct weir_canary *canary);
 // For the audit: "step 2 of 4, 5 %, weight 15", or its end. Returns buffer.

@@ -90,6 +90,23 @@ static void reload(struct web *web, const char *services) {
 	release(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
+// The same; the only change has this text in the diff and the reload.
+static void reload_with(struct web *web, const char *services, const char *wanted) {
+	static const char *const commands[] = {"config.diff", "config.reload"};
+
+	lab_write_config(&web->lab, services);
+	for (size_t i = 0; i < 2; i++) {
+		json_t *result = lab_result(&web->lab, JSON({"command": "%s"}), commands[i]);
+		json_t *change = json_array_get(json_object_get(result, "changes"), 0);
+		const char *text =
+			json_string_value(json_object_get(json_object_get(change, "cost"), "text"));
+
+		assert_non_null(text);
+		assert_string_equal(text, wanted);
+		release(result);
+	}
+}
+
 // The last change in the audit.
 static bool audit_has(struct web *web, const char *command, const char *why) {
 	json_t *list = lab_result(&web->lab, JSON({"command": "audit.show"})), *row;
@@ -209,7 +226,8 @@ TEST(running_canary_owns_its_weight_until_it_is_stopped) {
 		JSON({"command": "weight.set", "service": "web", "backend": "w-2", "weight": null})));
 	LAB_UNTIL(weight_of(web, "w-1") == 3);
 	// A configured weight that changes would drop it.
-	reload(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE);
+	reload_with(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE,
+		"the running canary keeps weight 3 until it ends");
 	assert_int_equal(weight_of(web, "w-1"), 3);
 	reload(web, WEB_SERVICES ", " DNS_SERVICE);
 	release(lab_result(&web->lab, JSON({"command": "canary.stop", "service": "web"})));
@@ -232,7 +250,8 @@ TEST(failing_canary_is_rolled_back_and_stays_so) {
 	assert_int_equal(weight_of(web, "w-1"), 0);
 	assert_true(audit_has(web, "canary.rollback", "errors: 50.00 %"));
 	assert_true(lab_log_has(&web->lab, "canary web/w-1: rolled back: errors: 50.00 %"));
-	reload(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE);
+	reload_with(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE,
+		"the rolled-back canary keeps weight 0: weirctl weight set web/w-1 configured");
 	assert_int_equal(weight_of(web, "w-1"), 0);
 	lab_kill(&web->lab);
 	lab_start(&web->lab);
