@@ -122,16 +122,14 @@ class Server:
     def wait_used(self, used=True):
         wait_for(f"web-1 {'used' if used else 'unused'}", lambda: self.is_used() == used, 60, 0.02)
 
-    def is_watched(self):
+    def is_ready(self):
+        """Whether the agent watches the port, and has a balancer to announce its end to."""
         with contextlib.suppress(LabError):  # the agent starts
-            return self.port()["state"] == "open"
+            with self.lab.namespaces["b1"].inside():
+                status = json.loads(sh(self.lab.binary("weir-agent"), "status", "--json",
+                                       "--run-dir", self.agents.run_dir(1)))
+            return status["balancers"] and status["ports"][0]["state"] == "open"
         return False
-
-    def port(self):
-        with self.lab.namespaces["b1"].inside():
-            status = sh(self.lab.binary("weir-agent"), "status", "--json", "--run-dir",
-                        self.agents.run_dir(1))
-        return json.loads(status)["ports"][0]
 
     def forget_deaths(self):
         """Births after several deaths are held down. An agent without a state has seen none."""
@@ -140,8 +138,7 @@ class Server:
         self.lab.programs[self.agents.name(1)].kill()
         os.remove(os.path.join(self.agents.run_dir(1), "word"))
         self.agents.start(1)
-        self.agents.wait_answered([1])
-        wait_for("the port to be watched", self.is_watched, 20)
+        wait_for("the agent to be probed", self.is_ready, 20)
         self.wait_used()
         self.deaths = 0
 

@@ -133,7 +133,7 @@ TEST(maintenance_takes_no_new_flows) {
 
 // warning: NULL = none.
 static void assert_warning(struct web *web, const char *request, const char *warning) {
-	json_t *result = lab_result(&web->lab, request);
+	json_t *result = lab_result(&web->lab, "%s", request);
 	const json_t *warnings = json_object_get(result, "warnings");
 
 	assert_int_equal(json_array_size(warnings), warning != NULL ? 1 : 0);
