@@ -298,9 +298,13 @@ def weir_agent_states_are_followed(lab):
         command("lame-duck", "--interval", "1s")
         wait_for("lame duck", lambda: all(health(lab, s) == "lame-duck"
                                           for s in ("echo", "checked")), 5)
+        repeats = "warning: announced lame-duck by its agent, which repeats it: weir-agent ready on the host"
+        assert repeats in lab.weirctl("backend", "ready", "echo/web-1")[1]
+        wait_for("lame duck again", lambda: health(lab, "echo") == "lame-duck", 5)
         command("ready")
         wait_for("ready", lambda: all(health(lab, s) == "healthy"
                                       for s in ("echo", "checked")), 5)
+        assert "warning" not in lab.weirctl("backend", "ready", "echo/web-1")[1]
         assert sum(refusals(lab).values()) - refusals(lab)["serial"] == 0, refusals(lab)
         command("lame-duck", "--interval", "1s")
         wait_for("lame duck", lambda: health(lab, "echo") == "lame-duck", 5)

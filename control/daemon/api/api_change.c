@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api_commands.h"
 #include "api_show.h"
@@ -64,6 +65,23 @@ static json_t *json_warnings(
 			state->service, name, more);
 	}
 	return json_pack("[s]", text);
+}
+
+// Whether the last report of its agent announces a lame duck, of the host or of a port. The agent
+// repeats it, so that it is one again after its next report.
+static bool is_announced_lame_duck(const struct weir_daemon *daemon, uint16_t id) {
+	struct weir_reports_status status;
+	bool lame;
+
+	if (weir_reports_status(daemon->reports, id, &status) < 0 ||
+		strcmp(status.source, "agent") != 0) {
+		return false;
+	}
+	lame = status.report->word == WEIR_HEALTH_WORD_LAME_DUCK;
+	for (uint32_t i = 0; i < status.report->port_word_count; i++) {
+		lame |= status.report->port_words[i].word == WEIR_HEALTH_WORD_LAME_DUCK;
+	}
+	return lame;
 }
 
 // The state of a backend after its change was published.
@@ -150,11 +168,25 @@ void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *ca
 
 void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
 	int id = find_backend(daemon, call);
+	struct weir_backend_state state;
+	bool announced;
+	json_t *result;
 
-	if (id >= 0) {
-		weir_api_make_ready(daemon, (uint16_t)id);
-		answer(daemon, call, (uint16_t)id);
+	if (id < 0) {
+		return;
 	}
+	announced = weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
+		    state.health == WEIR_HEALTH_LAME_DUCK &&
+		    is_announced_lame_duck(daemon, (uint16_t)id);
+	weir_api_make_ready(daemon, (uint16_t)id);
+	weir_api_publish_now(daemon, call);
+	result = json_admin(daemon, (uint16_t)id);
+	if (announced) {
+		json_array_append_new(json_object_get(result, "warnings"),
+			json_string("announced lame-duck by its agent, which repeats it: "
+				    "weir-agent ready on the host"));
+	}
+	weir_api_answer(call, result);
 }
 
 void weir_api_backend_maintenance(struct weir_daemon *daemon, struct weir_api_call *call) {
