@@ -193,7 +193,11 @@ static enum progress show_progress(const json_t *status, char *shown, size_t byt
 		fputs(line, stdout);
 	}
 	if (strcmp(state, "done") == 0 || strcmp(state, "deadline") == 0) {
-		printf("lame-duck: %s\n", state[1] == 'o' ? "done" : "interval over");
+		if (strcmp(state, "done") == 0) {
+			printf("lame-duck: done\n");
+		} else {
+			printf("lame-duck: interval over, %s left\n", connections);
+		}
 		return DRAINED;
 	}
 	fflush(stdout);

@@ -222,7 +222,7 @@ def agent_stays_a_lame_duck_on_a_full_file_system(lab):
         text = lab.command("lame-duck", "--interval", "0")
         assert sorted(text.splitlines()) == [  # stderr is not in the order of stdout
             "lame-duck: acknowledged by 0 of 0 balancers, 0 connections left",
-            "lame-duck: interval over",
+            "lame-duck: interval over, 0 connections left",
             "weir-agent: warning: no balancer was notified: new connections may still arrive"], text
         agent.kill()
         agent = lab.start_agent()
