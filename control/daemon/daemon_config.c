@@ -6,6 +6,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "change_costs.h"
+#include "change_renames.h"
 #include "checks.h"
 #include "daemon_private.h"
 #include "plural.h"
@@ -375,7 +376,9 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 
 	count_flows_of_seed(daemon, &plan->errors);
 	// Without memory, some have no cost.
-	if (r == 0 && weir_change_costs(&of, &plan->difference) < 0) {
+	if (r == 0 &&
+		(weir_change_costs(&of, &plan->difference) < 0 ||
+			weir_change_renames_warn(&of, &plan->difference, &plan->errors) < 0)) {
 		weir_log_write(
 			daemon->log, WEIR_LOG_WARN, "out of memory: not all costs are known");
 	}

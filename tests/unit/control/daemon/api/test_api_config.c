@@ -112,6 +112,32 @@ TEST(reload_says_which_weights_set_by_hand_it_replaces) {
 	json_decref(holder);
 }
 
+// Under its new name, the backend gets new flows.
+TEST(renamed_backend_that_took_no_new_flows_is_warned_of) {
+	static const char *const commands[] = {"config.diff", "config.reload"};
+	struct web *web = *state;
+	size_t j, found = 0;
+
+	json_decref(lab_result(&web->lab,
+		JSON({"command": "backend.maintenance", "service": "dns", "backend": "w-1"})));
+	lab_write_config(&web->lab, WEB_SERVICES
+		", {\"name\": \"names\", \"binds\": [{\"address\": \"198.51.100.11\", "
+		"\"protocol\": \"udp\", \"port\": 53}], \"table_size\": 251, \"backends\": "
+		"[{\"name\": \"w-1\", \"address\": \"10.0.1.13\"}]}");
+	for (size_t i = 0; i < 2; i++) {
+		json_t *result = lab_result(&web->lab, JSON({"command": "%s"}), commands[i]);
+		json_t *warning;
+
+		json_array_foreach (json_object_get(result, "warnings"), j, warning) {
+			found += strstr(text_of(warning, "reason"),
+					 "weirctl backend maintenance names/w-1") != NULL;
+		}
+		json_decref(result);
+	}
+	assert_int_equal(found, 2);
+	assert_true(lab_log_has(&web->lab, "the maintenance of dns/w-1, which has its address"));
+}
+
 TEST(changes_that_need_a_restart_are_listed_and_not_applied) {
 	struct web *web = *state;
 

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "change_renames.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config_host.h"
+
+struct place { // of a backend in the new configuration
+	const struct weir_config_service *service;
+	const struct weir_config_backend *backend;
+};
+
+struct search {
+	const struct weir_change_costs_of *of;
+	struct weir_config_errors *errors;
+	struct place *places; // by address; NULL until the first search
+	uint32_t count;
+	uint32_t warned;
+};
+
+static int compare_addresses(const struct weir_address *a, const struct weir_address *b) {
+	return a->family != b->family ? a->family - b->family
+				      : memcmp(a->bytes, b->bytes, a->family == 4 ? 4 : 16);
+}
+
+static int compare_places(const void *a, const void *b) {
+	return compare_addresses(&((const struct place *)a)->backend->address,
+		&((const struct place *)b)->backend->address);
+}
+
+static int sort_places(struct search *search) {
+	const struct weir_config *to = search->of->to;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < to->service_count; i++) {
+		count += to->services[i].backend_count;
+	}
+	search->places = calloc(count + 1u, sizeof(*search->places));
+	if (search->places == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < to->service_count; i++) {
+		for (uint32_t j = 0; j < to->services[i].backend_count; j++) {
+			search->places[search->count++] =
+				(struct place){&to->services[i], &to->services[i].backends[j]};
+		}
+	}
+	qsort(search->places, search->count, sizeof(*search->places), compare_places);
+	return 0;
+}
+
+// The index of the first place that is not before the address.
+static uint32_t first_place(const struct search *search, const struct weir_address *address) {
+	uint32_t low = 0, high = search->count;
+
+	while (low < high) {
+		const uint32_t middle = low + (high - low) / 2;
+
+		if (compare_addresses(&search->places[middle].backend->address, address) < 0) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+// Whether it begins with the change, and gets new flows. An existing one keeps its state.
+static bool begins(const struct search *search, const struct place *place) {
+	const struct weir_config_backend *backend = place->backend;
+	int id = weir_tables_backend_find(search->of->tables, place->service->name, backend->name);
+	struct weir_backend_state state;
+
+	return (backend->weight > 0 || backend->weight_auto) &&
+	       (id < 0 || weir_tables_backend(search->of->tables, (uint16_t)id, &state) < 0 ||
+		       !weir_address_equal(&state.address, &backend->address));
+}
+
+static int warn(
+	struct search *search, const struct place *place, const struct weir_backend_state *former) {
+	const bool drained = former->admin == WEIR_ADMIN_DRAIN;
+	const bool ready = former->admin == WEIR_ADMIN_READY;
+	struct weir_config_error warning = {.line = place->backend->line};
+	char text[400];
+
+	if (search->warned++ >= WEIR_CHANGE_RENAMES_MOST) {
+		return 0;
+	}
+	snprintf(warning.path, sizeof(warning.path), "services[%u].backends[%u]",
+		(unsigned int)(place->service - search->of->to->services),
+		(unsigned int)(place->backend - place->service->backends));
+	snprintf(text, sizeof(text),
+		"gets new flows: the %s of %s/%s, which has its address, ends; set \"weight\": 0 "
+		"here, or use weirctl %s %s/%s%s",
+		drained ? "drain"
+		: ready ? "weight 0"
+			: "maintenance",
+		former->service, former->name,
+		drained ? "backend drain"
+		: ready ? "weight set"
+			: "backend maintenance",
+		place->service->name, place->backend->name, ready ? " 0" : "");
+	snprintf(warning.reason, sizeof(warning.reason), "%.319s", text); // with the longest names
+	return weir_config_add_warning(search->errors, &warning);
+}
+
+// A backend that is removed, or gets another address.
+static int look(struct search *search, const char *service, const char *name) {
+	const struct weir_tables *tables = search->of->tables;
+	int id = weir_tables_backend_find(tables, service, name);
+	struct weir_backend_state state;
+	int r;
+
+	if (id < 0 || weir_tables_backend(tables, (uint16_t)id, &state) < 0 ||
+		(state.admin == WEIR_ADMIN_READY && state.runtime_weight != 0)) {
+		return 0;
+	}
+	r = search->places == NULL ? sort_places(search) : 0;
+	for (uint32_t i = r == 0 ? first_place(search, &state.address) : 0;
+		r == 0 && i < search->count &&
+		weir_address_equal(&search->places[i].backend->address, &state.address);
+		i++) {
+		if (begins(search, &search->places[i])) {
+			r = warn(search, &search->places[i], &state);
+		}
+	}
+	return r;
+}
+
+static int look_at_change(struct search *search, const struct weir_change *change) {
+	char name[WEIR_CONFIG_NAME_BYTES] = "", backend[WEIR_CONFIG_NAME_BYTES] = "";
+	const bool removed = change->kind == WEIR_CHANGE_REMOVE;
+	const struct weir_config_service *service;
+	int r = 0;
+
+	if (change->kind == WEIR_CHANGE_ADD ||
+		sscanf(change->what, "service %63s backend %63s", name, backend) < 1) {
+		return 0;
+	}
+	if ((removed && strcmp(change->key, "backends") == 0) ||
+		(backend[0] != '\0' && strcmp(change->key, "address") == 0)) {
+		return look(search, name, backend);
+	}
+	service = removed && strcmp(change->key, "services") == 0
+			  ? weir_config_find_service(search->of->from, name)
+			  : NULL;
+	for (uint32_t i = 0; r == 0 && service != NULL && i < service->backend_count; i++) {
+		r = look(search, name, service->backends[i].name);
+	}
+	return r;
+}
+
+int weir_change_renames_warn(const struct weir_change_costs_of *of,
+	const struct weir_difference *difference, struct weir_config_errors *errors) {
+	struct search search = {.of = of, .errors = errors};
+	struct weir_config_error more = {.path = "services"};
+	int r = 0;
+
+	for (uint32_t i = 0; of->tables != NULL && r == 0 && i < difference->count; i++) {
+		r = look_at_change(&search, &difference->change[i]);
+	}
+	if (r == 0 && search.warned > WEIR_CHANGE_RENAMES_MOST) {
+		snprintf(more.reason, sizeof(more.reason),
+			"%u more backends get new flows that took none under another name",
+			search.warned - WEIR_CHANGE_RENAMES_MOST);
+		r = weir_config_add_warning(errors, &more);
+	}
+	free(search.places);
+	return r;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Two services s0 and s1 with three backends each.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "change_renames.h"
+#include "tables_lab.h"
+
+struct rig {
+	struct lab lab;
+	struct weir_config *from, *to;
+	struct weir_difference difference;
+};
+
+static int setup(void **state) {
+	struct rig *rig = calloc(1, sizeof(*rig));
+
+	lab_open(&rig->lab, &(struct lab_room){0});
+	rig->from = lab_config(2, 3);
+	rig->to = lab_config_copy(rig->from);
+	lab_apply(&rig->lab, rig->from);
+	*state = rig;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct rig *rig = *state;
+
+	weir_difference_fini(&rig->difference);
+	lab_config_free(rig->to);
+	lab_close(&rig->lab);
+	lab_config_free(rig->from);
+	free(rig);
+	return 0;
+}
+
+TEST_EACH(setup, teardown);
+
+static void assert_warning(struct rig *rig, const char *path, const char *reason) {
+	struct weir_config_errors errors = {0};
+	const struct weir_change_costs_of of = {
+		.tables = rig->lab.tables, .from = rig->from, .to = rig->to};
+
+	weir_difference_fini(&rig->difference);
+	assert_int_equal(weir_config_compare(rig->from, rig->to, &rig->difference), 0);
+	assert_int_equal(weir_change_renames_warn(&of, &rig->difference, &errors), 0);
+	assert_int_equal(errors.warning_count, path != NULL ? 1 : 0);
+	if (path != NULL) {
+		assert_string_equal(errors.warning[0].path, path);
+		assert_string_equal(errors.warning[0].reason, reason);
+	}
+	weir_config_errors_fini(&errors);
+}
+
+// Under another name, it gets new flows.
+TEST(renamed_backends_that_took_no_new_flows_are_warned_of) {
+	struct rig *rig = *state;
+	struct weir_config_backend *backend = &rig->to->services[0].backends[2];
+	const uint16_t id = lab_id(&rig->lab, "s0", "b2");
+
+	snprintf(backend->name, WEIR_CONFIG_NAME_BYTES, "other");
+	assert_warning(rig, NULL, NULL);
+	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
+	assert_warning(rig, "services[0].backends[2]",
+		"gets new flows: the maintenance of s0/b2, which has its address, ends; set "
+		"\"weight\": 0 here, or use weirctl backend maintenance s0/other");
+	backend->weight = 0;
+	assert_warning(rig, NULL, NULL);
+	backend->weight = 100;
+	backend->address.bytes[3] ^= 0x40; // another machine
+	assert_warning(rig, NULL, NULL);
+	snprintf(backend->name, WEIR_CONFIG_NAME_BYTES, "b2");
+	assert_warning(rig, NULL, NULL);
+	// Another backend gets its address.
+	rig->to->services[0].backends[1].address = rig->from->services[0].backends[2].address;
+	assert_warning(rig, "services[0].backends[1]",
+		"gets new flows: the maintenance of s0/b2, which has its address, ends; set "
+		"\"weight\": 0 here, or use weirctl backend maintenance s0/b1");
+}
+
+// Backends that other services have already keep their states.
+TEST(backends_of_a_renamed_service_are_warned_of) {
+	struct rig *rig = *state;
+	const uint16_t id = lab_id(&rig->lab, "s1", "b1");
+
+	assert_int_equal(weir_tables_set_weight(rig->lab.tables, id, 0), 0);
+	rig->from->services[0].backends[1].address = rig->from->services[1].backends[1].address;
+	rig->to->services[0].backends[1].address = rig->from->services[1].backends[1].address;
+	lab_apply(&rig->lab, rig->from);
+	assert_warning(rig, NULL, NULL);
+	snprintf(rig->to->services[1].name, WEIR_CONFIG_NAME_BYTES, "other");
+	assert_warning(rig, "services[1].backends[1]",
+		"gets new flows: the weight 0 of s1/b1, which has its address, ends; set "
+		"\"weight\": 0 here, or use weirctl weight set other/b1 0");
+	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_DRAIN), 0);
+	assert_warning(rig, "services[1].backends[1]",
+		"gets new flows: the drain of s1/b1, which has its address, ends; set "
+		"\"weight\": 0 here, or use weirctl backend drain other/b1");
+}
+
+TEST(many_renamed_backends_are_counted) {
+	struct rig *rig = *state;
+	struct weir_config *from = lab_config(1, 20);
+	struct weir_config_errors errors = {0};
+
+	lab_apply(&rig->lab, from);
+	lab_config_free(rig->from);
+	lab_config_free(rig->to);
+	rig->from = from;
+	rig->to = lab_config_copy(from);
+	for (uint32_t i = 0; i < 20; i++) {
+		struct weir_config_backend *backend = &rig->to->services[0].backends[i];
+
+		weir_tables_set_admin(
+			rig->lab.tables, lab_id(&rig->lab, "s0", backend->name), WEIR_ADMIN_DRAIN);
+	}
+	snprintf(rig->to->services[0].name, WEIR_CONFIG_NAME_BYTES, "other");
+	assert_int_equal(weir_config_compare(rig->from, rig->to, &rig->difference), 0);
+	assert_int_equal(
+		weir_change_renames_warn(
+			&(struct weir_change_costs_of){
+				.tables = rig->lab.tables, .from = rig->from, .to = rig->to},
+			&rig->difference, &errors),
+		0);
+	assert_int_equal(errors.warning_count, WEIR_CHANGE_RENAMES_MOST + 1);
+	assert_string_equal(errors.warning[WEIR_CHANGE_RENAMES_MOST].reason,
+		"4 more backends get new flows that took none under another name");
+	weir_config_errors_fini(&errors);
+}
