@@ -412,6 +412,7 @@ static void show_change_line(FILE *out, const json_t *change) {
 
 void weir_show_changes(const struct weir_cli *cli, json_t *result) {
 	const json_t *changes = json_object_get(result, "changes");
+	const json_t *keys = json_object_get(result, "agent_keys");
 	size_t count = json_array_size(changes), i;
 	char file[CELL];
 	json_t *change;
@@ -424,6 +425,12 @@ void weir_show_changes(const struct weir_cli *cli, json_t *result) {
 		fprintf(cli->out, "no changes in %s\n", file);
 	} else {
 		fprintf(cli->out, "%zu change%s in %s\n", count, count == 1 ? "" : "s", file);
+	}
+	if (keys != NULL) {
+		fprintf(cli->out, "agent keys: %lld read (%lld new, %lld removed)\n",
+			(long long)json_integer_value(json_object_get(keys, "read")),
+			(long long)json_integer_value(json_object_get(keys, "new")),
+			(long long)json_integer_value(json_object_get(keys, "removed")));
 	}
 	weir_cli_print_errors(cli->err, file, " warning:", json_object_get(result, "warnings"));
 	warn_about_flows(cli->err, changes);

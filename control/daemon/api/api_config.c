@@ -38,10 +38,21 @@ static json_t *json_warnings(const struct weir_reload_plan *plan) {
 // file: the one that was read. default_file: the one that a reload without a path reads. warnings:
 // the call takes them over.
 static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan,
-	const char *file, const char *default_file, json_t *warnings) {
-	weir_api_answer(call,
-		json_pack("{s:s, s:s, s:o, s:o}", "file", file, "default_file", default_file,
-			"changes", weir_difference_json(&plan->difference), "warnings", warnings));
+	const char *file, const char *default_file, json_t *warnings, json_t *keys) {
+	weir_api_answer(
+		call, json_pack("{s:s, s:s, s:o, s:o, s:o*}", "file", file, "default_file",
+			      default_file, "changes", weir_difference_json(&plan->difference),
+			      "warnings", warnings, "agent_keys", keys));
+}
+
+// NULL: the keys of agents are the same as before, or were not read.
+static json_t *json_keys(const struct weir_probed_agents *probed) {
+	const struct weir_probed_agents_keys keys = weir_probed_agents_keys(probed);
+
+	return keys.added + keys.removed == 0
+		       ? NULL
+		       : json_pack("{s:I, s:I, s:I}", "read", (json_int_t)keys.count, "new",
+				 (json_int_t)keys.added, "removed", (json_int_t)keys.removed);
 }
 
 // The file of the keys is not a part of the configuration, but is reread with it. Returns warnings.
@@ -74,7 +85,7 @@ void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call
 			call, &plan, weir_reload_explain(&plan, r, daemon->user, why, sizeof(why)));
 	} else {
 		answer_plan(call, &plan, plan.file, weir_reload_file(daemon->reload),
-			json_warnings(&plan));
+			json_warnings(&plan), NULL);
 	}
 	weir_reload_plan_fini(&plan);
 }
@@ -95,7 +106,8 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 		weir_api_audit_reload(call, &plan.difference);
 		answer_plan(call, &plan, weir_reload_file_in_use(daemon->reload),
 			weir_reload_file(daemon->reload),
-			add_keys(json_warnings(&plan), daemon->probed_agents));
+			add_keys(json_warnings(&plan), daemon->probed_agents),
+			json_keys(daemon->probed_agents));
 	}
 	weir_reload_plan_fini(&plan);
 }

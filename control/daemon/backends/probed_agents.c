@@ -39,6 +39,8 @@ struct weir_probed_agents {
 	struct backend *backends; // by id
 	uint32_t ids;
 	bool has_keys;
+	struct weir_agent_keys keys; // in use
+	struct weir_probed_agents_keys reread;
 	char keys_why[512]; // why they could not be read the last time; "" = they were
 };
 
@@ -84,12 +86,49 @@ static uint32_t count_agents(const struct weir_config *config) {
 	return count;
 }
 
+// The number of keys that the others lack.
+static uint32_t count_other_keys(
+	const struct weir_agent_keys *keys, const struct weir_agent_keys *others) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < keys->count; i++) {
+		uint32_t j = 0;
+
+		while (j < others->count &&
+			(keys->key[i].id != others->key[j].id ||
+				memcmp(keys->key[i].secret, others->key[j].secret,
+					WEIR_AGENT_KEY_BYTES) != 0)) {
+			j++;
+		}
+		count += j == others->count;
+	}
+	return count;
+}
+
+static void set_keys(struct weir_probed_agents *probed, const struct weir_agent_keys *keys) {
+	const struct weir_probed_agents_keys reread = {.read = true,
+		.count = keys->count,
+		.added = count_other_keys(keys, &probed->keys),
+		.removed = count_other_keys(&probed->keys, keys)};
+
+	probed->reread = reread;
+	if (reread.added > 0 || reread.removed > 0) {
+		weir_log_write(probed->log, WEIR_LOG_INFO,
+			"agent keys: %u read (%u new, %u removed)", reread.count, reread.added,
+			reread.removed);
+	}
+	weir_agents_set_keys(probed->agents, keys);
+	probed->keys = *keys;
+	probed->has_keys = true;
+}
+
 void weir_probed_agents_read_keys(
 	struct weir_probed_agents *probed, const struct weir_config *config) {
 	struct weir_agent_keys keys;
 	int r;
 
 	probed->keys_why[0] = '\0';
+	probed->reread = (struct weir_probed_agents_keys){0};
 	if (count_agents(config) == 0) {
 		return;
 	}
@@ -100,9 +139,12 @@ void weir_probed_agents_read_keys(
 			probed->has_keys ? "the previous keys stay in use" : "no agent is probed");
 		return;
 	}
-	weir_agents_set_keys(probed->agents, &keys);
+	set_keys(probed, &keys);
 	weir_agent_keys_wipe(&keys);
-	probed->has_keys = true;
+}
+
+struct weir_probed_agents_keys weir_probed_agents_keys(const struct weir_probed_agents *probed) {
+	return probed->reread;
 }
 
 const char *weir_probed_agents_keys_problem(const struct weir_probed_agents *probed) {
@@ -416,6 +458,7 @@ void weir_probed_agents_free(struct weir_probed_agents *probed) {
 		return;
 	}
 	weir_agents_free(probed->agents);
+	weir_agent_keys_wipe(&probed->keys);
 	free(probed->backends);
 	free(probed);
 }

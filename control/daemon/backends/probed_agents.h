@@ -48,6 +48,14 @@ void weir_probed_agents_read_keys(
 // Why the keys could not be read the last time, in one line that names the file; NULL: they were,
 // or no service has agents. Borrowed until the next read.
 const char *weir_probed_agents_keys_problem(const struct weir_probed_agents *probed);
+// The last reread of the keys, against those used before.
+struct weir_probed_agents_keys {
+	bool read; // false: it failed, or no service has agents
+	uint32_t count;
+	uint32_t added; // with an id or a secret that none had
+	uint32_t removed;
+};
+struct weir_probed_agents_keys weir_probed_agents_keys(const struct weir_probed_agents *probed);
 // Whether there are keys, from this or an earlier read. Without, no agent is probed.
 bool weir_probed_agents_has_keys(const struct weir_probed_agents *probed);
 // Update the requested fields: policies, or what they use, may have changed.

@@ -547,7 +547,8 @@ TEST(changes_of_a_reload) {
 // In parentheses, and those of what is removed on stderr.
 TEST(costs_of_a_reload) {
 	const struct weir_cli_options options = {0};
-	json_t *result = json_loads(JSON({"file": "/a.json", "changes": [
+	json_t *result = json_loads(JSON({"file": "/a.json", "agent_keys": {"read": 2, "new": 1,
+		"removed": 0}, "changes": [
 		{"kind": "remove", "what": "service s backend b", "from": "y", "cost": {"effect":
 		"stay", "flows": 2, "text": "2 open flows: TCP stays"}},
 		{"kind": "remove", "what": "service t", "cost": {"effect": "stay", "flows": 1,
@@ -558,7 +559,7 @@ TEST(costs_of_a_reload) {
 		"text": "no open flows"}},
 		{"kind": "change", "what": "d", "from": 1, "to": 2, "note": "later", "cost":
 		{"effect": "break", "flows": 9, "text": "it breaks 9"}}]}),
-						0, NULL);
+							0, NULL);
 	struct weir_cli cli = {.options = &options};
 	char *out, *err;
 	size_t bytes;
@@ -574,7 +575,8 @@ TEST(costs_of_a_reload) {
 				 "~ service s backend c address: 1 -> 2 (3 open flows: UDP moves)\n"
 				 "- service u (no open flows)\n"
 				 "~ d: 1 -> 2 (later; it breaks 9)\n"
-				 "5 changes in /a.json\n");
+				 "5 changes in /a.json\n"
+				 "agent keys: 2 read (1 new, 0 removed)\n");
 	assert_string_equal(err,
 		"warning: service t has 1 open flow: TCP stays\n"
 		"warning: service s backend c address has 3 open flows: UDP moves\n");

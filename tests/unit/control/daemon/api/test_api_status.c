@@ -294,6 +294,38 @@ TEST(status_warns_while_no_agent_is_probed_for_lack_of_keys) {
 	assert_string_equal(web_reload_warning(web, text), "");
 }
 
+// new: negative = the answer must have no keys.
+static void expect_keys(const struct web *web, int read, int new, int removed) {
+	json_t *result = lab_result(&web->lab, "{\"command\": \"config.reload\"}");
+	const json_t *keys = json_object_get(result, "agent_keys");
+
+	assert_int_equal(keys != NULL, new >= 0);
+	if (keys != NULL) {
+		assert_int_equal(json_integer_value(json_object_get(keys, "read")), read);
+		assert_int_equal(json_integer_value(json_object_get(keys, "new")), new);
+		assert_int_equal(json_integer_value(json_object_get(keys, "removed")), removed);
+	}
+	json_decref(result);
+}
+
+TEST(reload_says_that_it_read_other_keys) {
+	struct web *web = *state;
+
+	web_write_agents(web);
+	web_write_keys(web, KEY_1, 0640);
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	expect_keys(web, 0, -1, 0); // the same
+	web_write_keys(web,
+		"2 3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d\n" KEY_1, 0640);
+	expect_keys(web, 2, 1, 0);
+	assert_true(lab_log_has(&web->lab, "agent keys: 2 read (1 new, 0 removed)"));
+	expect_keys(web, 0, -1, 0);
+	web_write_keys(web, KEY_1, 0640);
+	expect_keys(web, 1, 0, 1);
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE); // without agents
+	expect_keys(web, 0, -1, 0);
+}
+
 TEST(reload_without_a_dataplane_warns_of_keys) {
 	struct web *web = *state;
 	char text[512];
