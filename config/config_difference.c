@@ -158,11 +158,12 @@ static const char *renamed_as(const struct weir_json_object *object, const struc
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);
 	char name[WEIR_JSON_IDENTITY_BYTES], text[TEXT_BYTES], other_text[TEXT_BYTES];
-	const char *there = other->at + offset;
+	const char *there;
 
 	if (!object->ordered || offset / list->bytes >= other->count) {
 		return NULL;
 	}
+	there = other->at + offset;
 	object->identify(there, name, sizeof(name));
 	object->describe(at, text, sizeof(text));
 	object->describe(there, other_text, sizeof(other_text));

@@ -508,6 +508,8 @@ void weir_dataplane_close(struct weir_dataplane *dataplane, bool frees) {
 	weir_distribution_free(&dataplane->distribution);
 	if (frees) {
 		weir_pipelines_free(&dataplane->pipelines);
+	} else {
+		weir_pipelines_abandon(&dataplane->pipelines);
 	}
 	for (uint32_t p = 0; p < dataplane->ports; p++) {
 		if (dataplane->offer.vip_map_fd[p] >= 0) {

@@ -143,6 +143,12 @@ int weir_pipelines_create(const struct weir_pipelines_params *params, struct wei
 	return 0;
 }
 
+void weir_pipelines_abandon(struct weir_pipelines *pipelines) {
+	for (uint32_t w = 0; w < pipelines->workers; w++) {
+		weir_pipeline_abandon(pipelines->pipeline[w]);
+	}
+}
+
 void weir_pipelines_free(struct weir_pipelines *pipelines) {
 	for (uint32_t w = 0; w < pipelines->workers; w++) {
 		weir_flow_parcel_free(pipelines->parcel[w]);

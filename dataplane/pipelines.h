@@ -47,3 +47,5 @@ uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucket
 // Returns 0, or negative errno after logging which key to lower; then there is nothing to free.
 int weir_pipelines_create(const struct weir_pipelines_params *params, struct weir_pipelines *ret);
 void weir_pipelines_free(struct weir_pipelines *pipelines);
+// Leaves the memory of DPDK to the kernel, at the end of the process.
+void weir_pipelines_abandon(struct weir_pipelines *pipelines);

@@ -130,7 +130,7 @@ static void load_window(struct weir_policy_worker *worker, struct weir_policy_cl
 	}
 	for (uint32_t block = 0; block < BLOCKS; block++) {
 		window.least[block] =
-			weir_window_block_least(&window.key[block * WEIR_POLICY_BLOCK]);
+			weir_window_block_least(window.key + block * WEIR_POLICY_BLOCK);
 	}
 }
 

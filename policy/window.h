@@ -114,7 +114,7 @@ static inline void weir_window_set_key(struct weir_window window, uint32_t place
 
 	weir_window_put(window.key, place, key);
 	weir_window_put(window.least, block,
-		weir_window_block_least(&window.key[block * WEIR_POLICY_BLOCK]));
+		weir_window_block_least(window.key + block * WEIR_POLICY_BLOCK));
 }
 
 // The window with a place < client->window_count, there at place % WEIR_POLICY_WINDOW.

@@ -2,6 +2,7 @@
 #include "load.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -245,7 +246,7 @@ static void fill_queue(const struct weir_load *load, struct weir_agent_answer *a
 }
 
 static uint16_t to_u16(double value) {
-	return value >= UINT16_MAX ? UINT16_MAX : (uint16_t)(value + 0.5);
+	return value >= UINT16_MAX ? UINT16_MAX : (uint16_t)lround(value);
 }
 
 static void fill_cpus(

@@ -50,6 +50,10 @@ struct weir_agent_options { // strings point into argv
 	bool stats;
 	bool measure;
 	bool json;
+	bool allow_steal;
+	bool starting; // of exec: until READY=1
+	bool help;
+	bool version;
 
 	uint16_t ports[WEIR_AGENT_PORTS_MAX]; // of the service, TCP; each once
 	uint32_t port_count;
@@ -60,6 +64,7 @@ struct weir_agent_options { // strings point into argv
 	uint32_t allowed_count;
 	uint32_t grace_ms; // without a listening socket
 	uint16_t udp_port;
+	uint16_t key_id; // 0: the smallest that is not used in the key file
 	const char *cgroups[WEIR_CPU_CGROUPS_MAX];
 	uint32_t cgroup_count;
 	const char *key_file, *run_dir;
@@ -69,21 +74,16 @@ struct weir_agent_options { // strings point into argv
 	uint64_t interval_ms; // of a drain
 	const char *warm_up, *then; // commands; NULL: none
 	uint32_t max_active_flows; // 0: no limit
-	bool allow_steal;
 	uint32_t connections; // to measure at the same time; 0: the default
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
-	uint16_t key_id; // 0: the smallest that is not used in the key file
 	const char *service; // of announce and exec; NULL: the only one of the user
 	const char *word; // of announce
 	char **program; // of exec, with its arguments, in argv; ends with NULL
 	uint32_t delay_ms; // of exec, at least, from the signal to the server's
 	uint64_t drain_timeout_ms; // of exec
 	int stop_signal; // of exec: begins the drain
-	bool starting; // of exec: until READY=1
-	bool help;
 	int help_of; // enum weir_agent_command: --help is about this one; -1 = about all
-	bool version;
 };
 
 // Returns 0, or -EINVAL and one line in why.

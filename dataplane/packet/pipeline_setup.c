@@ -160,15 +160,20 @@ uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends) {
 	       weir_policy_windows_bytes(max_backends) + max_backends / 4; // two bits of the reader
 }
 
+void weir_pipeline_abandon(struct weir_pipeline *pipeline) {
+	if (pipeline != NULL && pipeline->reader.segment != NULL) {
+		weir_reader_fini(&pipeline->reader);
+		pipeline->reader.segment = NULL;
+	}
+}
+
 void weir_pipeline_free(struct weir_pipeline *pipeline) {
 	if (pipeline == NULL) {
 		return;
 	}
 	weir_flow_table_free(pipeline->flows);
 	weir_fragment_table_free(pipeline->fragments);
-	if (pipeline->reader.segment != NULL) {
-		weir_reader_fini(&pipeline->reader);
-	}
+	weir_pipeline_abandon(pipeline);
 	rte_free(pipeline->policy.windows.key);
 	rte_free(pipeline->policy.parts);
 	rte_free(pipeline->policy.backends);

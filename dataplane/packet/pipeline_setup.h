@@ -46,6 +46,8 @@ struct weir_pipeline;
 // Returns 0, -EINVAL (worker out of range, or refused by the flow table), -ENOMEM.
 int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret);
 void weir_pipeline_free(struct weir_pipeline *pipeline);
+// Free what is not memory of DPDK, at the end of the process.
+void weir_pipeline_abandon(struct weir_pipeline *pipeline);
 
 // Bytes of memory that a pipeline takes in addition to its flow table.
 uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends);

@@ -327,12 +327,12 @@ void weir_api_canary_show(struct weir_daemon *daemon, struct weir_api_call *call
 		return;
 	}
 	list = json_array();
-	for (uint32_t i = 0; i < weir_canaries_count(daemon->canaries); i++) {
-		const struct weir_canary *canary = weir_canaries_at(daemon->canaries, i);
-
-		if (one == NULL || canary == one) {
-			json_array_append_new(list, json_canary(daemon, canary));
-		}
+	if (one != NULL) {
+		json_array_append_new(list, json_canary(daemon, one));
+	}
+	for (uint32_t i = 0; one == NULL && i < weir_canaries_count(daemon->canaries); i++) {
+		json_array_append_new(
+			list, json_canary(daemon, weir_canaries_at(daemon->canaries, i)));
 	}
 	weir_api_answer(call, list);
 }

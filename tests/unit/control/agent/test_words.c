@@ -125,6 +125,19 @@ TEST(words_lines_are_refused_as_a_whole) {
 	assert_int_equal(word, WEIR_HEALTH_WORD_COUNT); // untouched
 }
 
+// Field by field: the padding between them is not equal.
+static void assert_same_reply(
+	const struct weir_word_reply *found, const struct weir_word_reply *wanted) {
+	assert_int_equal(found->word, wanted->word);
+	assert_int_equal(found->balancers, wanted->balancers);
+	assert_int_equal(found->pending, wanted->pending);
+	assert_int_equal(found->port_count, wanted->port_count);
+	for (uint32_t i = 0; i < wanted->port_count; i++) {
+		assert_int_equal(found->port[i].port, wanted->port[i].port);
+		assert_int_equal(found->port[i].protocol, wanted->port[i].protocol);
+	}
+}
+
 TEST(words_reply_is_read_as_it_was_written) {
 	struct weir_word_reply reply = {.word = WEIR_HEALTH_WORD_LAME_DUCK,
 		.balancers = 64,
@@ -137,7 +150,7 @@ TEST(words_reply_is_read_as_it_was_written) {
 	assert_string_equal(weir_word_reply_write("web", &reply, text),
 		"web: lame-duck, balancers 64, pending 3, ports 80 53/udp\n");
 	assert_int_equal(weir_word_reply_read(text, &found), 0);
-	assert_memory_equal(&found, &reply, sizeof(reply));
+	assert_same_reply(&found, &reply);
 	reply.port_count = WEIR_PORT_WORDS_MOST;
 	for (uint16_t i = 0; i < WEIR_PORT_WORDS_MOST; i++) {
 		reply.port[i] = (struct weir_service_port){65000 + i, IPPROTO_UDP};
@@ -148,7 +161,7 @@ TEST(words_reply_is_read_as_it_was_written) {
 			weir_word_reply_write("abcdefghijklmnopqrstuvwxyz01234", &reply, text),
 			&found),
 		0); // the longest one
-	assert_memory_equal(&found, &reply, sizeof(reply));
+	assert_same_reply(&found, &reply);
 }
 
 TEST(words_reply_that_is_none_is_refused) {
