@@ -285,7 +285,8 @@ static void add_progress(json_t *row, const struct weir_canary *canary) {
 static json_t *json_canary(const struct weir_daemon *daemon, const struct weir_canary *canary) {
 	const struct weir_canary_record *record = &canary->record;
 	const bool running = weir_canary_is_running(canary);
-	const char *why = running ? canary->paused : record->why;
+	const char *paused = canary->paused != NULL ? canary->paused : "";
+	const char *why = running ? paused : record->why;
 	int id = daemon->tables != NULL ? weir_tables_backend_find(
 						  daemon->tables, record->service, record->backend)
 					: -1;
@@ -300,13 +301,12 @@ static json_t *json_canary(const struct weir_daemon *daemon, const struct weir_c
 		"{s:s, s:s, s:s, s:o, s:o, s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:I, s:o, s:I}",
 		"service", record->service, "backend", record->backend, "state",
 		weir_canary_state_text(canary), "why",
-		why != NULL && why[0] != '\0' ? json_string(why) : json_null(), "steps",
-		json_steps(&record->plan), "step", (json_int_t)record->step + 1, "percent",
-		record->plan.percent[record->step], "effective_weight",
-		(json_int_t)state.effective_weight, "every_ms", record->plan.every_ms,
-		"max_error_ratio", record->plan.error_ratio, "max_latency_ratio",
-		record->plan.latency_ratio, "min_requests", record->plan.min_requests, "started_ms",
-		(json_int_t)record->started_ms, "ended_ms",
+		why[0] != '\0' ? json_string(why) : json_null(), "steps", json_steps(&record->plan),
+		"step", (json_int_t)record->step + 1, "percent", record->plan.percent[record->step],
+		"effective_weight", (json_int_t)state.effective_weight, "every_ms",
+		record->plan.every_ms, "max_error_ratio", record->plan.error_ratio,
+		"max_latency_ratio", record->plan.latency_ratio, "min_requests",
+		record->plan.min_requests, "started_ms", (json_int_t)record->started_ms, "ended_ms",
 		running ? json_null() : json_integer((json_int_t)record->ended_ms), "uid",
 		(json_int_t)record->who.uid);
 	json_object_set_new(row, "figures", figures != NULL ? json_string(figures) : json_null());
