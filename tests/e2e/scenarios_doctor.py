@@ -307,7 +307,9 @@ def doctor_names_the_directory_of_daemons(lab):
     found, _ = weirctl_doctor(lab, "--config", lab.config_path)
     for name in ("dataplane", "control"):
         row, pid = found[name, "weir-" + name], lab.programs[name].pid
-        assert row["cure"] == f"systemctl restart weir-{name}", row
+        # control first: the dataplane's restart must find it
+        first = "systemctl restart weir-control && " if name == "dataplane" else ""
+        assert row["cure"] == f"{first}systemctl restart weir-{name}", row
         assert f"weir-{name} (pid {pid}) runs, but has no " in row["found"], row
         assert found["program", "weir-" + name]["level"] == "ok", found
     wrong = lab.dir + "/missing"
