@@ -36,11 +36,12 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	}
 	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
 
-	rank |= weir_policy_below_limit(client, backend) &&
-				(backend->counted == 0 ||
-					weir_shared_limit_has_room(worker, client, id))
-			? 0
-			: AT_LIMIT;
+	if (!weir_policy_would_admit(worker, client, id)) {
+		rank |= AT_LIMIT;
+		if (backend->counted != 0) {
+			weir_shared_limit_mark_full(worker, client, id);
+		}
+	}
 	return rank | (0 - (uint64_t)backend->closed);
 }
 

@@ -419,6 +419,19 @@ static inline bool weir_policy_below_limit(
 	return backend->active < (uint64_t)limit + backend->half_open;
 }
 
+// Whether a slot of the shared limit of backend `id` could be taken now. (shared_limit.c)
+bool weir_shared_limit_has_room(const struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, uint16_t id);
+
+// Whether a choice of backend `id` (< backend_count) would be admitted now. Changes nothing.
+static inline bool weir_policy_would_admit(const struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, uint16_t id) {
+	const struct weir_policy_backend *backend = &worker->backends[id];
+
+	return weir_policy_below_limit(client, backend) &&
+	       (backend->counted == 0 || weir_shared_limit_has_room(worker, client, id));
+}
+
 // Limit the active flows on backend `id` (< backend_count) of the client's service, counted on this
 // worker, or on all with weir_policy_count_shared; 0 = no new flow while another backend can take
 // it, UINT32_MAX = none. It is not closed from then on. Also allowed before the client has adopted

@@ -103,13 +103,14 @@ static uint16_t dequeue(struct weir_policy_worker *worker) {
 	return id;
 }
 
-// End reservations that were not confirmed in a whole interval.
+// End reservations that were not confirmed in a whole interval; after a pause of two, all.
 static void age(struct weir_policy_worker *worker, uint16_t id) {
 	struct weir_limit_part *part = &worker->parts[id];
-	uint32_t stale = part->before;
+	uint32_t past = worker->tick - part->since;
+	uint32_t stale = past < 2 * WEIR_LIMIT_HANDSHAKE_TICKS ? part->before : part->reserved;
 	uint32_t own = UINT32_MAX - worker->backends[id].withheld;
 
-	if (worker->tick - part->since < WEIR_LIMIT_HANDSHAKE_TICKS) {
+	if (past < WEIR_LIMIT_HANDSHAKE_TICKS) {
 		return;
 	}
 	if (stale > part->kept && stale > own >> worker->slice_shift) {
@@ -143,7 +144,7 @@ bool weir_shared_limit_turn(struct weir_policy_worker *worker, uint64_t now_ns) 
 
 // --- admission --------------------------------------------------------------------------------
 
-static void mark_full(
+void weir_shared_limit_mark_full(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	uint32_t place = worker->backends[id].index;
 
@@ -180,17 +181,13 @@ bool weir_shared_limit_take(
 			return true;
 		}
 	}
-	mark_full(worker, client, id);
+	weir_shared_limit_mark_full(worker, client, id);
 	return false;
 }
 
-bool weir_shared_limit_has_room(
-	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
-	if (load(worker, id) - idle(worker, id) < limit_of(client, &worker->backends[id])) {
-		return true;
-	}
-	mark_full(worker, client, id);
-	return false;
+bool weir_shared_limit_has_room(const struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, uint16_t id) {
+	return load(worker, id) - idle(worker, id) < limit_of(client, &worker->backends[id]);
 }
 
 bool weir_shared_limit_look(

@@ -14,10 +14,12 @@
 // reservation. The word is then above the limit, and no worker takes a slot until it has fallen.
 //
 // A TCP flow reserves a slot with its SYN. To withstand forged SYNs, a reservation lasts for one to
-// two WEIR_LIMIT_HANDSHAKE_TICKS. When more of them lapse in that time than are confirmed, and more
-// than a quarter of the worker's share of the limit, the worker reserves none at this backend for
-// WEIR_LIMIT_MISTRUST_TICKS, and then until fewer flows than that are half-open. Datagrams reserve
-// nothing, because a request and its response may be all of a flow.
+// two WEIR_LIMIT_HANDSHAKE_TICKS: less than the second after which a rejected client sends its SYN
+// again (RFC 6298), so that they delay clients, and do not exclude them. When more of them lapse in
+// that time than are confirmed, and more than a quarter of the worker's share of the limit, the
+// worker reserves none at this backend for WEIR_LIMIT_MISTRUST_TICKS, and then until fewer flows
+// than that are half-open. Datagrams reserve nothing, because a request and its response may be all
+// of a flow.
 //
 // Guarantees:
 //   L1 a choice admits a flow only while the word is at most the limit, including the flow.
@@ -35,7 +37,7 @@
 #include "policy.h"
 
 #define WEIR_LIMIT_TICK_SHIFT 20 // a tick is 2^20 ns, about a millisecond
-#define WEIR_LIMIT_HANDSHAKE_TICKS 1024u // about a second
+#define WEIR_LIMIT_HANDSHAKE_TICKS 256u // about a quarter of a second
 #define WEIR_LIMIT_MISTRUST_TICKS 10240u
 #define WEIR_LIMIT_TRIES 8u
 #define WEIR_LIMIT_STEP 32u // backends per call of weir_shared_limit_turn
@@ -59,8 +61,8 @@ _Static_assert(sizeof(struct weir_limit_part) == 28, "private memory per backend
 void weir_shared_limit_init(struct weir_policy_worker *worker, struct weir_limit_word *words,
 	struct weir_limit_part *parts, uint32_t workers);
 
-// Whether a slot could be taken now; false also records that the backend is full.
-bool weir_shared_limit_has_room(
+// Record that the backend has no slot left, until the client's next look.
+void weir_shared_limit_mark_full(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 
 // Look again at the backends that were full, if it is time. True: the caller updates the keys of

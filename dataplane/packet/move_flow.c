@@ -81,7 +81,7 @@ static bool may_reject(const struct weir_pipeline *pipeline, uint16_t service, u
 	const struct weir_policy_client *client = &pipeline->clients[service];
 
 	return client->settings.when_exhausted == WEIR_EXHAUSTED_REJECT &&
-	       !weir_policy_below_limit(client, &pipeline->policy.backends[backend]);
+	       !weir_policy_would_admit(&pipeline->policy, client, backend);
 }
 
 // Whether the fallback has a backend for a new flow of this key. The policy is not called: it would
