@@ -82,14 +82,13 @@ def http_get(namespace, host, path="/", timeout=5, port=80):
     return found.group(1).decode() if found else "", body
 
 
-class Load:
-    """HTTP requests from several threads, each on a new connection, until stop()."""
+class Threads:
+    """Threads that call work(number) until stop(), which sets `stopping`, or the end of a block."""
 
-    def __init__(self, namespace, host, threads=4, pause=0.004, path="/"):
-        self.namespace, self.host, self.path, self.pause = namespace, host, path, pause
-        self.samples = []  # (start, end, backend or None, error text)
+    def __init__(self, count):
         self.stopping = threading.Event()
-        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(threads)]
+        self.threads = [threading.Thread(target=self.work, args=(number,), daemon=True)
+                        for number in range(count)]
 
     def __enter__(self):
         for thread in self.threads:
@@ -99,7 +98,25 @@ class Load:
     def __exit__(self, *_):
         self.stop()
 
-    def work(self):
+    def work(self, number):
+        raise NotImplementedError
+
+    def stop(self):
+        self.stopping.set()
+        for thread in self.threads:
+            if thread.ident is not None:
+                thread.join()
+
+
+class Load(Threads):
+    """HTTP requests from several threads, each on a new connection, until stop()."""
+
+    def __init__(self, namespace, host, threads=4, pause=0.004, path="/"):
+        super().__init__(threads)
+        self.namespace, self.host, self.path, self.pause = namespace, host, path, pause
+        self.samples = []  # (start, end, backend or None, error text)
+
+    def work(self, number):
         while not self.stopping.is_set():
             start, who, error = time.monotonic(), None, ""
             try:
@@ -108,12 +125,6 @@ class Load:
                 error = f"{type(problem).__name__}: {problem}"
             self.samples.append((start, time.monotonic(), who, error))
             self.stopping.wait(self.pause)
-
-    def stop(self):
-        self.stopping.set()
-        for thread in self.threads:
-            if thread.ident is not None:
-                thread.join()
 
     def wait_for_more(self, count, timeout=20):
         """Wait until `count` more requests have ended."""

@@ -92,6 +92,22 @@ def wrk(lab):
         program.kill()
 
 
+@contextlib.contextmanager
+def undisturbed_requests(lab):
+    """Requests and slow downloads, none of which may fail within the block. Yields the Downloads, which
+    it must look at now and then."""
+    digest = lab.make_file("slow.bin", 6 * MEGABYTE)
+    downloads = Downloads(lab, "/slow/slow.bin", digest, 6)
+    downloads.look()
+    with wrk(lab) as end:
+        yield downloads
+        requests, errors, bad, text = end()
+    downloads.finish()
+    assert requests > 1000 and errors == 0 and bad == 0, text
+    assert downloads.ended >= len(lab.hosts) and not downloads.broken, downloads.broken
+    print(f"{requests} requests and {downloads.ended} downloads: none failed")
+
+
 def start(lab, agents, services):
     lab.extra = Agents.configuration(lab)
     lab.write_config(services)
@@ -108,10 +124,7 @@ def rolling_restart_by_agents_fails_nothing(lab):
     """Eight nginx restarted one by one behind their agents: no request, no download fails"""
     agents = Agents(lab, "--port", "80", "--interval", "30s")
     start(lab, agents, lab.services)
-    digest = lab.make_file("slow.bin", 6 * MEGABYTE)
-    downloads = Downloads(lab, "/slow/slow.bin", digest, 6)
-    downloads.look()
-    with wrk(lab) as end:
+    with undisturbed_requests(lab) as downloads:
         for number in lab.hosts:
             status = agents.drain(number)
             downloads.look()
@@ -122,11 +135,6 @@ def rolling_restart_by_agents_fails_nothing(lab):
             agents.start(number)
             wait_used(lab, number)
             downloads.look()
-        requests, errors, bad, text = end()
-    downloads.finish()
-    assert requests > 1000 and errors == 0 and bad == 0, text
-    assert downloads.ended >= HOSTS and not downloads.broken, downloads.broken
-    print(f"{requests} requests and {downloads.ended} downloads: none failed")
 
 
 @scenario(start=False, hosts=2,

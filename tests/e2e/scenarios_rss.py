@@ -6,10 +6,9 @@ The device numbers packets from the wire and checks the sent ones, so that each 
 for: lost, reordered within its flow, or sent to another backend than the previous one."""
 import contextlib
 import os
-import threading
 import time
 
-from clients import Line, curl_batch
+from clients import Line, Threads, curl_batch
 from lab import VIP4, lines, web
 from netns import wait_for
 from rss_nic import ENTRIES, RssNic
@@ -155,15 +154,13 @@ STEALING2 = {"cores": [0, 1], "steal": True}
 STEALING4 = {"cores": [0, 1, 0, 1], "steal": True}
 
 
-class Streams:
+class Streams(Threads):
     """Connections with requests without a pause; each response has the number of its request."""
 
     def __init__(self, lab, count):
         self.lines = [Line(lab.client, VIP4) for _ in range(count)]
         self.asked, self.errors = [0] * count, []
-        self.stopping = threading.Event()
-        self.threads = [threading.Thread(target=self.work, args=(i,), daemon=True)
-                        for i in range(count)]
+        super().__init__(count)
 
     def work(self, number):
         line = self.lines[number]
@@ -175,15 +172,8 @@ class Streams:
         except (OSError, AssertionError) as problem:
             self.errors.append(f"{type(problem).__name__}: {problem}")
 
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stopping.set()
-        for thread in self.threads:
-            thread.join()
+    def stop(self):
+        super().stop()
         for line in self.lines:
             line.close()
 

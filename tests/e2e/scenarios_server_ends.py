@@ -13,11 +13,11 @@ import random
 import signal
 import socket
 import struct
-import threading
 import time
 from collections import namedtuple
 
 from agents import Agents
+from clients import Threads
 from lab import VIP4, service
 from netns import LabError, sh, wait_for
 from scenario import scenario
@@ -45,24 +45,14 @@ def two(**more):
                     policy={"name": "weighted-round-robin"}, health_check=CHECK, **more)]
 
 
-class Clients:
+class Clients(Threads):
     """Connections one after the other from a few threads, each closed at once."""
 
     def __init__(self, namespace):
-        self.namespace, self.stopping, self.results = namespace, threading.Event(), []
-        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(CLIENTS)]
+        super().__init__(CLIENTS)
+        self.namespace, self.results = namespace, []
 
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stopping.set()
-        for thread in self.threads:
-            thread.join()
-
-    def work(self):
+    def work(self, number):
         with self.namespace.inside():
             while not self.stopping.wait(PAUSE_S):
                 self.results.append((time.time(), self.connect()))

@@ -416,6 +416,19 @@ class Liar:
         self.later = []
 
 
+@contextlib.contextmanager
+def lying_agent(lab):
+    """Servers that count ids, and agents, all with an empty accept queue. Yields the agents by number,
+    and the Liar that answers for the first."""
+    for number in NUMBERS:
+        lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
+        start_ids(lab, number)
+    with agents(lab, NUMBERS) as agent_of:
+        for number in NUMBERS:
+            agent_of[number].agent.values = {"accept_queue": 0, "accept_queue_limit": backlog(number)}
+        yield agent_of, Liar(lab, agent_of[1])
+
+
 def steal_counts(lab):
     [row] = lab.api("flow.steals", service="ids")["services"]
     return row
@@ -424,13 +437,7 @@ def steal_counts(lab):
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=600)
 def steals_accept_one_valid_answer(lab):
     """Late, repeated and wrong confirms, and a control that dies in between, move no flow twice"""
-    for number in NUMBERS:
-        lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
-        start_ids(lab, number)
-    with agents(lab, NUMBERS) as agent_of:
-        for number in NUMBERS:
-            agent_of[number].agent.values = {"accept_queue": 0, "accept_queue_limit": backlog(number)}
-        liar = Liar(lab, agent_of[1])
+    with lying_agent(lab) as (agent_of, liar):
         # A silent agent gets requests less and less often, finally after all clients have connected
         # elsewhere; an agent that refuses does not.
         for mode in ("never", "refused", "late", "refused", "wrong id", "wrong flow", "wrong agent",
@@ -477,13 +484,7 @@ STAY_SECONDS = 0.6  # with two or three connections that wait in addition, they 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
 def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
     """A full accept queue that will be empty when clients send their next SYN: none is moved"""
-    for number in NUMBERS:
-        lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
-        start_ids(lab, number)
-    with agents(lab, NUMBERS) as agent_of:
-        for number in NUMBERS:
-            agent_of[number].agent.values = {"accept_queue": 0, "accept_queue_limit": backlog(number)}
-        liar = Liar(lab, agent_of[1])
+    with lying_agent(lab) as (agent_of, liar):
         liar.mode = "refused"
         values = agent_of[1].agent.values
 

@@ -10,7 +10,7 @@ from agents import Agents
 from lab import service
 from netns import wait_for
 from scenario import scenario
-from scenarios_restart import MEGABYTE, Downloads, backends, start, wait_used, wrk
+from scenarios_restart import backends, start, undisturbed_requests, wait_used
 
 HOSTS = int(os.environ.get("WEIR_HOSTS", "3"))
 USER = 33  # www-data
@@ -59,20 +59,13 @@ def sigterm_to_exec_fails_nothing(lab):
         servers.start(number)
     for number in lab.hosts:
         wait_used(lab, number)
-    digest = lab.make_file("slow.bin", 6 * MEGABYTE)
-    downloads = Downloads(lab, "/slow/slow.bin", digest, 6)
-    downloads.look()
-    with wrk(lab) as end:
+    with undisturbed_requests(lab) as downloads:
         for number in lab.hosts:
             text = servers.restart(number)
             downloads.look()
             assert "drained, acknowledged by " in text and ", 0 connections left: SIGTERM" in text, text
             assert lab.backend(f"web-{number}", "lines")["in_selection"], "its other service"
             wait_used(lab, number)
-        requests, errors, bad, text = end()
-    downloads.finish()
-    assert requests > 1000 and errors == 0 and bad == 0, text
-    assert downloads.ended >= HOSTS and not downloads.broken, downloads.broken
     history = [each for number in lab.hosts
                for each in lab.api("health.history", service="web", backend=f"web-{number}")
                if each["to"] == "lame-duck"]
@@ -81,4 +74,3 @@ def sigterm_to_exec_fails_nothing(lab):
     others = lab.api("health.history", service="lines", backend="web-1")
     assert not [each for each in others if each["to"] == "lame-duck"], others
     wait_for("every backend", lab.all_usable, 20)
-    print(f"{requests} requests and {downloads.ended} downloads: none failed")
