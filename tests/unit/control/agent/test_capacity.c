@@ -12,6 +12,7 @@
 #include "capacity.h"
 #include "capacity_cache.h"
 #include "capacity_loop.h"
+#include "put_file.h"
 #include "shell.h"
 #include "test.h"
 
@@ -19,17 +20,6 @@ struct lab {
 	char folder[64];
 	struct weir_capacity_cpu cpu;
 };
-
-static void put(const struct lab *lab, const char *name, const char *text) {
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", lab->folder, name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-}
 
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
@@ -58,7 +48,7 @@ TEST_EACH(setup, teardown);
 static void expect_cpu(struct lab *lab, const char *text, const char *model, const char *stepping) {
 	struct weir_capacity_cpu cpu;
 
-	put(lab, "cpuinfo", text);
+	put_file(lab->folder, "cpuinfo", text);
 	weir_capacity_cpu_read(lab->folder, &cpu);
 	assert_string_equal(cpu.model, model);
 	assert_string_equal(cpu.stepping, stepping);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cpu_usage.h"
+#include "put_file.h"
 #include "shell.h"
 #include "test.h"
 
@@ -21,16 +22,8 @@ struct lab {
 
 // Write a file of the lab, and create its folders.
 static void put(const struct lab *lab, const char *name, const char *text) {
-	char path[256], command[600];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", lab->folder, name);
-	snprintf(command, sizeof(command), "mkdir -p \"$(dirname %s)\"", path);
-	SHELL("%s", command);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
+	SHELL("mkdir -p \"$(dirname %s/%s)\"", lab->folder, name);
+	put_file(lab->folder, name, text);
 }
 
 static int setup(void **state) {

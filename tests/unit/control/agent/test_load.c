@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "load.h"
+#include "put_file.h"
 #include "test.h"
 
 #define ALL WEIR_AGENT_GIVEN
@@ -25,22 +26,11 @@ struct lab {
 	struct weir_agent_answer answer; // the last one
 };
 
-static void put(const struct lab *lab, const char *name, const char *text) {
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", lab->folder, name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-}
-
 static void put_cpu_ms(const struct lab *lab, unsigned int ms) {
 	char text[64];
 
 	snprintf(text, sizeof(text), "usage_usec %u000\n", ms);
-	put(lab, "cpu.stat", text);
+	put_file(lab->folder, "cpu.stat", text);
 }
 
 static int setup(void **state) {
@@ -56,8 +46,8 @@ static int setup(void **state) {
 		.cgroup_count = 1,
 		.proc_root = lab->folder,
 		.sys_root = lab->folder};
-	put(lab, "cpu.max", "50000 100000\n"); // half a CPU
-	put(lab, "cgroup.procs", "1\n");
+	put_file(lab->folder, "cpu.max", "50000 100000\n"); // half a CPU
+	put_file(lab->folder, "cgroup.procs", "1\n");
 	put_cpu_ms(lab, 7000);
 	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
 	lab->shards = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

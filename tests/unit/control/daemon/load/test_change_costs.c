@@ -8,13 +8,7 @@
 #include <string.h>
 
 #include "change_costs.h"
-#include "tables_lab.h"
-
-struct rig {
-	struct lab lab;
-	struct weir_config *from, *to;
-	struct weir_difference difference;
-};
+#include "change_rig.h"
 
 static void set_open(struct rig *rig, const char *service, const char *backend, uint64_t flows) {
 	uint16_t id = lab_id(&rig->lab, service, backend);
@@ -28,13 +22,8 @@ static void set_open(struct rig *rig, const char *service, const char *backend, 
 }
 
 static int setup(void **state) {
-	struct rig *rig = calloc(1, sizeof(*rig));
+	struct rig *rig = change_rig_open();
 
-	lab_open(&rig->lab, &(struct lab_room){0});
-	rig->from = lab_config(2, 3);
-	rig->from->services[1].binds[0].protocol = IPPROTO_UDP;
-	rig->to = lab_config_copy(rig->from);
-	lab_apply(&rig->lab, rig->from);
 	lab_resolve(&rig->lab);
 	lab_settle(&rig->lab);
 	set_open(rig, "s0", "b0", 12);
@@ -44,18 +33,7 @@ static int setup(void **state) {
 	return 0;
 }
 
-static int teardown(void **state) {
-	struct rig *rig = *state;
-
-	weir_difference_fini(&rig->difference);
-	lab_config_free(rig->to);
-	lab_close(&rig->lab);
-	lab_config_free(rig->from);
-	free(rig);
-	return 0;
-}
-
-TEST_EACH(setup, teardown);
+TEST_EACH(setup, change_rig_close);
 
 static void compute(struct rig *rig) {
 	struct weir_change_costs_of of = {.tables = rig->lab.tables,

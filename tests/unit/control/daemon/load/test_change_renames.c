@@ -5,37 +5,14 @@
 #include <stdlib.h>
 
 #include "change_renames.h"
-#include "tables_lab.h"
-
-struct rig {
-	struct lab lab;
-	struct weir_config *from, *to;
-	struct weir_difference difference;
-};
+#include "change_rig.h"
 
 static int setup(void **state) {
-	struct rig *rig = calloc(1, sizeof(*rig));
-
-	lab_open(&rig->lab, &(struct lab_room){0});
-	rig->from = lab_config(2, 3);
-	rig->to = lab_config_copy(rig->from);
-	lab_apply(&rig->lab, rig->from);
-	*state = rig;
+	*state = change_rig_open();
 	return 0;
 }
 
-static int teardown(void **state) {
-	struct rig *rig = *state;
-
-	weir_difference_fini(&rig->difference);
-	lab_config_free(rig->to);
-	lab_close(&rig->lab);
-	lab_config_free(rig->from);
-	free(rig);
-	return 0;
-}
-
-TEST_EACH(setup, teardown);
+TEST_EACH(setup, change_rig_close);
 
 static void assert_warning(struct rig *rig, const char *path, const char *reason) {
 	struct weir_config_errors errors = {0};

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Files that a test writes, as kernels and agents have them.
+#pragma once
+
+#include <stdio.h>
+
+#include "test.h"
+
+// Write a file of an existing folder.
+static inline void put_file(const char *folder, const char *name, const char *text) {
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
