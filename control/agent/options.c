@@ -331,15 +331,16 @@ static const struct weir_help help_of_all = {
 	.about = "Runs on a backend. decap removes the balancers' outer header with an XDP "
 		 "program; every VIP must be an address of the loopback interface of this host. "
 		 "run answers the balancers' probes with the state and load of this backend; "
-		 "lame-duck, ready and status control it; announce and exec speak for a single "
-		 "service, without root. weir-agent COMMAND --help is about one.",
+		 "lame-duck, ready and status control it; announce and exec set the word of a "
+		 "single service, without root. weir-agent COMMAND --help is about one.",
 	.commands = commands,
 	.notes = "SIGTERM to run starts a drain with its own --interval, after which it exits with "
 		 "0. A second SIGTERM, or SIGINT, ends it at once.\nExit status: 0 done, 1 refused "
 		 "(no such interface, no permission, another XDP program, a command that failed), "
 		 "2 invalid usage, 3 no decap on INTERFACE (stats, --detach) or no weir-agent run "
-		 "(lame-duck, ready, status). Of doctor: 0 nothing above notice, 1 warnings, 2 "
-		 "faults. Of exec: that of COMMAND, 127 not found, 126 not executable.",
+		 "(lame-duck, ready, status, announce). Of doctor: 0 nothing above notice, 1 "
+		 "warnings, 2 faults. Of exec: that of COMMAND, 127 not found, 126 not "
+		 "executable.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"
 		    "weir-agent stats eth0\n"
 		    "weir-agent run --port 80 --port 443\n"

@@ -3,8 +3,8 @@
 // Port watch: looks which of the service's ports have a listening socket, when the kernel reports a
 // change (listen.bpf.c) and once a second; without the BPF program, and for UDP, every 100 ms. An
 // event only causes a look: lost or duplicate ones do no harm. The ports that had a listening
-// socket are saved, so that an agent that starts while the server is dead knows that it is, and the
-// words of their applications.
+// socket are saved, so that an agent that starts while the server is dead announces it as down, and
+// the words of their applications.
 //
 // Threads: one, the event loop's.
 #pragma once

@@ -332,7 +332,7 @@ def cpu_model(name):
 
 @scenario(services=[unchecked(agent=AGENT, backends={f"web-{n}": "auto" for n in (1, 2, 3, 4)})],
           config=QUICK, start=False)
-def automatic_weights_tell_generations_apart(lab):
+def automatic_weights_differ_between_generations(lab):
     """Weight "auto": the same CPUs and GHz, other speeds; the table gcu; an agent without a speed"""
     def weights():
         return [lab.backend(f"web-{n}", "echo")["auto_weight"] for n in (1, 2, 3, 4)]

@@ -489,7 +489,7 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
         values = agent_of[1].agent.values
 
         def crowded(again_after):
-            """A server with a full queue, of which it says that it is empty after this time. Returns
+            """A server with a full queue, which it reports as empty after this time. Returns
             whether control had that report in time."""
             values["accept_queue"] = 0
             wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Canary signs: adds up what the judge needs to know about a canary and the others during a step:
+// Canary signs: adds up what the judge needs of a canary and the others during a step:
 // reports of the backends, and counters of workers.
 //
 // Threads: one, that of the loop.

@@ -97,7 +97,7 @@ class Server:
         assert self.process.poll() is None or text in self.output(), self.output()
         return False
 
-    def tell(self, line):
+    def write(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
@@ -227,25 +227,25 @@ def exec_passes_notifications_on(lab):
             server.expect("serving")
             balancer = reader(lab)
             wait_for("starting", lambda: balancer.ask()["ports"] == STARTING)
-            server.tell("notify STATUS=loading")
+            server.write("notify STATUS=loading")
             assert outer.recv(999) == b"STATUS=loading"
-            server.tell("print NOTIFY_SOCKET")
+            server.write("print NOTIFY_SOCKET")
             name = server.expect("@").output().rsplit("@", 1)[1].split()[0]
             ended = subprocess.run(  # another user, in the same network namespace
                 ["nsenter", "--net=/run/netns/" + lab.backend.name, "setpriv", "--reuid", "4321",
                  "--clear-groups", "/usr/bin/python3", "-c", "import socket; socket.socket(socket.AF_UNIX, "
                  f"socket.SOCK_DGRAM).sendto(b'READY=1', '\\x00{name}')"], check=False)
             assert ended.returncode == 0
-            server.tell("notify STATUS=loaded")
+            server.write("notify STATUS=loaded")
             assert outer.recv(999) == b"STATUS=loaded", "a message of another user went on"
             assert balancer.ask()["ports"] == STARTING
-            server.tell("notify READY=1|MAINPID=1|STATUS=up")
+            server.write("notify READY=1|MAINPID=1|STATUS=up")
             assert outer.recv(999) == b"READY=1\nSTATUS=up"
             assert notice(balancer)["ports"] == {}
-            server.tell("notify STOPPING=1")
+            server.write("notify STOPPING=1")
             assert outer.recv(999) == b"STOPPING=1"
             assert notice(balancer)["ports"] == DUCK
-            server.tell("notify READY=1")
+            server.write("notify READY=1")
             assert outer.recv(999) == b"READY=1"
             assert notice(balancer)["ports"] == {}
             server.send(signal.SIGTERM)
@@ -270,8 +270,8 @@ def exec_reaps_as_process_1(lab):
     with Server(lab, before=("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")) as server:
         server.expect("serving")
         for _ in range(20):
-            server.tell("orphan")
-        wait_for("no zombie", lambda: server.tell("zombies") or "\n0 zombies" in server.output(), 20, 0.2)
+            server.write("orphan")
+        wait_for("no zombie", lambda: server.write("zombies") or "\n0 zombies" in server.output(), 20, 0.2)
         assert port_of(lab)["state"] == "open"
     with Server(lab, before=("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
                 program=("/bin/sh", "-c", "kill -9 $$")) as server:

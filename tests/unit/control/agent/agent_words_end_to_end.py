@@ -146,7 +146,7 @@ def agent_keeps_a_word_over_its_own_restart(lab):
             assert reader(lab).ask()["ports"] == BOTH, "forgotten"
             lab.programs.pop().kill()
         agent = lab.start_agent("--port", str(PORT), *SERVICES[4:])  # without the service
-        assert reader(lab).ask()["ports"] == {}, "a word that nobody can end"
+        assert reader(lab).ask()["ports"] == {}, "a word that no user can end"
         assert not os.path.exists(sock(lab)), "a socket of an earlier service"
         agent.kill()
 
@@ -307,7 +307,7 @@ def used(pid):
 
 
 @scenario
-def agent_hears_one_user_while_another_floods(lab):
+def agent_answers_one_user_while_another_floods(lab):
     with servers(lab):
         agent = lab.start_agent(*SERVICES)
         balancer = reader(lab)
