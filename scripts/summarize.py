@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Count test cases in a meson test log: summarize.py TESTLOG.json -> "PASSED FAILED SKIPPED".
+"""Count test cases in a meson test log: summarize.py TESTLOG.json prints "PASSED FAILED SKIPPED",
+then a line "failed: TEST: CASES" for each program that failed.
 
 One meson test is one program with many cases. The cases are counted from the program's output:
 cmocka's totals, or a line "<n> passed, <n> failed[, <n> skipped]". A program without such output is
@@ -15,11 +16,16 @@ PATTERNS = (
     (re.compile(r"^\[  FAILED  \] (\d+) test", re.M), 1),
     (re.compile(r"^\[  SKIPPED \] (\d+) test", re.M), 2),
 )
+CASE = re.compile(r"^\[  FAILED  \] ([A-Za-z_]\w*)", re.M)  # also in cmocka's list at the end
 LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", re.M)
 
 
+def output(test):
+    return (test.get("stdout") or "") + "\n" + (test.get("stderr") or "")
+
+
 def count(test):
-    text = (test.get("stdout") or "") + "\n" + (test.get("stderr") or "")
+    text = output(test)
     counts = [0, 0, 0]
     for pattern, index in PATTERNS:
         counts[index] += sum(int(n) for n in pattern.findall(text))
@@ -39,17 +45,29 @@ def count(test):
     return counts
 
 
+def failure(test):
+    cases = list(dict.fromkeys(CASE.findall(output(test))))
+    more = f" and {len(cases) - 4} more" if len(cases) > 4 else ""
+    return f"failed: {test['name']}" + (f": {', '.join(cases[:4])}{more}" if cases else f" ({test['result']})")
+
+
 def main():
-    total, programs = [0, 0, 0], 0
+    total, programs, failures = [0, 0, 0], 0, []
     with open(sys.argv[1], encoding="utf-8") as file:
         for line in file:
             if line.strip():
                 programs += 1
-                total = [a + b for a, b in zip(total, count(json.loads(line)))]
+                test = json.loads(line)
+                counts = count(test)
+                total = [a + b for a, b in zip(total, counts)]
+                if counts[1]:
+                    failures.append(failure(test))
     if programs == 0:
         print("no test ran", file=sys.stderr)
         total[1] = 1
     print(*total)
+    for line in failures:
+        print(line)
 
 
 if __name__ == "__main__":
