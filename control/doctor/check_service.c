@@ -102,6 +102,7 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 	const json_t *none = get(doctor->status, "not_eligible");
 	const json_t *unreachable = get(doctor->status, "unreachable");
 	const json_t *panic = get(doctor->status, "panic");
+	const json_t *rejecting = get(doctor->status, "rejecting");
 	const json_t *name;
 	struct weir_findings *findings = &doctor->findings;
 	bool drained;
@@ -124,6 +125,12 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, json_string_value(name),
 			"panic mode: so few backends are healthy that refusing ones are used, too");
 		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
+	}
+	json_array_foreach (rejecting, i, name) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, json_string_value(name),
+			"rejected new flows in the last minute: every backend was at "
+			"max_active_flows");
+		weir_findings_cure(findings, "weirctl backend show %s/", json_string_value(name));
 	}
 	drained = weir_doctor_report_drained(doctor);
 	if (json_array_size(none) + json_array_size(unreachable) + json_array_size(panic) == 0 &&

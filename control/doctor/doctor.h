@@ -53,7 +53,7 @@
 		"weir-control responds, has the dataplane, and matches weirctl's version") \
 	X(dataplane, "dataplane", "weir-dataplane runs, and none of its workers is stalled") \
 	X(services, "services", \
-		"each service has an eligible backend with a next hop, none is in panic mode") \
+		"each service has a usable backend; no panic mode, no rejected flows") \
 	X(health, "health", \
 		"backends that are refusing, ejected, lame ducks, drained or in maintenance") \
 	X(checks, "checks", "this host can run the health checks of each backend") \

@@ -3,6 +3,7 @@
 busy."""
 import json
 import math
+import re
 import time
 from collections import Counter
 
@@ -299,6 +300,13 @@ def flow_control_rejects_and_recovers(lab):
             assert "every backend was at max_active_flows" in out, out
         _, out, _ = lab.weirctl("stats", "show")
         assert "flow_control" in out, out
+        code, out, _ = lab.weirctl("status", check=False)
+        assert code == 1 and re.search(r"WARNING: \d+ new flows rejected in the last minute, because every "
+                                       r"backend was at max_active_flows: lines", out), (code, out)
+        _, out, _ = lab.weirctl("flow", "lookup", "tcp", "192.0.2.2:1", f"{VIP4}:7000")
+        assert "such flows are dropped (when_exhausted)" in out, out
+        _, out, _ = lab.weirctl("doctor", check=False)
+        assert re.search("warning +services +lines +rejected new flows in the last minute", out), out
         left = opened.pop()
         left.close()
         wait_for("the flow to end",

@@ -15,9 +15,10 @@
 #include "daemon.h"
 #include "duration.h"
 #include "flow_state.h"
+#include "plural.h"
 #include "service_table.h"
 
-#define WHY_BYTES 320
+#define WHY_BYTES 480
 
 struct lookup { // a request in progress
 	struct weir_daemon *daemon;
@@ -229,6 +230,22 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 		service->leaving ? "service" : "bind", weir_removal_text(service, then));
 }
 
+// A new flow may not get the backend that its slot has.
+static void explain_limit(
+	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
+	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, service->id);
+
+	if (limited > 0) {
+		append(why,
+			"; in the last minute every backend was at max_active_flows for %llu new "
+			"flow%s: such flows %s (when_exhausted)",
+			(unsigned long long)limited, weir_plural(limited),
+			service->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
+				? "are dropped"
+				: "go to a backend at its limit");
+	}
+}
+
 static void explain(const struct weir_tables *tables, const struct weir_lookup_result *result,
 	const struct verdict *verdict, const struct weir_service_state *service, char *why) {
 	const struct weir_message *response = &result->response;
@@ -298,6 +315,9 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 	chosen = has_slot && !verdict.by_worker ? &verdict.chosen : NULL;
 	goes_to = found ? (verdict.has_backend ? &verdict.backend : NULL) : chosen;
 	explain(tables, result, &verdict, &service, why);
+	if (!found && verdict.has_chosen) {
+		explain_limit(lookup->daemon, &service, why);
+	}
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)response->flow.hash);
 	weir_api_answer(lookup->call,
 		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:b}",

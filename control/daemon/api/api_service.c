@@ -71,8 +71,11 @@ static json_t *json_warnings(
 	if (limited > 0) {
 		snprintf(text, sizeof(text),
 			"flow control: every backend was at max_active_flows for %llu new flow%s "
-			"in the last minute",
-			(unsigned long long)limited, limited == 1 ? "" : "s");
+			"in the last minute; when_exhausted is %s",
+			(unsigned long long)limited, limited == 1 ? "" : "s",
+			state->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
+				? "reject: such flows are dropped"
+				: "spill");
 		json_array_append_new(warnings, json_string(text));
 	}
 	return warnings;

@@ -36,7 +36,8 @@ struct services {
 	uint32_t drained; // all their binds; whatever their backends are
 	uint32_t ended; // of these: no existing flow is waited for
 	uint32_t backends, eligible;
-	json_t *none_names, *unreachable_names, *panic_names, *drained_names;
+	uint64_t rejected; // new flows within a minute, at the limit of all backends
+	json_t *none_names, *unreachable_names, *panic_names, *drained_names, *rejecting_names;
 };
 
 __attribute__((format(printf, 3, 4))) static void add(
@@ -127,13 +128,27 @@ static bool is_drained(const struct weir_daemon *daemon, uint16_t id) {
 	return drained > 0 && drained == weir_tables_select_binds(daemon->tables, id, NULL);
 }
 
+// New flows that a service rejected within a minute because every backend was at its limit.
+static uint64_t rejected_flows(
+	const struct weir_daemon *daemon, const struct weir_service_state *state) {
+	return state->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
+		       ? weir_recent_limited(&daemon->recent, daemon->segment, state->id)
+		       : 0;
+}
+
 static void count_service(
 	const struct weir_daemon *daemon, uint16_t id, struct services *services) {
 	const char *name = weir_tables_service_name(daemon->tables, id);
 	struct weir_service_state state;
+	uint64_t rejected;
 
 	if (name == NULL || weir_tables_service(daemon->tables, id, &state) < 0 || state.leaving) {
 		return;
+	}
+	rejected = rejected_flows(daemon, &state);
+	if (rejected > 0) {
+		services->rejected += rejected;
+		json_array_append_new(services->rejecting_names, json_string(name));
 	}
 	services->count++;
 	services->backends += state.backends;
@@ -226,6 +241,13 @@ static void judge_services(
 			services->panic, services->count, weir_plural(services->count),
 			list_names(services->panic_names, names));
 	}
+	if (services->rejected > 0) {
+		add(verdict, WEIR_STATUS_WARNING,
+			"%llu new flow%s rejected in the last minute, because every backend was "
+			"at max_active_flows: %s",
+			(unsigned long long)services->rejected, weir_plural(services->rejected),
+			list_names(services->rejecting_names, names));
+	}
 	judge_drained(services, verdict);
 }
 
@@ -271,7 +293,8 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	struct services services = {.none_names = json_array(),
 		.unreachable_names = json_array(),
 		.panic_names = json_array(),
-		.drained_names = json_array()};
+		.drained_names = json_array(),
+		.rejecting_names = json_array()};
 	const struct weir_stalls *stalls = weir_daemon_stalls(daemon);
 	uint32_t ids = daemon->tables != NULL ? weir_tables_service_ids(daemon->tables) : 0;
 	uint32_t unchecked = 0;
@@ -288,13 +311,14 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		unchecked = judge_checks(daemon, only, &verdict);
 		judge_keys(daemon, only, &verdict);
 	}
-	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "level",
-		level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
+	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+		"level", level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
 		json_dataplane(daemon, stalls), "not_published", weir_daemon_unpublished(daemon),
 		"services", (json_int_t)services.count, "backends", (json_int_t)services.backends,
 		"eligible", (json_int_t)services.eligible, "unchecked", (json_int_t)unchecked,
 		"not_eligible", services.none_names, "unreachable", services.unreachable_names,
-		"panic", services.panic_names, "drained", services.drained_names);
+		"panic", services.panic_names, "drained", services.drained_names, "rejecting",
+		services.rejecting_names);
 }
 
 // The id of the service that the call names. WEIR_SERVICE_NONE: it has none yet, because it waits,

@@ -114,14 +114,17 @@ static bool is_alike(const struct weir_audit_entry *entry, const struct weir_aud
 	       strcmp(entry->outcome, event->code) == 0;
 }
 
-// Entries have the truncated reason.
-static bool has_reason(const struct weir_audit_entry *entry, const struct weir_audit_event *event) {
-	return strncmp(entry->why, event->why != NULL ? event->why : "", sizeof(entry->why) - 1) ==
-	       0;
+// Whether the refusals of a command are about the same object, for the same reason. Entries have
+// truncated texts.
+static bool is_repeated(
+	const struct weir_audit_entry *entry, const struct weir_audit_event *event) {
+	return strncmp(entry->object, event->object, sizeof(entry->object) - 1) == 0 &&
+	       strncmp(entry->why, event->why != NULL ? event->why : "", sizeof(entry->why) - 1) ==
+		       0;
 }
 
-// The entry of the same refusal of the same user for the same reason; else the oldest of those
-// with other reasons if there are WEIR_AUDIT_REASONS; else NULL.
+// The entry of the same refusal of the same user; else the oldest of those of the command with
+// another object or reason if there are WEIR_AUDIT_REASONS; else NULL.
 static struct weir_audit_entry *find_repeated(
 	struct weir_audit *audit, const struct weir_audit_event *event) {
 	struct weir_audit_entry *found = NULL;
@@ -133,7 +136,7 @@ static struct weir_audit_entry *find_repeated(
 		if (!is_alike(entry, event)) {
 			continue;
 		}
-		if (has_reason(entry, event)) {
+		if (is_repeated(entry, event)) {
 			return entry;
 		}
 		alike++;
@@ -164,7 +167,7 @@ static void add_refusal(struct weir_audit *audit, const struct weir_audit_event 
 		entry = oldest(audit->refusals, WEIR_AUDIT_REFUSALS);
 		entry->times = entry->unlogged = 0;
 		entry->logged_ms = now - WEIR_AUDIT_REPEAT_MS;
-	} else if (!has_reason(entry, event)) { // its place, and its share of the log
+	} else if (!is_repeated(entry, event)) { // its place, and its share of the log
 		entry->times = 0;
 	}
 	fill(audit, entry, event);

@@ -4,9 +4,9 @@
 // record is a line of the log, whatever its level, and an entry here until this process ends.
 //
 // Refusals have separate entries, so that users without permission cannot evict changes. Refusals
-// of a command for the same reason are one entry of a user with a count, and one line per
-// WEIR_AUDIT_REPEAT_MS at most. Reasons may contain names of the request, so those of a command and
-// an outcome have at most WEIR_AUDIT_REASONS entries of a user, the newest.
+// of a command for the same object and reason are one entry of a user with a count, and one line
+// per WEIR_AUDIT_REPEAT_MS at most. Both may contain names of the request, so those of a command
+// and an outcome have at most WEIR_AUDIT_REASONS entries of a user, the newest.
 //
 // Threads: one, that of the loop.
 #pragma once

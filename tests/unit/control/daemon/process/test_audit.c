@@ -68,16 +68,21 @@ static void add_change(struct lab *lab, uint32_t n) {
 	weir_audit_add(lab->audit, &event);
 }
 
-static void refuse(struct lab *lab, uid_t uid, const char *command, const char *why) {
+static void refuse_object(
+	struct lab *lab, uid_t uid, const char *command, const char *object, const char *why) {
 	struct weir_audit_event event = {.who = {.known = true, .uid = uid, .gid = 8, .pid = 9},
 		.command = command,
-		.object = "web/web-1",
+		.object = object,
 		.before = "0",
 		.after = "",
 		.code = "forbidden",
 		.why = why};
 
 	weir_audit_add(lab->audit, &event);
+}
+
+static void refuse(struct lab *lab, uid_t uid, const char *command, const char *why) {
+	refuse_object(lab, uid, command, "web/web-1", why);
 }
 
 static void add_refusal(struct lab *lab, uid_t uid, const char *command) {
@@ -182,6 +187,19 @@ TEST(refusals_for_different_reasons_are_separate, setup, teardown) {
 	assert_int_equal(weir_audit_list(lab->audit, lab->entries), 2);
 	assert_string_equal(lab->entries[0]->why, "no such backend: \"web/web-9\"");
 	assert_int_equal(lab->entries[0]->times, 1);
+	assert_int_equal(lab->entries[1]->times, 2);
+	assert_int_equal(lines(lab), 2);
+}
+
+TEST(refusals_about_different_objects_are_separate, setup, teardown) {
+	struct lab *lab = *state;
+
+	refuse_object(lab, 4, "backend.drain", "web/web-1", "may only look");
+	refuse_object(lab, 4, "backend.drain", "web/web-2", "may only look");
+	refuse_object(lab, 4, "backend.drain", "web/web-1", "may only look");
+	assert_int_equal(weir_audit_list(lab->audit, lab->entries), 2);
+	assert_string_equal(lab->entries[0]->object, "web/web-2");
+	assert_string_equal(lab->entries[1]->object, "web/web-1");
 	assert_int_equal(lab->entries[1]->times, 2);
 	assert_int_equal(lines(lab), 2);
 }
