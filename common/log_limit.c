@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clocks.h"
 #include "plural.h"
 
 #define REPEATS 64 // lines remembered, a power of two
@@ -27,13 +27,6 @@ struct weir_log_limit {
 	pthread_mutex_t lock; // of the entries below
 	struct repeat repeat[REPEATS];
 };
-
-static uint64_t monotonic_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void report(struct weir_log_limit *limit, struct repeat *repeat) {
 	char text[REPEAT_TEXT_BYTES + 64];
@@ -94,7 +87,7 @@ int weir_log_limit_create(
 	}
 	pthread_mutex_init(&limit->lock, NULL);
 	limit->log = log;
-	limit->clock_ms = clock_ms != NULL ? clock_ms : monotonic_ms;
+	limit->clock_ms = clock_ms != NULL ? clock_ms : weir_monotonic_ms;
 	log->filter = admit;
 	log->filter_context = limit;
 	*ret = limit;

@@ -3,11 +3,10 @@
 // Look budget: limits looks at something to a share of a CPU, however often there is a reason for
 // one, and however long each takes. A part of that may be used at once.
 //
-// Threads: one. Uses no clock, except for weir_look_cpu_ns.
+// Threads: one. Uses no clock.
 #pragma once
 
 #include <stdint.h>
-#include <time.h>
 
 struct weir_look_budget {
 	uint64_t share; // 10 = a tenth of the time
@@ -16,15 +15,7 @@ struct weir_look_budget {
 	uint64_t paid_ns; // when it was last reduced; 0 at first
 };
 
-// CPU time of this thread. Not the time that passes: other processes may use the CPU meanwhile.
-static inline uint64_t weir_look_cpu_ns(void) {
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
-}
-
-// A look used this CPU time.
+// A look used this CPU time (weir_thread_cpu_ns).
 static inline void weir_look_budget_spend(struct weir_look_budget *budget, uint64_t cpu_ns) {
 	budget->spent_ns += cpu_ns;
 }

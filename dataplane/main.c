@@ -21,6 +21,7 @@
 
 #include "accounts.h"
 #include "capabilities.h"
+#include "clocks.h"
 #include "config.h"
 #include "config_running.h"
 #include "daemon_options.h"
@@ -71,13 +72,6 @@ static int fail(const struct context *context, int error, const char *why) {
 	return error;
 }
 
-static uint64_t now_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 // --- the main loop ------------------------------------------------------------------------
 
 // Returns true when the process should end.
@@ -100,7 +94,7 @@ static bool take_signal(const struct context *context) {
 
 // Any local process may try to attach, any number of times: one line sums up a minute.
 static void log_refusals(struct context *context) {
-	uint64_t now = now_ms();
+	uint64_t now = weir_monotonic_ms();
 	struct weir_handover_refusals refusals;
 
 	if (context->refusals_logged_ms != 0 &&
@@ -165,7 +159,7 @@ static void wait_for_event(const struct context *context) {
 static int main_loop(struct context *context, struct weir_dataplane *dataplane) {
 	struct weir_watchdog watchdog;
 	uint64_t watchdog_us = 0;
-	uint64_t notified_ms = now_ms();
+	uint64_t notified_ms = weir_monotonic_ms();
 	uint64_t checked_ms = notified_ms;
 	uint64_t ports_ms = 0;
 	int r = 0;
@@ -178,7 +172,7 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 
 		wait_for_event(context);
 		serve_control(context, weir_dataplane_offer(dataplane));
-		now = now_ms();
+		now = weir_monotonic_ms();
 		if (now - checked_ms < TURN_MS) {
 			continue;
 		}

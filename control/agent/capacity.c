@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "capacity_loop.h"
+#include "clocks.h"
 
 #define SLICE_ROUNDS 4 // 0.6 ms on the reference CPU
 #define SLICES_MOST 250
@@ -90,15 +90,8 @@ double weir_capacity_of_slices(uint64_t *slice_ns, size_t count, uint32_t rounds
 	return ns > 0 ? (double)WEIR_CAPACITY_REFERENCE_NS * rounds / (double)ns : 0;
 }
 
-static uint64_t cpu_ns(void) {
-	struct timespec now = {0};
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 int weir_capacity_measure(double *ret_gcu) {
-	uint64_t slice_ns[SLICES_MOST], start = cpu_ns(), before = 0;
+	uint64_t slice_ns[SLICES_MOST], start = weir_thread_cpu_ns(), before = 0;
 	struct weir_capacity_loop loop;
 	volatile uint64_t number = 0; // so that the work is needed
 	size_t count = 0;
@@ -109,12 +102,13 @@ int weir_capacity_measure(double *ret_gcu) {
 		return r;
 	}
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
-	while (count < SLICES_MOST && (count < SLICES_LEAST || cpu_ns() - start < TIME_MOST_NS)) {
-		before = cpu_ns();
+	while (count < SLICES_MOST &&
+		(count < SLICES_LEAST || weir_thread_cpu_ns() - start < TIME_MOST_NS)) {
+		before = weir_thread_cpu_ns();
 		for (int i = 0; i < SLICE_ROUNDS; i++) {
 			number = number ^ weir_capacity_loop_round(&loop);
 		}
-		slice_ns[count++] = cpu_ns() - before;
+		slice_ns[count++] = weir_thread_cpu_ns() - before;
 	}
 	weir_capacity_loop_fini(&loop);
 	gcu = weir_capacity_of_slices(slice_ns, count, SLICE_ROUNDS);

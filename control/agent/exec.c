@@ -11,9 +11,9 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "drain.h"
 #include "exec_child.h"
 #include "exec_notify.h"
@@ -49,13 +49,6 @@ struct exec {
 	struct weir_drain drain;
 };
 
-static uint64_t now_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void say(const char *format, ...) {
@@ -89,7 +82,7 @@ static int exchange(struct exec *exec, char *why) {
 		snprintf(why, WEIR_WORD_WHY_BYTES, "%.*s", (int)strcspn(text, "\n"), text);
 		return -EPROTO;
 	}
-	exec->reply_ms = now_ms();
+	exec->reply_ms = weir_monotonic_ms();
 	return 0;
 }
 
@@ -97,7 +90,7 @@ static int announce(struct exec *exec) {
 	char why[WEIR_WORD_WHY_BYTES] = "";
 	int r = exchange(exec, why);
 
-	exec->next_ms = now_ms() + RETRY_MS;
+	exec->next_ms = weir_monotonic_ms() + RETRY_MS;
 	exec->announced = r == 0;
 	if (r && !exec->complained) {
 		say("cannot announce %s, the server %s all the same: %s",
@@ -129,7 +122,7 @@ static void begin_drain(struct exec *exec) {
 	const uint64_t timeout_ms = exec->options->drain_timeout_ms;
 
 	exec->state = DRAINING;
-	exec->begun_ms = now_ms();
+	exec->begun_ms = weir_monotonic_ms();
 	weir_drain_begin(&exec->drain, exec->begun_ms, timeout_ms, false);
 	sd_notifyf(0, "STOPPING=1\nSTATUS=lame-duck\nEXTEND_TIMEOUT_USEC=%llu",
 		(unsigned long long)(timeout_ms + STOP_EXTRA_MS) * 1000);
@@ -170,21 +163,23 @@ static uint32_t pending(const struct exec *exec) {
 }
 
 static void drain_step(struct exec *exec) {
-	bool delayed = now_ms() - exec->begun_ms < exec->options->delay_ms;
+	bool delayed = weir_monotonic_ms() - exec->begun_ms < exec->options->delay_ms;
 	uint64_t since_ms = exec->reply_ms > exec->begun_ms ? exec->reply_ms : exec->begun_ms;
 	enum weir_drain_state state;
 	uint32_t open, half_open;
 	char reason[160], connections[WEIR_DRAIN_COUNT_BYTES];
 	int r = announce(exec);
 
-	exec->next_ms = now_ms() + STEP_MS;
-	if (r && !delayed && (exec->reply_ms == 0 || now_ms() - since_ms >= PATIENCE_MS)) {
+	exec->next_ms = weir_monotonic_ms() + STEP_MS;
+	if (r && !delayed &&
+		(exec->reply_ms == 0 || weir_monotonic_ms() - since_ms >= PATIENCE_MS)) {
 		stop_server(exec, "no agent announces that it stops");
 		return;
 	}
 	count_connections(exec, &open, &half_open);
-	state = weir_drain_step(&exec->drain, now_ms(), pending(exec), open, half_open);
-	if ((state == WEIR_DRAIN_DONE && !delayed) || now_ms() >= exec->drain.deadline_ms) {
+	state = weir_drain_step(&exec->drain, weir_monotonic_ms(), pending(exec), open, half_open);
+	if ((state == WEIR_DRAIN_DONE && !delayed) ||
+		weir_monotonic_ms() >= exec->drain.deadline_ms) {
 		snprintf(reason, sizeof(reason), "%s, acknowledged by %u of %u balancer%s, %s left",
 			state == WEIR_DRAIN_DONE ? "drained" : "drain timed out",
 			exec->reply.balancers - (exec->drain.pending < exec->reply.balancers
@@ -239,7 +234,7 @@ static void take_notification(struct exec *exec) {
 }
 
 static int left_ms(const struct exec *exec) {
-	uint64_t now = now_ms();
+	uint64_t now = weir_monotonic_ms();
 
 	if (exec->state != DRAINING && exec->announced) {
 		return -1;

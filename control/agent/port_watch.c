@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "duration.h"
 #include "listeners.h"
 #include "meter_helper.h"
@@ -251,10 +252,10 @@ static void schedule(struct weir_port_watch *watch) {
 }
 
 static void turn(struct weir_port_watch *watch) {
-	uint64_t start_ns = weir_look_cpu_ns();
+	uint64_t start_ns = weir_thread_cpu_ns();
 	bool changed = look(watch);
 
-	weir_look_budget_spend(&watch->budget, weir_look_cpu_ns() - start_ns);
+	weir_look_budget_spend(&watch->budget, weir_thread_cpu_ns() - start_ns);
 	if (changed) {
 		watch->params.changed(watch->params.context);
 	}

@@ -5,18 +5,11 @@
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "helper_process.h"
 #include "privileges.h"
-
-static uint64_t now_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static bool is_port(const struct weir_steal_helper_params *params, uint16_t port) {
 	for (uint32_t i = 0; i < params->port_count; i++) {
@@ -33,7 +26,7 @@ static struct weir_steal_helper_answer serve_one(const struct weir_steal_helper_
 
 	if (!is_port(params, request->flow.vip_port)) {
 		answer.error = -EACCES;
-	} else if (request->deadline_ms <= now_ms()) {
+	} else if (request->deadline_ms <= weir_monotonic_ms()) {
 		answer.error = -ETIME;
 	} else {
 		answer.error = weir_handshake_remove(

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "terminal.h"
 
 #define READ_WAITS_MS 1000 // maximum time that capture.read waits for packets
@@ -25,13 +25,6 @@ struct weir_capture_session {
 	bool interrupted;
 	bool broken; // the connection or the capture is unusable
 };
-
-static int64_t now_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static int take_signals(struct weir_capture_session *capture) {
 	sigset_t mask;
@@ -63,7 +56,7 @@ int weir_capture_session_begin(
 	if (r != WEIR_CLI_DONE) {
 		goto free_capture;
 	}
-	capture->began_ms = now_ms();
+	capture->began_ms = weir_monotonic_ms();
 	// --timeout detects a daemon that hangs, not one that waits for packets.
 	weir_client_set_timeout(cli->client, cli->options->timeout_ms + READ_WAITS_MS);
 	*ret = capture;
@@ -211,5 +204,5 @@ json_int_t weir_capture_session_limited(const struct weir_capture_session *captu
 }
 
 bool weir_capture_session_lasts(const struct weir_capture_session *capture, int ms) {
-	return now_ms() - capture->began_ms >= ms;
+	return (int64_t)weir_monotonic_ms() - capture->began_ms >= ms;
 }

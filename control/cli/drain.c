@@ -3,9 +3,9 @@
 
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "drain_former.h"
 #include "duration.h"
 #include "plural.h"
@@ -22,7 +22,7 @@ struct wait {
 	json_t *request; // of backend.show, host.show or bind.show
 	char name[192]; // SERVICE/BACKEND, a service, or the address of a host or VIP
 	bool terminal; // on a terminal: the line is overwritten
-	double began_s;
+	uint64_t began_ms;
 	json_int_t first; // open flows at its start
 	json_int_t shown; // open flows shown last; -1 = none shown yet
 	char reason[16]; // "waits_for" shown last
@@ -32,13 +32,6 @@ struct wait {
 	// after their last flow. NULL = it has some.
 	json_t *removed;
 };
-
-static double now_s(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static json_int_t flows_of(const json_t *row) {
 	return json_integer_value(json_object_get(row, "open_flows"));
@@ -213,7 +206,7 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 		weir_cli_print_json(out, row);
 		return;
 	}
-	weir_duration_text((uint64_t)(1000 * (now_s() - wait->began_s)), took);
+	weir_duration_text(weir_monotonic_ms() - wait->began_ms, took);
 	fputs(wait->terminal ? "\r\033[K" : "", out);
 	if (state == NULL) {
 		weir_drain_former_text(row, former, sizeof(former));
@@ -397,7 +390,7 @@ static bool prepare(struct wait *wait, const json_t *begun) {
 static int wait_for_end(struct weir_cli *cli, const char *object, const json_t *begun) {
 	struct wait wait = {.cli = cli,
 		.terminal = isatty(fileno(cli->out)) && !cli->options->json,
-		.began_s = now_s(),
+		.began_ms = weir_monotonic_ms(),
 		.first = flows_of(begun),
 		.shown = -1};
 	int r;

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 
+#include "clocks.h"
 #include "glance.h"
 #include "processes.h"
 #include "terminal.h"
@@ -20,13 +20,6 @@ static const struct level {
 enum { LEVEL_OK, LEVEL_WARNING, LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVEL_COUNT };
 
 #define NO_PACKET "no packet is forwarded"
-
-static uint64_t now_ns(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static int level_of(const json_t *object) {
 	const char *name = json_string_value(json_object_get(object, "level"));
@@ -56,7 +49,7 @@ __attribute__((format(printf, 3, 4))) static void add(
 // Its answer to status, owned by the caller; NULL: none, and *ret_error a negative errno.
 static json_t *ask_control(
 	const struct weir_cli_options *options, char *why, size_t why_bytes, int *ret_error) {
-	const uint64_t began_ns = now_ns();
+	const uint64_t began_ns = weir_monotonic_ns();
 	int limit_ms = options->timeout_ms < WEIR_STATUS_LIMIT_MS ? options->timeout_ms
 								  : WEIR_STATUS_LIMIT_MS;
 	json_t *request = json_pack("{s:s}", "command", "status"), *answer = NULL;
@@ -73,7 +66,7 @@ static json_t *ask_control(
 	}
 	r = weir_client_connect(options->run_dir, limit_ms, &client, why, why_bytes);
 	if (r == 0) {
-		spent_ms = (int)((now_ns() - began_ns) / 1000000);
+		spent_ms = (int)((weir_monotonic_ns() - began_ns) / 1000000);
 		weir_client_set_timeout(client, limit_ms > spent_ms ? limit_ms - spent_ms : 1);
 		r = weir_client_call(client, request, &answer, why, why_bytes);
 		weir_client_free(client);
@@ -172,7 +165,7 @@ static bool look_at_dataplane(json_t *status, const char *run_dir) {
 		return false;
 	}
 	glance.pid = pid;
-	r = weir_glance_at(pid, now_ns(), &glance, why, sizeof(why));
+	r = weir_glance_at(pid, weir_monotonic_ns(), &glance, why, sizeof(why));
 	show_dataplane(status, &glance, r == 0);
 	return r == 0 ? judge_glance(status, &glance) : judge_process(status, pid, r, why);
 }

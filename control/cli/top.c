@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "show_narrow.h"
 #include "status.h"
 #include "top_view.h"
@@ -267,19 +268,12 @@ static bool take_keys(struct screen *screen) {
 	return true;
 }
 
-static int64_t now_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 // Until the next sample, redraw on a key or a change of the terminal's size. False: quit.
 static bool pass_time(struct live *live, int interval_ms) {
 	struct screen *screen = &live->screen;
-	int64_t until_ms = now_ms() + interval_ms, left_ms;
+	int64_t until_ms = weir_monotonic_ms() + interval_ms, left_ms;
 
-	while ((left_ms = until_ms - now_ms()) > 0) {
+	while ((left_ms = until_ms - weir_monotonic_ms()) > 0) {
 		struct pollfd wait[] = {{.fd = screen->signals, .events = POLLIN},
 			{.fd = screen->keys, .events = POLLIN}};
 		struct signalfd_siginfo info;

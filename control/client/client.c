@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "daemon_options.h"
 #include "terminal.h"
 
@@ -24,18 +24,11 @@ struct weir_client {
 	size_t bytes, room;
 };
 
-static int64_t now_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 // Wait until the socket is ready or the time is over. Returns 0, -ETIMEDOUT or negative errno.
-static int wait_for(int fd, short events, int64_t deadline_ms) {
+static int wait_for(int fd, short events, uint64_t deadline_ms) {
 	for (;;) {
 		struct pollfd ready = {.fd = fd, .events = events};
-		int64_t left = deadline_ms - now_ms();
+		int64_t left = deadline_ms - weir_monotonic_ms();
 		int n;
 
 		if (left <= 0) {
@@ -52,12 +45,12 @@ static int wait_for(int fd, short events, int64_t deadline_ms) {
 }
 
 // connect to a unix socket with a full backlog fails with EAGAIN, and poll does not support it.
-static int connect_until(int fd, const struct sockaddr_un *address, int64_t deadline_ms) {
+static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms) {
 	while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
 		if (errno != EAGAIN && errno != EINTR) {
 			return -errno;
 		}
-		if (now_ms() >= deadline_ms) {
+		if (weir_monotonic_ms() >= deadline_ms) {
 			return -ETIMEDOUT;
 		}
 		poll(NULL, 0, 10);
@@ -114,7 +107,7 @@ static int open_socket(const char *run_dir, int timeout_ms) {
 	if (fd < 0) {
 		return -errno;
 	}
-	r = connect_until(fd, &address, now_ms() + timeout_ms);
+	r = connect_until(fd, &address, weir_monotonic_ms() + timeout_ms);
 	if (r) {
 		close(fd);
 		return r;
@@ -156,7 +149,7 @@ void weir_client_set_timeout(struct weir_client *client, int timeout_ms) {
 	client->timeout_ms = timeout_ms;
 }
 
-static int send_all(int fd, const char *data, size_t bytes, int64_t deadline_ms) {
+static int send_all(int fd, const char *data, size_t bytes, uint64_t deadline_ms) {
 	while (bytes > 0) {
 		ssize_t n = send(fd, data, bytes, MSG_NOSIGNAL);
 
@@ -178,7 +171,7 @@ static int send_all(int fd, const char *data, size_t bytes, int64_t deadline_ms)
 	return 0;
 }
 
-static int send_request(struct weir_client *client, const json_t *request, int64_t deadline_ms) {
+static int send_request(struct weir_client *client, const json_t *request, uint64_t deadline_ms) {
 	char *text = json_dumps(request, JSON_COMPACT | JSON_ENSURE_ASCII);
 	size_t bytes = 0;
 	int r;
@@ -214,7 +207,7 @@ static int grow(struct weir_client *client) {
 }
 
 // Receive up to the end of a line. Returns its length in *ret_bytes, without the line end.
-static int receive_line(struct weir_client *client, int64_t deadline_ms, size_t *ret_bytes) {
+static int receive_line(struct weir_client *client, uint64_t deadline_ms, size_t *ret_bytes) {
 	size_t searched = 0;
 
 	for (;;) {
@@ -280,7 +273,7 @@ static void explain_call(const struct weir_client *client, int rc, char *why, si
 	}
 }
 
-static int receive_answer(struct weir_client *client, int64_t deadline_ms, json_t **ret) {
+static int receive_answer(struct weir_client *client, uint64_t deadline_ms, json_t **ret) {
 	json_t *answer;
 	size_t bytes = 0;
 	int r = receive_line(client, deadline_ms, &bytes);
@@ -301,7 +294,7 @@ static int receive_answer(struct weir_client *client, int64_t deadline_ms, json_
 
 int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
 	size_t why_bytes) {
-	int64_t deadline_ms = now_ms() + client->timeout_ms;
+	uint64_t deadline_ms = weir_monotonic_ms() + client->timeout_ms;
 	int r = send_request(client, request, deadline_ms);
 
 	// It may have answered "too many connections" and closed before it read the request.

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 
 #include "checks.h"
+#include "clocks.h"
 #include "daemon_private.h"
 
 #define GRACE_LOOK_MS 1
@@ -15,17 +15,11 @@
 #define GRACE_SPIN_NS 20000 // polling workers complete a grace period within microseconds
 
 uint64_t weir_daemon_now_ns(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return weir_monotonic_ns();
 }
 
 uint64_t weir_daemon_wall_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NS_PER_MS;
+	return weir_wall_ms();
 }
 
 // After a pause of the whole process, changes may be published before the next tick.

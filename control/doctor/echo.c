@@ -9,8 +9,9 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clocks.h"
 
 #define PACKET_MOST 9216
 #define SMALL_BYTES 32 // of the payload
@@ -269,13 +270,6 @@ static void receive(
 
 // --- rounds -------------------------------------------------------------------------------
 
-static int64_t now_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool is_done(const struct weir_echo *probes, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
 		if (!probes[i].answered && probes[i].advertised_mtu == 0 && probes[i].error == 0) {
@@ -289,8 +283,8 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 	uint32_t count, int deadline_ms) {
 	struct pollfd waiting[2] = {
 		{.fd = sockets->in4, .events = POLLIN}, {.fd = sockets->in6, .events = POLLIN}};
-	const int64_t end = now_ms() + deadline_ms;
-	int64_t now = now_ms(), again = now;
+	const int64_t end = weir_monotonic_ms() + deadline_ms;
+	int64_t now = weir_monotonic_ms(), again = now;
 
 	do {
 		if (now >= again) {
@@ -304,7 +298,7 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 		if (poll(waiting, 2, (int)(again < end ? again - now : end - now)) > 0) {
 			receive(sockets, probes, count);
 		}
-		now = now_ms();
+		now = weir_monotonic_ms();
 	} while (now < end && !is_done(probes, count));
 }
 

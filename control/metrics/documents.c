@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "clocks.h"
 #include "families.h"
 #include "history.h"
 #include "history_file.h"
@@ -45,13 +45,6 @@ struct weir_documents {
 		uint64_t number; // of the reply that it was made from
 	} kept[WEIR_DOCUMENT_KINDS];
 };
-
-static uint64_t now_ms(clockid_t clock) {
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 // --- weir-control -----------------------------------------------------------------------------
 
@@ -88,9 +81,9 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 // left.
 static json_t *send_command(struct weir_documents *documents, const char *command, char *why) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
-	uint64_t end_ms = now_ms(CLOCK_MONOTONIC) + documents->timeout_ms;
+	uint64_t end_ms = weir_monotonic_ms() + documents->timeout_ms;
 
-	for (int try = 0; try < 2 && now_ms(CLOCK_MONOTONIC) < end_ms; try++) {
+	for (int try = 0; try < 2 && weir_monotonic_ms() < end_ms; try++) {
 		const char *error;
 
 		json_decref(answer);
@@ -135,17 +128,17 @@ static void set_figures(
 	documents->control = control;
 	weir_history_note_starts(&documents->history, control);
 	note_answer(documents, why);
-	documents->requested_ms = now_ms(CLOCK_MONOTONIC);
+	documents->requested_ms = weir_monotonic_ms();
 	documents->took_ms = documents->requested_ms - began_ms;
 	documents->number++;
 }
 
 static void request_figures(struct weir_documents *documents) {
-	uint64_t began_ms = now_ms(CLOCK_MONOTONIC);
+	uint64_t began_ms = weir_monotonic_ms();
 	json_t *answer, *control = NULL;
 	char why[WHY_BYTES] = "";
 
-	documents->timestamp = (double)now_ms(CLOCK_REALTIME) / 1000;
+	documents->timestamp = (double)weir_wall_ms() / 1000;
 	answer = send_command(documents, "metrics.show", why);
 	if (answer != NULL) {
 		control = json_incref(json_object_get(answer, "result"));
@@ -164,7 +157,7 @@ static bool is_fresh(const struct weir_documents *documents) {
 	if (documents->control == NULL && age_ms > AGE_FAILED_MAX_MS) {
 		age_ms = AGE_FAILED_MAX_MS;
 	}
-	return documents->number > 0 && now_ms(CLOCK_MONOTONIC) - documents->requested_ms < age_ms;
+	return documents->number > 0 && weir_monotonic_ms() - documents->requested_ms < age_ms;
 }
 
 // --- documents --------------------------------------------------------------------------------
@@ -288,8 +281,8 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 // After a failure, requests within a short time get the same error without waiting: a scraper has
 // no time for two timeouts. Without weir-dataplane the answer is an error.
 static json_t *request_workers(struct weir_documents *documents) {
-	uint64_t began_ms = now_ms(CLOCK_MONOTONIC);
-	double timestamp = (double)now_ms(CLOCK_REALTIME) / 1000;
+	uint64_t began_ms = weir_monotonic_ms();
+	double timestamp = (double)weir_wall_ms() / 1000;
 	char why[WHY_BYTES] = "";
 	json_t *answer = send_command(documents, "worker.show", why);
 	json_t *workers = json_incref(json_object_get(answer, "result"));
@@ -312,7 +305,7 @@ void weir_documents_sample(struct weir_documents *documents) {
 		!is_fresh(documents)) { // otherwise the last attempt just failed
 		workers = request_workers(documents);
 	}
-	weir_history_add(&documents->history, now_ms(CLOCK_REALTIME), workers);
+	weir_history_add(&documents->history, weir_wall_ms(), workers);
 	pthread_mutex_unlock(&documents->lock);
 	json_decref(workers);
 }
@@ -321,8 +314,7 @@ void weir_documents_sample(struct weir_documents *documents) {
 
 void weir_documents_keep(struct weir_documents *documents, const char *directory) {
 	char why[WHY_BYTES];
-	int r = weir_history_read(
-		directory, now_ms(CLOCK_REALTIME), &documents->history, why, sizeof(why));
+	int r = weir_history_read(directory, weir_wall_ms(), &documents->history, why, sizeof(why));
 
 	documents->directory = directory;
 	if (r < 0 && r != -ENOENT) {
@@ -360,7 +352,7 @@ int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipv
 	documents->timeout_ms = timeout_ms;
 	documents->ipvs_names = ipvs_names;
 	documents->log = log;
-	documents->started = (double)now_ms(CLOCK_REALTIME) / 1000;
+	documents->started = (double)weir_wall_ms() / 1000;
 	pthread_mutex_init(&documents->lock, NULL);
 	*ret = documents;
 	return 0;

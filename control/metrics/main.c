@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "accounts.h"
+#include "clocks.h"
 #include "daemon_options.h"
 #include "family_list.h"
 #include "help_text.h"
@@ -90,10 +91,7 @@ static int drop_privileges(const struct weir_metrics_options *options, struct we
 }
 
 static time_t now_s(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
+	return (time_t)(weir_monotonic_ms() / 1000);
 }
 
 // Returns on a signal.

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "page.h"
 #include "request_check.h"
 
@@ -56,13 +56,6 @@ static const char *const headers[][2] = {
 	{"Referrer-Policy", "no-referrer"},
 	{"X-Content-Type-Options", "nosniff"},
 };
-
-static uint64_t now_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 // --- replies ----------------------------------------------------------------------------------
 
@@ -240,8 +233,8 @@ static void note_connection(void *context, struct MHD_Connection *connection, vo
 			i < WEIR_SERVER_CONNECTIONS && *slot_of == NULL;
 		i++) {
 		if (server->connections[i].fd == -1) {
-			server->connections[i] =
-				(struct connection){.fd = info->connect_fd, .since_ms = now_ms()};
+			server->connections[i] = (struct connection){
+				.fd = info->connect_fd, .since_ms = weir_monotonic_ms()};
 			*slot_of = &server->connections[i];
 		}
 	}
@@ -259,7 +252,7 @@ static bool is_crowded(const struct weir_server *server) {
 }
 
 void weir_server_second(struct weir_server *server) {
-	uint64_t now = now_ms(), silent_ms;
+	uint64_t now = weir_monotonic_ms(), silent_ms;
 
 	pthread_mutex_lock(&server->lock);
 	silent_ms = is_crowded(server) ? WEIR_SERVER_SILENT_MS : WEIR_SERVER_CONNECTION_MS;

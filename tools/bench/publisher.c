@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "capture.h"
+#include "clocks.h"
 #include "mailbox.h"
 
 #define SECOND_NS 1000000000ull
@@ -35,13 +36,6 @@ struct child {
 };
 
 // --- the second process -------------------------------------------------------------------
-
-static uint64_t now_ns(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-}
 
 static void keep_off(int core) {
 	cpu_set_t set;
@@ -199,7 +193,7 @@ static int answer(const struct child *child, char order) {
 // has exited).
 static int next_order(const struct child *child, uint64_t until_ns, char *ret) {
 	struct pollfd fd = {.fd = child->from_parent, .events = POLLIN};
-	uint64_t now = now_ns();
+	uint64_t now = weir_monotonic_ns();
 	struct timespec wait = {0};
 	int ready;
 
@@ -241,16 +235,16 @@ static int serve(struct child *child) {
 
 		if (got == 1) {
 			r = order == ORDER_GO ? start_work(child) : stop_work(child);
-			due = order == ORDER_GO ? now_ns() : UINT64_MAX;
+			due = order == ORDER_GO ? weir_monotonic_ns() : UINT64_MAX;
 			if (r == 0) {
 				r = answer(child, order);
 			}
-		} else if (due != UINT64_MAX && now_ns() >= due) {
+		} else if (due != UINT64_MAX && weir_monotonic_ns() >= due) {
 			r = publish_one(child);
 			due += interval;
 			// It is late: skip the missed times instead of a burst of publications
-			if (due + SECOND_NS < now_ns()) {
-				due = now_ns();
+			if (due + SECOND_NS < weir_monotonic_ns()) {
+				due = weir_monotonic_ns();
 			}
 		}
 		if (r < 0) {

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "words.h"
 
 // The name of the only socket that this user may connect to.
@@ -58,13 +58,6 @@ int weir_word_path(
 	return n < WEIR_WORD_PATH_BYTES ? 0 : -ENAMETOOLONG;
 }
 
-static int64_t now_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 // Returns a descriptor, or negative errno.
 static int send_request(const char *path, const char *request) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -86,7 +79,7 @@ static int send_request(const char *path, const char *request) {
 
 int weir_word_exchange(const char *path, const char *request, int timeout_ms,
 	char ret[static WEIR_WORD_REPLY_BYTES]) {
-	const int64_t end_ms = now_ms() + timeout_ms;
+	const int64_t end_ms = weir_monotonic_ms() + timeout_ms;
 	int fd = send_request(path, request);
 	size_t bytes = 0;
 
@@ -95,7 +88,7 @@ int weir_word_exchange(const char *path, const char *request, int timeout_ms,
 	}
 	while (bytes == 0 || ret[bytes - 1] != '\n') {
 		struct pollfd reply = {.fd = fd, .events = POLLIN};
-		int64_t left_ms = end_ms - now_ms();
+		int64_t left_ms = end_ms - weir_monotonic_ms();
 		ssize_t n;
 
 		if (poll(&reply, 1, left_ms > 0 ? (int)left_ms : 0) <= 0) {

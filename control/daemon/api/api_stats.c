@@ -116,7 +116,6 @@ free_memory:
 
 void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_api_rows rows;
-	struct timespec now;
 
 	if (!weir_api_has_dataplane(daemon, call)) {
 		return;
@@ -125,11 +124,9 @@ void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call)
 		weir_api_answer(call, NULL);
 		return;
 	}
-	clock_gettime(CLOCK_REALTIME, &now);
 	weir_api_answer_rows(call,
 		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "time_ms",
-			(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
-			"dataplane_started_ms",
+			(json_int_t)weir_daemon_wall_ms(), "dataplane_started_ms",
 			daemon->dataplane_started_ms != 0
 				? json_integer((json_int_t)daemon->dataplane_started_ms)
 				: json_null(),

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "capacity.h"
+#include "clocks.h"
 #include "configured.h"
 #include "port_words.h"
 #include "reports_settings.h"
@@ -77,13 +77,6 @@ struct weir_reports {
 	uint64_t generation;
 	char why[256]; // weir_reports_why
 };
-
-static uint64_t now_ns(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 int weir_reports_create(struct weir_states *states, struct weir_estimates *estimates,
 	weir_reports_changed changed, void *context, struct weir_reports **ret) {
@@ -361,7 +354,7 @@ static uint32_t take_cpus(
 
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	const struct weir_report *report, const char *source) {
-	const uint64_t at_ms = now_ns() / 1000000;
+	const uint64_t at_ms = weir_monotonic_ns() / 1000000;
 	struct entry *entry = find(reports, id);
 	uint32_t cpus;
 	int used;
@@ -380,8 +373,8 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	snprintf(entry->source, sizeof(entry->source), "%s", source);
 	write_tables(reports, id);
 	reports->why[0] = '\0';
-	used = weir_estimates_report(
-		reports->estimates, id, report, now_ns(), reports->why, sizeof(reports->why));
+	used = weir_estimates_report(reports->estimates, id, report, weir_monotonic_ns(),
+		reports->why, sizeof(reports->why));
 	take_word(reports, id, report, source);
 	if (entry->at_limit && reports->full != NULL) {
 		reports->full(reports->full_context, id);
@@ -603,7 +596,7 @@ int weir_reports_status(
 	}
 	*ret = (struct weir_reports_status){.report = &entry->last,
 		.source = entry->source,
-		.age_ms = now_ns() / 1000000 - entry->taken_ms,
+		.age_ms = weir_monotonic_ns() / 1000000 - entry->taken_ms,
 		.max_active_flows = entry->limit,
 		.at_limit = entry->at_limit,
 		.service_s = weir_steal_duration_estimate(&entry->service, -1)};

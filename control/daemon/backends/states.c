@@ -5,11 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clocks.h"
 #include "configured.h"
-
-#define NS_PER_MS 1000000ull
 
 struct entry { // of one backend id
 	bool known;
@@ -36,13 +34,6 @@ struct weir_states {
 	struct weir_states_change history[WEIR_STATES_HISTORY];
 	uint64_t changes; // since the start; change n is at n % WEIR_STATES_HISTORY
 };
-
-static uint64_t clock_ms(clockid_t clock) {
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NS_PER_MS;
-}
 
 int weir_states_create(struct weir_log *log, weir_states_changed changed, void *context,
 	struct weir_states **ret) {
@@ -82,7 +73,7 @@ static void remember(struct weir_states *states, const struct weir_backend_state
 	struct weir_states_change *change =
 		&states->history[states->changes++ % WEIR_STATES_HISTORY];
 
-	*change = (struct weir_states_change){.time_ms = clock_ms(CLOCK_REALTIME),
+	*change = (struct weir_states_change){.time_ms = weir_wall_ms(),
 		.from = (enum weir_health_state)backend->health,
 		.to = to};
 	memcpy(change->service, backend->service, sizeof(change->service));
@@ -103,7 +94,7 @@ static void settle(struct weir_states *states, uint16_t id, struct weir_health_f
 		backend.health == entry->state) {
 		return;
 	}
-	entry->since_ms = clock_ms(CLOCK_MONOTONIC);
+	entry->since_ms = weir_monotonic_ms();
 	snprintf(entry->why, sizeof(entry->why), "%s", why);
 	remember(states, &backend, entry->state, source, why);
 	weir_tables_set_health(states->tables, id, entry->state);
@@ -226,7 +217,7 @@ static void configure_backend(
 		*entry = (struct entry){.known = true,
 			.identity = backend->identity,
 			.address = backend->address,
-			.since_ms = clock_ms(CLOCK_MONOTONIC)};
+			.since_ms = weir_monotonic_ms()};
 		facts = weir_health_adopt((enum weir_health_state)backend->health, checked);
 	}
 	entry->generation = states->generation;
@@ -266,7 +257,7 @@ int weir_states_status(
 	}
 	*ret = (struct weir_states_status){.facts = entry->facts,
 		.state = entry->state,
-		.since_ms = clock_ms(CLOCK_MONOTONIC) - entry->since_ms,
+		.since_ms = weir_monotonic_ms() - entry->since_ms,
 		.why = entry->why};
 	return 0;
 }

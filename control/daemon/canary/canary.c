@@ -7,17 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "clocks.h"
 
 #define KEEP_SHARE 0.1 // a weight is kept while its share is this close to that of the step
 #define TEXT_BYTES WEIR_STATES_WHY_BYTES
-
-static uint64_t wall_ms(void) {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 // --- the file -------------------------------------------------------------------------------
 
@@ -223,7 +217,7 @@ static void end(struct weir_canary *canary, enum weir_canary_state state, const 
 	struct weir_canary_record *record = &canary->record;
 
 	record->state = (uint8_t)state;
-	record->ended_ms = wall_ms();
+	record->ended_ms = weir_wall_ms();
 	snprintf(record->why, sizeof(record->why), "%s", why);
 	canary->paused = NULL;
 }
@@ -500,7 +494,7 @@ int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tabl
 	*canary = (struct weir_canary){.service = state.service_id,
 		.backend = backend,
 		.others = others_of(tables, state.service_id, backend),
-		.record = {.plan = *plan, .started_ms = wall_ms(), .who = *who}};
+		.record = {.plan = *plan, .started_ms = weir_wall_ms(), .who = *who}};
 	snprintf(canary->record.service, sizeof(canary->record.service), "%s", state.service);
 	snprintf(canary->record.backend, sizeof(canary->record.backend), "%s", state.name);
 	canary->record.weight =

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "clocks.h"
 
 #define LINE_BYTES 1536
 #define WHO_BYTES 80
@@ -19,17 +20,6 @@ struct weir_audit {
 	struct weir_audit_entry refusals[WEIR_AUDIT_REFUSALS];
 };
 
-static uint64_t now_ms(clockid_t clock) {
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static uint64_t monotonic_ms(void) {
-	return now_ms(CLOCK_MONOTONIC);
-}
-
 int weir_audit_create(
 	const struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_audit **ret) {
 	struct weir_audit *audit = calloc(1, sizeof(*audit));
@@ -38,7 +28,7 @@ int weir_audit_create(
 		return -ENOMEM;
 	}
 	audit->log = log;
-	audit->clock_ms = clock_ms != NULL ? clock_ms : monotonic_ms;
+	audit->clock_ms = clock_ms != NULL ? clock_ms : weir_monotonic_ms;
 	*ret = audit;
 	return 0;
 }
@@ -148,7 +138,7 @@ static struct weir_audit_entry *find_repeated(
 static void fill(struct weir_audit *audit, struct weir_audit_entry *entry,
 	const struct weir_audit_event *event) {
 	entry->serial = ++audit->serial;
-	entry->time_ms = now_ms(CLOCK_REALTIME);
+	entry->time_ms = weir_wall_ms();
 	entry->who = event->who;
 	snprintf(entry->command, sizeof(entry->command), "%s", event->command);
 	snprintf(entry->object, sizeof(entry->object), "%s", event->object);

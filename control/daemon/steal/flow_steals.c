@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clocks.h"
 #include "round_times.h"
 #include "steal_service.h"
 
@@ -51,10 +51,6 @@ struct weir_flow_steals {
 	struct weir_flow_steals_event event[WEIR_FLOW_STEALS_RECENT];
 };
 
-static uint64_t now_ms(void) {
-	return uv_hrtime() / 1000000;
-}
-
 // --- the end of a request -----------------------------------------------------------------
 
 static void copy_name(char to[WEIR_NAME_BYTES], const char *from) {
@@ -67,16 +63,13 @@ static void remember(struct weir_flow_steals *steals, const struct request *requ
 	const struct weir_flow_waiting_at *flow = &request->flow;
 	struct weir_flow_steals_event *event =
 		&steals->event[steals->events++ % WEIR_FLOW_STEALS_RECENT];
-	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	*event = (struct weir_flow_steals_event){
-		.time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
+	*event = (struct weir_flow_steals_event){.time_ms = weir_wall_ms(),
 		.client = weir_address_of(flow->family, flow->client),
 		.vip = weir_address_of(flow->family, flow->vip),
 		.client_port = ntohs(flow->client_port),
 		.vip_port = ntohs(flow->vip_port),
-		.took_ms = (uint32_t)(now_ms() - request->planned_ms),
+		.took_ms = (uint32_t)(weir_monotonic_ms() - request->planned_ms),
 		.reason = request->planned.reason,
 		.outcome = outcome};
 	copy_name(event->service, service->name);
@@ -90,8 +83,8 @@ static void log_hindrance(struct weir_flow_steals *steals, const struct request 
 	const char *name = weir_tables_backend_name(steals->tables, request->planned.from);
 	const char *what = weir_flow_steal_hindrance(outcome);
 
-	if (what != NULL &&
-		weir_steal_service_is_to_log(service, &request->planned, outcome, now_ms())) {
+	if (what != NULL && weir_steal_service_is_to_log(
+				    service, &request->planned, outcome, weir_monotonic_ms())) {
 		weir_log_event(steals->log, WEIR_LOG_WARN,
 			&(struct weir_log_fields){
 				.service = service->name, .backend = name, .reason = what},
@@ -109,8 +102,8 @@ static void end_request(struct weir_flow_steals *steals, struct request *request
 	if (outcome == WEIR_FLOW_STEAL_MOVED) {
 		weir_tables_flow_moved(steals->tables, request->planned.to);
 	}
-	weir_steal_service_ended(
-		&steals->services[steals->current], &request->planned, outcome, now_ms());
+	weir_steal_service_ended(&steals->services[steals->current], &request->planned, outcome,
+		weir_monotonic_ms());
 	remember(steals, request, outcome);
 	request->state = REQUEST_FREE;
 	steals->active--;
@@ -154,7 +147,7 @@ static void request_move(struct weir_flow_steals *steals, struct request *reques
 	memcpy(message.move.destination, flow->vip, sizeof(flow->vip));
 	request->state = REQUEST_MOVING;
 	request->number = message.sequence;
-	request->until_ms = now_ms() + WEIR_FLOW_STEALS_MOVE_MS;
+	request->until_ms = weir_monotonic_ms() + WEIR_FLOW_STEALS_MOVE_MS;
 	if (!weir_mailboxes_send(steals->mailboxes, flow->worker, &message)) {
 		end_request(steals, request, WEIR_FLOW_STEAL_NO_WORKER);
 	}
@@ -192,7 +185,7 @@ static void request_permission(struct weir_flow_steals *steals, struct request *
 
 	request->state = REQUEST_SENT;
 	request->number = steal.token;
-	request->planned_ms = now_ms();
+	request->planned_ms = weir_monotonic_ms();
 	// The timeout of weir_agents_request_steal is shorter.
 	request->until_ms = request->planned_ms + WEIR_FLOW_STEALS_ANSWER_MS * 2;
 	steals->active++;
@@ -213,7 +206,8 @@ static void enter(struct weir_flow_steals *steals, enum phase phase) {
 	steals->phase = phase;
 	if (phase == PHASE_IDLE) {
 		uv_timer_start(&steals->timer, on_timer,
-			weir_round_times_ended(&steals->times, steals->due_ms, now_ms()), 0);
+			weir_round_times_ended(&steals->times, steals->due_ms, weir_monotonic_ms()),
+			0);
 	} else {
 		uv_timer_stop(&steals->timer);
 		weir_mailboxes_wait(steals->mailboxes, WEIR_MESSAGE_FLOW_MOVE);
@@ -223,7 +217,7 @@ static void enter(struct weir_flow_steals *steals, enum phase phase) {
 static void count_half_open(struct weir_flow_steals *steals) {
 	if (steals->mailboxes->segment != NULL) {
 		steals->counted = weir_steal_services_count(steals->services, steals->count,
-			steals->counted, steals->mailboxes->segment, now_ms());
+			steals->counted, steals->mailboxes->segment, weir_monotonic_ms());
 	}
 }
 
@@ -233,14 +227,14 @@ static void begin_with(struct weir_flow_steals *steals, uint32_t at) {
 	uint16_t victims[WEIR_WAITING_BACKENDS];
 	uint32_t found = !service->enabled ? 0
 					   : weir_steal_service_look(service, steals->tables,
-						     steals->reports, now_ms(), victims);
+						     steals->reports, weir_monotonic_ms(), victims);
 
 	if (found > 0) {
 		steals->current = at;
 		steals->scanned_ns = uv_hrtime();
 		steals->due_ms = 0;
 		weir_flow_scan_begin(&steals->scan, victims, found, service->after_ms,
-			steals->scanned_ns, now_ms());
+			steals->scanned_ns, weir_monotonic_ms());
 		enter(steals, PHASE_SCANNING);
 	}
 }
@@ -261,13 +255,14 @@ static void begin_round(struct weir_flow_steals *steals) {
 static void plan_round(struct weir_flow_steals *steals) {
 	struct steal_planned planned[WEIR_FLOW_STEALS_AT_ONCE];
 	struct steal_service *service = &steals->services[steals->current];
-	const uint64_t start_ns = weir_look_cpu_ns();
-	uint32_t all = steals->scan.count, due = weir_flow_scan_due(&steals->scan, now_ms()), n;
+	const uint64_t start_ns = weir_thread_cpu_ns();
+	uint32_t due = weir_flow_scan_due(&steals->scan, weir_monotonic_ms());
+	uint32_t all = steals->scan.count, n;
 
 	// The scan took a while.
-	weir_steal_service_refresh(service, steals->tables, steals->reports, now_ms());
+	weir_steal_service_refresh(service, steals->tables, steals->reports, weir_monotonic_ms());
 	steals->scan.count = due;
-	n = weir_steal_service_plan(service, &steals->scan, now_ms(), planned);
+	n = weir_steal_service_plan(service, &steals->scan, weir_monotonic_ms(), planned);
 	steals->scan.count = all;
 	service->incomplete += steals->scan.incomplete;
 	steals->unsupported |= steals->scan.unsupported;
@@ -280,12 +275,12 @@ static void plan_round(struct weir_flow_steals *steals) {
 	}
 	steals->scan.incomplete = false; // counted
 	steals->due_ms = weir_flow_scan_drop(&steals->scan, due);
-	weir_round_times_spend(&steals->times, weir_look_cpu_ns() - start_ns);
+	weir_round_times_spend(&steals->times, weir_thread_cpu_ns() - start_ns);
 	enter(steals, steals->active > 0 ? PHASE_REQUESTING : PHASE_IDLE);
 }
 
 static void expire(struct weir_flow_steals *steals) {
-	uint64_t now = now_ms();
+	uint64_t now = weir_monotonic_ms();
 
 	for (uint32_t i = 0; i < WEIR_FLOW_STEALS_AT_ONCE; i++) {
 		struct request *request = &steals->requests[i];
@@ -331,13 +326,14 @@ static uint32_t service_of(const struct weir_flow_steals *steals, uint16_t backe
 // A report of a full accept queue has arrived.
 static void on_full(void *context, uint16_t backend) {
 	struct weir_flow_steals *steals = context;
-	uint64_t start_ns = weir_look_cpu_ns();
+	uint64_t start_ns = weir_thread_cpu_ns();
 	bool early = steals->times.early;
 	uint32_t at;
 
 	// Not in place of connections that are due soon: the report may be about the same backend.
 	if (steals->phase != PHASE_IDLE || steals->mailboxes->segment == NULL ||
-		steals->due_ms != 0 || !weir_round_times_permit(&steals->times, now_ms())) {
+		steals->due_ms != 0 ||
+		!weir_round_times_permit(&steals->times, weir_monotonic_ms())) {
 		return;
 	}
 	at = service_of(steals, backend);
@@ -347,7 +343,7 @@ static void on_full(void *context, uint16_t backend) {
 	weir_steal_service_begin_with(&steals->services[at], backend);
 	steals->times.early = true;
 	begin_with(steals, at);
-	weir_round_times_spend(&steals->times, weir_look_cpu_ns() - start_ns);
+	weir_round_times_spend(&steals->times, weir_thread_cpu_ns() - start_ns);
 	if (steals->phase == PHASE_IDLE) {
 		steals->times.early = early; // as the timer, which continues
 	}
@@ -361,7 +357,7 @@ static bool step(void *context) {
 	case PHASE_IDLE:
 		break;
 	case PHASE_SCANNING:
-		if (!weir_flow_scan_step(&steals->scan, now_ms())) {
+		if (!weir_flow_scan_step(&steals->scan, weir_monotonic_ms())) {
 			plan_round(steals);
 		}
 		break;

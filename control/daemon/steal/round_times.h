@@ -5,7 +5,7 @@
 // queue, or a connection that has waited long enough; they use a thousandth of a CPU at most, a
 // millisecond in a second, however many reasons there are.
 //
-// Threads: one. No clock, except for weir_look_cpu_ns (CPU time).
+// Threads: one. Uses no clock.
 #pragma once
 
 #include <stdbool.h>

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Clocks: the time of the kernel's clocks as one number. Not for the packet path
+// (dataplane/clock.h).
+//
+// Threads: any. Async-signal-safe.
+#pragma once
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t weir_clock_read_ns(clockid_t clock) {
+	struct timespec now = {0};
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+// CLOCK_MONOTONIC: since the host's start, without the time of its sleep.
+static inline uint64_t weir_monotonic_ns(void) {
+	return weir_clock_read_ns(CLOCK_MONOTONIC);
+}
+
+static inline uint64_t weir_monotonic_ms(void) {
+	return weir_monotonic_ns() / 1000000;
+}
+
+// Since 1970. It may be set back.
+static inline uint64_t weir_wall_ms(void) {
+	return weir_clock_read_ns(CLOCK_REALTIME) / 1000000;
+}
+
+// CPU time of the calling thread. Not the time that passes: other processes may use the CPU
+// meanwhile.
+static inline uint64_t weir_thread_cpu_ns(void) {
+	return weir_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
