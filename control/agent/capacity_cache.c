@@ -7,26 +7,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "capacity_loop.h"
+#include "text_file.h"
 
 int weir_capacity_cache_open(const char *run_dir, int how) {
-	int flags = how == WEIR_CAPACITY_CACHE_CREATE ? O_RDWR | O_CREAT : O_RDONLY, fd;
+	int flags = how == WEIR_CAPACITY_CACHE_CREATE ? O_RDWR | O_CREAT : O_RDONLY;
 	char path[128];
-	struct stat file;
 
 	snprintf(path, sizeof(path), "%s/%s", run_dir, WEIR_CAPACITY_CACHE);
-	fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
-	if (fd < 0) {
-		return -errno;
-	}
-	if (fstat(fd, &file) || !S_ISREG(file.st_mode)) {
-		close(fd);
-		return -EINVAL;
-	}
-	return fd;
+	return weir_text_file_open_own(path, flags, 0644);
 }
 
 static bool has_text(const json_t *object, const char *key, const char *wanted) {

@@ -5,8 +5,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "text_file.h"
 
 #define WORD_BYTES 2 // a digit and a line feed; then the ports, padded with zeros
 
@@ -14,31 +15,24 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
 	static const char nothing[WORD_BYTES + WEIR_SAVED_PORTS_BYTES] = {
 		'0' + WEIR_HEALTH_WORD_NONE, '\n'};
 	char path[128];
-	struct stat file;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s", run_dir, WEIR_SAVED_STATE);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	if (fd >= 0 && (fstat(fd, &file) || !S_ISREG(file.st_mode))) {
-		close(fd);
-		errno = EINVAL;
-		fd = -1;
-	}
+	fd = weir_text_file_open_own(path, O_RDWR | O_CREAT, 0600);
 	// Reserve the space of later states: the file system may be full when one is written.
-	if (fd >= 0 && file.st_size == 0 && pwrite(fd, nothing, sizeof(nothing), 0) < 0) {
-		int r = errno;
+	if (fd >= 0 && lseek(fd, 0, SEEK_END) == 0 && pwrite(fd, nothing, sizeof(nothing), 0) < 0) {
+		int r = -errno;
 
 		close(fd);
-		errno = r;
-		fd = -1;
+		fd = r;
 	}
 	if (fd < 0) {
 		weir_log_write(log, WEIR_LOG_WARN,
 			"%s: %s; lame-duck state and closed ports will not survive an agent "
 			"restart",
-			path, strerror(errno));
+			path, strerror(-fd));
 	}
-	return fd;
+	return fd < 0 ? -1 : fd;
 }
 
 enum weir_health_word weir_saved_state_read(int fd) {

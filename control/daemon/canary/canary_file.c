@@ -2,13 +2,11 @@
 #include "canary_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon_options.h"
 #include "tables.h"
@@ -130,7 +128,7 @@ int weir_canary_file_read(
 	if (snprintf(path, sizeof(path), "%s/" NAME, run_dir) >= (int)sizeof(path)) {
 		return -ENAMETOOLONG;
 	}
-	r = weir_text_file_read_regular(path, BYTES_MOST, &text, &bytes);
+	r = weir_text_file_read_own(path, BYTES_MOST, &text, &bytes);
 	if (r < 0) {
 		return r;
 	}
@@ -182,42 +180,19 @@ static char *text_of(const struct weir_canary_record *records, uint32_t records_
 	return text;
 }
 
-static int write_file(const char *path, const char *text) {
-	int fd = open(
-		path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-	int r;
-
-	if (fd < 0) {
-		return -errno;
-	}
-	r = weir_text_file_write(fd, text);
-	if (close(fd) < 0 && r == 0) {
-		r = -errno;
-	}
-	return r;
-}
-
 int weir_canary_file_write(
 	const char *run_dir, const struct weir_canary_record *records, uint32_t records_n) {
-	char path[PATH_MAX], unfinished[PATH_MAX], *text;
+	char path[PATH_MAX], *text;
 	int r;
 
-	if (snprintf(path, sizeof(path), "%s/" NAME, run_dir) >= (int)sizeof(path) ||
-		snprintf(unfinished, sizeof(unfinished), "%s/" NAME ".new", run_dir) >=
-			(int)sizeof(unfinished)) {
+	if (snprintf(path, sizeof(path), "%s/" NAME, run_dir) >= (int)sizeof(path)) {
 		return -ENAMETOOLONG;
 	}
 	text = text_of(records, records_n);
 	if (text == NULL) {
 		return -ENOMEM;
 	}
-	r = write_file(unfinished, text);
+	r = weir_text_file_replace(path, text);
 	free(text);
-	if (r == 0 && rename(unfinished, path) < 0) {
-		r = -errno;
-	}
-	if (r < 0) {
-		unlink(unfinished);
-	}
 	return r;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The canaries as a file of the run directory, for the next weir-control:
-// RUN_DIR/control/canaries.json. It appears whole, by a rename, so a process that ends at any time
-// leaves the file before or after a change. Only the user of weir-control can read it.
+// RUN_DIR/control/canaries.json (weir_text_file_replace).
 //
 // Threads: one. No logging.
 #pragma once
