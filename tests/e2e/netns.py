@@ -39,11 +39,16 @@ def ip_batch(commands, namespace=None):
         sh("ip", *(("-n", namespace) if namespace else ()), "-batch", "-", input=text)
 
 
+# On a busy machine conditions come true later: scripts/test multiplies what scenarios wait for.
+PATIENCE = float(os.environ.get("WEIR_PATIENCE", "1"))
+
+
 def wait_for(what, condition, timeout=10.0, interval=0.02):
-    """Poll until condition() is true; return its value. After the deadline: AssertionError.
+    """Poll until condition() is true; return its value. After PATIENCE times timeout: AssertionError.
 
     An AssertionError or OSError of the condition counts as false; the last one is shown.
     """
+    timeout *= PATIENCE
     deadline = time.monotonic() + timeout
     last = ""
     while True:

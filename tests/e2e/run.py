@@ -108,7 +108,7 @@ def run_one(item, build, place):
     try:
         with lab:
             try:
-                with deadline(item.seconds):
+                with deadline(round(item.seconds * netns.PATIENCE)):
                     item.function(lab)
             except KeyboardInterrupt:
                 raise
