@@ -590,6 +590,12 @@ int weir_dataplane_watch_links(struct weir_dataplane *dataplane) {
 
 		r = weir_device_watch(&dataplane->watch[d], device,
 			dataplane->config->ports[device->port].name, dataplane->log);
+		if (!device->exception) {
+			__atomic_store_n(&dataplane->segment->port_counters[device->port].link,
+				dataplane->watch[d].link ? WEIR_DEVICE_LINK_UP
+							 : WEIR_DEVICE_LINK_DOWN,
+				__ATOMIC_RELAXED);
+		}
 	}
 	return r;
 }

@@ -50,6 +50,7 @@ static const struct fact facts[] = {
 	VALUE(WEIR_BACKEND_REHASH) VALUE(WEIR_BACKEND_RESET) VALUE(WEIR_BACKEND_AT_LIMIT)
 	VALUE(WEIR_UPDATE_SERVICES) VALUE(WEIR_UPDATE_SELECTION) VALUE(WEIR_UPDATE_ROW)
 	VALUE(WEIR_MESSAGE_FLOW_LOOKUP) VALUE(WEIR_MESSAGE_STEAL)
+	VALUE(WEIR_DEVICE_LINK_UNKNOWN) VALUE(WEIR_DEVICE_LINK_DOWN) VALUE(WEIR_DEVICE_LINK_UP)
 #define X(name, text) {"bucketing " #name, WEIR_BUCKETING_##name},
 	WEIR_BUCKETING(X)
 #undef X
@@ -164,7 +165,8 @@ static const struct fact facts[] = {
 	WEIR_PORT_COUNTERS(X)
 #undef X
 	FIELD(weir_port_counters, read_ns) FIELD(weir_port_counters, xstats)
-	FIELD(weir_port_counters, reserved) FIELD(weir_port_counters, xstat)
+	FIELD(weir_port_counters, link) FIELD(weir_port_counters, reserved)
+	FIELD(weir_port_counters, xstat)
 	TYPE(weir_bucket_packets) FIELD(weir_bucket_packets, packets)
 	TYPE(weir_bucket_owners) FIELD(weir_bucket_owners, owner)
 	TYPE(weir_steal_counters)

@@ -398,6 +398,9 @@ struct weir_port_xstat { // [dp]
 	uint64_t value;
 };
 
+// Of a port's device, as its driver reports it. Since ABI 15.
+enum weir_device_link { WEIR_DEVICE_LINK_UNKNOWN, WEIR_DEVICE_LINK_DOWN, WEIR_DEVICE_LINK_UP };
+
 // Written by the dataplane's main thread several times a second, relaxed stores.
 struct weir_port_counters { // [dp]
 #define X(field, unit, metric, text) uint64_t field;
@@ -405,7 +408,8 @@ struct weir_port_counters { // [dp]
 #undef X
 	uint64_t read_ns; // CLOCK_MONOTONIC of the last reading, 0 = none yet
 	uint64_t xstats; // elements of xstat[] in use; constant
-	uint64_t reserved[10];
+	uint64_t link; // enum weir_device_link
+	uint64_t reserved[9];
 	struct weir_port_xstat xstat[WEIR_PORT_XSTATS];
 } __attribute__((aligned(64)));
 _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI");

@@ -132,9 +132,14 @@ def start_with_tap(lab, queues=1):
 
 @scenario(start=False, lb_mtu=1500, services=[web(), upload()])
 def tap_port(lab):
-    """The port is a tap device"""
+    """The port is a tap device, whose link DPDK reports"""
     start_with_tap(lab)
     requests_and_upload(lab)
+    assert lab.api("port.show")[0]["link"] == "up"
+    lab.lb.ip("link", "set", "tap0", "down")
+    wait_for("no link", lambda: lab.api("port.show")[0]["link"] == "no-carrier", 10, 0.1)
+    code, out, _ = lab.weirctl("status", check=False)
+    assert code == 2 and "port wan has no link: its device" in out, (code, out)
 
 
 BLUE, GREEN = {"web-1": 100, "web-2": 100}, {"web-3": 100, "web-4": 100}

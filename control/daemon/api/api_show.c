@@ -457,7 +457,18 @@ enum weir_link_state weir_api_link(const struct weir_daemon *daemon, uint32_t po
 			return weir_link_state_read(info->kernel_ifindex);
 		}
 	}
-	return WEIR_LINK_UNKNOWN; // that of the kernel is a tap beside the device
+	// The kernel has none, or a tap beside the device.
+	if (daemon->segment->port_counters == NULL) {
+		return WEIR_LINK_UNKNOWN;
+	}
+	switch (weir_counter_read(&daemon->segment->port_counters[port].link)) {
+	case WEIR_DEVICE_LINK_UP:
+		return WEIR_LINK_UP;
+	case WEIR_DEVICE_LINK_DOWN:
+		return WEIR_LINK_NO_CARRIER;
+	default:
+		return WEIR_LINK_UNKNOWN;
+	}
 }
 
 static json_t *json_port(const struct weir_daemon *daemon, uint32_t number) {

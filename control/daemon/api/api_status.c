@@ -112,7 +112,8 @@ static void judge_links(const struct weir_daemon *daemon, struct verdict *verdic
 			continue;
 		}
 		add(verdict, down == segment->ports ? WEIR_STATUS_CRITICAL : WEIR_STATUS_WARNING,
-			"port %.*s has no link: interface %.15s is %s", WEIR_NAME_BYTES, port->name,
+			"port %.*s has no link: %s%.15s is %s", WEIR_NAME_BYTES, port->name,
+			port->kernel_interface[0] != '\0' ? "interface " : "its device",
 			port->kernel_interface,
 			link[i] == WEIR_LINK_DISABLED     ? "down"
 			: link[i] == WEIR_LINK_NO_CARRIER ? "up without a carrier"

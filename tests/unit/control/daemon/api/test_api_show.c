@@ -235,6 +235,7 @@ TEST(port_show_shows_the_ports_of_the_dataplane) {
 	counters->xdp_ring_full = 20;
 	counters->frame_too_long = 3;
 	counters->xstats = 3;
+	counters->link = WEIR_DEVICE_LINK_DOWN;
 	strcpy(counters->xstat[0].name, "rx_good_packets");
 	strcpy(counters->xstat[1].name, "rx_crc_errors");
 	counters->xstat[1].value = 9;
@@ -252,6 +253,7 @@ TEST(port_show_shows_the_ports_of_the_dataplane) {
 	assert_int_equal(number_of(one, "mtu"), 1500);
 	assert_true(json_is_null(json_object_get(one, "vlan")));
 	assert_true(json_is_null(json_object_get(one, "kernel_interface")));
+	assert_string_equal(text_of(one, "link"), "no-carrier");
 	assert_int_equal(number_of(one, "steered"), 0);
 	json_decref(list);
 	list = lab_ask(&web->lab, JSON({"command": "port.show", "port": "lan"}));

@@ -61,6 +61,18 @@ TEST(status_counts_services_without_an_eligible_backend) {
 	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
 }
 
+// Of a device that DPDK has taken from the kernel.
+TEST(a_port_without_a_link_is_critical) {
+	struct web *web = *state;
+	struct weir_port_counters *counters =
+		&lab_dataplane_segment(web->dataplane)->port_counters[0];
+
+	counters->link = WEIR_DEVICE_LINK_DOWN;
+	expect(web, NULL, "critical", "port wan has no link: its device is up without a carrier");
+	counters->link = WEIR_DEVICE_LINK_UP;
+	expect(web, NULL, "ok", "");
+}
+
 static void set_service(const struct web *web, const char *verb, const char *service) {
 	json_decref(lab_result(
 		&web->lab, "{\"command\": \"bind.%s\", \"service\": \"%s\"}", verb, service));
