@@ -9,6 +9,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "foreign_descriptors.h"
 #include "word_line.h"
 
 int weir_exec_notify_open(struct weir_exec_notify *ret) {
@@ -40,7 +41,7 @@ int weir_exec_notify_open(struct weir_exec_notify *ret) {
 
 void weir_exec_notify_close(struct weir_exec_notify *notify) {
 	if (notify->fd >= 0) {
-		close(notify->fd);
+		weir_foreign_close(notify->fd);
 	}
 	notify->fd = -1;
 }
@@ -87,7 +88,7 @@ static ssize_t receive(int fd, char *text, struct ucred *ret_sender) {
 		.msg_iovlen = 1,
 		.msg_control = &control,
 		.msg_controllen = sizeof(control)};
-	ssize_t n = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t n = weir_foreign_recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	const struct cmsghdr *first = n >= 0 ? CMSG_FIRSTHDR(&header) : NULL;
 
 	*ret_sender = (struct ucred){.pid = -1, .uid = (uid_t)-1};

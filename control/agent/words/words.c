@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "foreign_descriptors.h"
+
 struct weir_word_client {
 	struct weir_word_service *service;
 	struct weir_word_client **place; // position in the service's list
@@ -125,7 +127,7 @@ static void reply_to(struct weir_word_client *client) {
 static void free_client(uv_handle_t *handle) {
 	struct weir_word_client *client = handle->data;
 
-	close(client->fd);
+	weir_foreign_close(client->fd);
 	free(client);
 }
 
@@ -137,7 +139,7 @@ static void close_client(struct weir_word_client *client) {
 // A request ends with a line feed, or where the client ends.
 static void on_request(uv_poll_t *poll, int status, int events) {
 	struct weir_word_client *client = poll->data;
-	ssize_t n = read(client->fd, client->request + client->bytes,
+	ssize_t n = weir_foreign_read(client->fd, client->request + client->bytes,
 		sizeof(client->request) - client->bytes);
 
 	(void)status;
@@ -170,7 +172,7 @@ static void add_client(struct weir_word_service *service, int fd) {
 	if (client == NULL || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &client->peer, &bytes) ||
 		uv_poll_init(service->poll.loop, &client->poll, fd)) {
 		free(client);
-		close(fd);
+		weir_foreign_close(fd);
 		return;
 	}
 	if (*place != NULL) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "accounts.h"
+#include "foreign_descriptors.h"
 #include "words.h"
 
 #define BACKLOG 16
@@ -74,6 +75,7 @@ static int open_socket(const struct sockaddr_un *address, uid_t uid) {
 	if (fd < 0) {
 		return -errno;
 	}
+	weir_foreign_refuse(fd);
 	// bind() creates the socket with this mode.
 	if (fchmod(fd, 0600) || bind(fd, (const struct sockaddr *)address, sizeof(*address)) ||
 		(uid != geteuid() && lchown(address->sun_path, uid, (gid_t)-1)) ||
@@ -149,7 +151,7 @@ int weir_words_open(const char *run_dir, const struct weir_named_services *servi
 
 void weir_words_close(struct weir_word_listeners *listeners) {
 	for (uint32_t i = 0; i < listeners->count; i++) {
-		close(listeners->fd[i]);
+		weir_foreign_close(listeners->fd[i]);
 	}
 	listeners->count = 0;
 }

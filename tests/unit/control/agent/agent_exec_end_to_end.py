@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 
-from agent_lab import OTHER, PORT, notice, port_of, reader, run_scenarios, scenario
+from agent_lab import OTHER, PORT, lingering, notice, port_of, reader, run_scenarios, scenario
 from netns import wait_for
 
 USER = 1234
@@ -252,6 +252,16 @@ def exec_passes_notifications_on(lab):
             assert outer.recv(999) == b"STOPPING=1\nSTATUS=lame-duck\nEXTEND_TIMEOUT_USEC=35000000"
             assert notice(balancer)["ports"] == DUCK
             server.ends_with(7)
+
+
+@scenario
+def exec_stops_while_a_stranger_sends_it_descriptors(lab):
+    with Server(lab) as server:
+        server.write("print NOTIFY_SOCKET")
+        name = server.expect("@").output().rsplit("@", 1)[1].split()[0]
+        with lingering(lab, server.process, f"@{name}", 4321):
+            server.send(signal.SIGTERM)
+            server.expect("got SIGTERM").ends_with(7)
 
 
 @scenario

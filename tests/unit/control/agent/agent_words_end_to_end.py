@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from agent_lab import (DNS, HERE, OTHER, PORT, listen, notice, port_of, reader, run_scenarios, scenario,
+from agent_lab import (DNS, HERE, OTHER, PORT, lingering, listen, notice, port_of, reader, run_scenarios, scenario,
                        start_server)
 from netns import wait_for
 
@@ -347,6 +347,16 @@ def agent_answers_one_user_while_another_floods(lab):
         assert service_of(lab, "dns")["word"] == "ready"
         assert agent.output().count("service web: ") < 8 + 2 + (time.monotonic() - start), \
             agent.tail()
+
+
+@scenario
+def agent_answers_while_a_user_sends_it_descriptors(lab):
+    with servers(lab):
+        agent = lab.start_agent(*SERVICES)
+        balancer = reader(lab)
+        with lingering(lab, agent.process, sock(lab), WEB):
+            wait_for("an answer", lambda: balancer.send(balancer.probe()) or balancer.receive(), 20)
+            assert announce(lab, BIND, "lame-duck")[0] == 0
 
 
 if __name__ == "__main__":

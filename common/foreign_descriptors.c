@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "foreign_descriptors.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST_NS 1000000 // of a wait
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+static _Thread_local timer_t timer;
+static _Thread_local bool has_timer;
+
+static void on_signal(int number) {
+	(void)number; // it has interrupted the wait
+}
+
+static void create_timer(void) {
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGVTALRM};
+	sigset_t signals;
+
+	event.sigev_notify_thread_id = gettid();
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGVTALRM);
+	has_timer = sigaction(SIGVTALRM, &action, NULL) == 0 &&
+		    pthread_sigmask(SIG_UNBLOCK, &signals, NULL) == 0 &&
+		    timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
+}
+
+// Again and again: the first signal may come before the wait. 0 = no more.
+static void interrupt_after(long ns) {
+	const struct itimerspec spec = {.it_value.tv_nsec = ns, .it_interval.tv_nsec = ns};
+	int before = errno;
+
+	if (!has_timer) {
+		create_timer();
+	}
+	if (has_timer) {
+		(void)timer_settime(timer, 0, &spec, NULL);
+	}
+	errno = before;
+}
+
+void weir_foreign_refuse(int fd) {
+	const int off = 0;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
+}
+
+ssize_t weir_foreign_read(int fd, void *to, size_t bytes) {
+	ssize_t n;
+
+	interrupt_after(MOST_NS);
+	n = read(fd, to, bytes);
+	interrupt_after(0);
+	return n;
+}
+
+ssize_t weir_foreign_recvmsg(int fd, struct msghdr *message, int flags) {
+	ssize_t n;
+
+	interrupt_after(MOST_NS);
+	n = recvmsg(fd, message, flags);
+	interrupt_after(0);
+	return n;
+}
+
+void weir_foreign_close(int fd) {
+	interrupt_after(MOST_NS);
+	(void)close(fd);
+	interrupt_after(0);
+}
