@@ -102,9 +102,9 @@ class Balancer:
 
     def ask(self, hear=True):
         self.send(self.probe())
-        answer = self.receive()
+        answer = self.receive(10)
         while answer is not None and answer["challenge"] != self.challenge:
-            answer = self.receive()
+            answer = self.receive(10)
         assert answer is not None, "no answer"
         assert not answer["unasked"]
         if hear:
