@@ -4,7 +4,8 @@ weir-agent watching the port besides. Nine of ten connections go to that nginx.
 
 WEIR_TRIALS sets how often each way is tried (default 1). Printed for each: refused connections, and
 milliseconds from the signal to the last new flow that reached nginx's host before it was unused:
-median, 99th percentile and largest.
+median, 99th percentile and largest. WEIR_TRIALS_TO names a file, to which a line for each trial is
+appended: agent or checks, way, connections, refused, milliseconds or "-". server_ends.gp plots it.
 """
 import contextlib
 import json
@@ -27,6 +28,7 @@ from taps import Tap, stamping
 
 TRIALS = int(os.environ.get("WEIR_TRIALS", "1"))
 PORT, SYN = 80, 0x02
+TRIALS_TO = os.environ.get("WEIR_TRIALS_TO")
 CLIENTS, PAUSE_S = 2, 0.002  # about 800 connections a second
 CRASHES = 4  # of a crash loop
 CHECK = {"type": "http", "path": "/healthz", "interval_ms": 1000, "timeout_ms": 500,
@@ -222,13 +224,24 @@ def three(values, factor=1):
     return "/".join(f"{of(values, share) * factor:.0f}" for share in (0.5, 0.99, 1))
 
 
+def record(watched, way, trial):
+    if TRIALS_TO:
+        last = "-" if trial.last is None else f"{trial.last * 1e3:.1f}"
+        with open(TRIALS_TO, "a", encoding="ascii") as file:
+            print("agent" if watched else "checks", way.__name__, trial.connections, trial.refused,
+                  last, sep="\t", file=file)
+
+
 def measure(lab, watched, ways, trials):
     """{way: its trials}, printed as a table."""
     server, results = Server(lab, watched), {}
     print()
     with Clients(lab.client) as clients:
         for way in ways:
-            done = results[way] = [attempt(server, clients, way) for _ in range(trials)]
+            done = results[way] = []
+            for _ in range(trials):
+                done.append(attempt(server, clients, way))
+                record(watched, way, done[-1])
             lasts = [trial.last for trial in done if trial.last is not None]
             print(f"    {way.__name__:10} refused {three([t.refused for t in done]):>11} "
                   f"of {sum(t.connections for t in done)}, last new flow after "
