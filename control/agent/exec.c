@@ -205,6 +205,13 @@ static void reap(struct exec *exec) {
 	}
 }
 
+// The kernel sends the signals of a terminal to the server as well, but a hangup to the leader of
+// the session alone.
+static bool has_server(const struct signalfd_siginfo *signal) {
+	return signal->ssi_code == SI_KERNEL &&
+	       !(signal->ssi_signo == SIGHUP && getsid(0) == getpid());
+}
+
 static void take_signal(struct exec *exec) {
 	struct signalfd_siginfo signal;
 	int number;
@@ -219,7 +226,7 @@ static void take_signal(struct exec *exec) {
 		begin_drain(exec);
 	} else if (number == exec->options->stop_signal && exec->state == DRAINING) {
 		stop_server(exec, "a second signal ends the drain");
-	} else if (signal.ssi_code != SI_KERNEL) { // a terminal's are the server's as well
+	} else if (!has_server(&signal)) {
 		(void)kill(exec->server, number);
 	}
 }

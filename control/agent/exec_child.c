@@ -22,6 +22,7 @@ int weir_exec_block_signals(sigset_t *ret_before) {
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		sigdelset(&signals, own[i]);
 	}
+	signal(SIGCHLD, SIG_DFL); // of a process that ignores it the kernel keeps no status
 	if (sigprocmask(SIG_BLOCK, &signals, ret_before)) {
 		return -errno;
 	}

@@ -8,8 +8,8 @@
 #include <signal.h>
 #include <sys/types.h>
 
-// Block all signals that can be passed on, and SIGCHLD. *ret_before: the mask until now. Returns a
-// descriptor of signalfd(2), or negative errno.
+// Block all signals that can be passed on, and SIGCHLD, which is no longer ignored. *ret_before:
+// the mask until now. Returns a descriptor of signalfd(2), or negative errno.
 int weir_exec_block_signals(sigset_t *ret_before);
 
 // Start a program with this NOTIFY_SOCKET, this mask, and the descriptors of this process. program:

@@ -3,6 +3,7 @@
 """The real weir-agent exec: a server that gets SIGTERM once no balancer and no client uses it."""
 import contextlib
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -213,6 +214,28 @@ def exec_passes_signals_and_the_exit_status_on(lab):
         with Server(lab, program=program) as server:
             server.ends_with(code)
     assert "a b c d e f g h i j k l m n o p q r s t u v w x y z\n" in server.output()
+    with Server(lab, before=("env", "--ignore-signal=CHLD"), program=("/bin/sh", "-c", "exit 3")) as server:
+        server.ends_with(3)  # the kernel keeps no status for a process that ignores SIGCHLD
+
+
+@scenario
+def exec_passes_the_hangup_of_its_terminal_on(lab):
+    """The kernel sends SIGHUP to the leader of the session alone."""
+    ready = os.path.join(lab.dir, "ready")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(lab.agent_binary, [lab.agent_binary, "exec", "--run-dir", lab.run_dir, "--", "/bin/sh", "-c",
+                                    f"trap 'exit 9' HUP; echo >{ready}; while :; do sleep 0.1; done"])
+    wait_for("the server", lambda: os.path.exists(ready))
+    os.close(terminal)
+    ended = []
+    try:
+        wait_for("its end", lambda: ended.extend(filter(None, os.waitpid(pid, os.WNOHANG))) or ended)
+    finally:
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(ended[1]) == 9, ended
 
 
 @scenario
