@@ -34,6 +34,18 @@ static enum weir_health_word get_word(void *context, uint32_t index) {
 	return mildest;
 }
 
+static bool has_word(void *context, uint32_t index, enum weir_health_word word) {
+	const struct weir_service_words *words = context;
+	const struct weir_named_service *service = service_of(words, index);
+
+	for (uint32_t i = 0; i < service->port_count; i++) {
+		if (word_of(words->watch, &service->port[i]) != word) {
+			return false;
+		}
+	}
+	return true;
+}
+
 static void announce(void *context, uint32_t index, enum weir_health_word word) {
 	struct weir_service_words *words = context;
 	const struct weir_named_service *service = service_of(words, index);
@@ -83,6 +95,7 @@ int weir_service_words_start(uv_loop_t *loop, struct weir_log *log,
 		.services = services,
 		.listeners = listeners,
 		.word = get_word,
+		.has = has_word,
 		.announce = announce,
 		.count = count,
 		.context = ret,

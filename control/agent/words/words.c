@@ -54,7 +54,7 @@ static void announce(struct weir_word_service *service, enum weir_health_word wo
 	const struct weir_words_params *params = &service->words->params;
 
 	service->is_waiting = false;
-	if (params->word(params->context, index_of(service)) != word) {
+	if (!params->has(params->context, index_of(service), word)) {
 		service->changes++;
 		params->announce(params->context, index_of(service), word);
 	}
@@ -64,7 +64,7 @@ static void take_word(
 	struct weir_word_service *service, enum weir_health_word word, const struct ucred *peer) {
 	const struct weir_words_params *params = &service->words->params;
 	const char *name = weir_health_word_name(word);
-	bool changes = params->word(params->context, index_of(service)) != word;
+	bool changes = !params->has(params->context, index_of(service), word);
 	bool now = may_change(service);
 
 	if (changes && now) {

@@ -41,7 +41,9 @@ struct weir_words_params { // pointers: must outlive the words
 	struct weir_log *log;
 	const struct weir_named_services *services;
 	const struct weir_word_listeners *listeners;
-	enum weir_health_word (*word)(void *context, uint32_t index); // the current one
+	enum weir_health_word (*word)(void *context, uint32_t index); // the mildest of its ports
+	// Whether all its ports have this word.
+	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
 	// Set balancers and pending.
 	void (*count)(void *context, uint32_t index, struct weir_word_reply *reply);

@@ -180,6 +180,22 @@ def agent_ends_a_word_with_the_process_that_announced_it(lab):
     server.wait()
 
 
+@scenario
+def agent_ends_the_words_of_all_ports_of_a_service(lab):
+    """Also if that of one has ended: a socket listens there again."""
+    lab.start_agent(*SERVICES)
+    balancer = reader(lab)
+    with listen(lab):
+        with listen(lab, port=OTHER):
+            wait_for("open", lambda: port_of(lab, OTHER)["state"] == "open")
+            announce(lab, WEB, "lame-duck")
+        wait_for("closed", lambda: port_of(lab, OTHER)["state"] == "closed")
+        with listen(lab, port=OTHER):
+            wait_for("a fresh word", lambda: balancer.ask()["ports"] == {f"{PORT}/tcp": DUCK}, 40)
+            announce(lab, WEB, "ready")
+            assert balancer.ask()["ports"] == {}
+
+
 # --- programs of other languages, as the guide shows them ---
 
 def snippets(lab):
