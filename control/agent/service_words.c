@@ -6,6 +6,27 @@ static const struct weir_named_service *service_of(
 	return &words->words.params.services->service[index];
 }
 
+static bool has_port(
+	const struct weir_named_service *service, const struct weir_watched_port *port) {
+	for (uint32_t i = 0; i < service->port_count; i++) {
+		if (service->port[i].port == port->port &&
+			service->port[i].protocol == port->protocol) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_in_service(
+	const struct weir_named_services *services, const struct weir_watched_port *port) {
+	for (uint32_t i = 0; i < services->count; i++) {
+		if (has_port(&services->service[i], port)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 // The application's word for a port; READY if it has none.
 static enum weir_health_word word_of(
 	const struct weir_port_watch *watch, const struct weir_service_port *port) {
@@ -46,6 +67,20 @@ static bool has_word(void *context, uint32_t index, enum weir_health_word word) 
 	return true;
 }
 
+static uint32_t count_ended(void *context, uint32_t index, enum weir_health_word word) {
+	const struct weir_service_words *words = context;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < words->watch->ports.count; i++) {
+		const struct weir_watched_port *port = &words->watch->ports.port[i];
+
+		if (has_port(service_of(words, index), port)) {
+			count += word == WEIR_HEALTH_WORD_STARTING ? port->closed : port->opened;
+		}
+	}
+	return count;
+}
+
 static void announce(void *context, uint32_t index, enum weir_health_word word) {
 	struct weir_service_words *words = context;
 	const struct weir_named_service *service = service_of(words, index);
@@ -71,21 +106,6 @@ static void count(void *context, uint32_t index, struct weir_word_reply *reply) 
 	reply->pending = weir_balancers_unacknowledged(balancers, words->serial[index]);
 }
 
-static bool has_port(
-	const struct weir_named_services *services, const struct weir_watched_port *port) {
-	for (uint32_t i = 0; i < services->count; i++) {
-		const struct weir_named_service *service = &services->service[i];
-
-		for (uint32_t j = 0; j < service->port_count; j++) {
-			if (service->port[j].port == port->port &&
-				service->port[j].protocol == port->protocol) {
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
 int weir_service_words_start(uv_loop_t *loop, struct weir_log *log,
 	const struct weir_named_services *services, const struct weir_word_listeners *listeners,
 	struct weir_port_watch *watch, struct weir_announcement *announcement,
@@ -96,6 +116,7 @@ int weir_service_words_start(uv_loop_t *loop, struct weir_log *log,
 		.listeners = listeners,
 		.word = get_word,
 		.has = has_word,
+		.ended = count_ended,
 		.announce = announce,
 		.count = count,
 		.context = ret,
@@ -108,7 +129,7 @@ int weir_service_words_start(uv_loop_t *loop, struct weir_log *log,
 	for (uint32_t i = 0; i < watch->ports.count; i++) {
 		const struct weir_watched_port *port = &watch->ports.port[i];
 
-		if (port->word != WEIR_HEALTH_WORD_NONE && !has_port(services, port)) {
+		if (port->word != WEIR_HEALTH_WORD_NONE && !is_in_service(services, port)) {
 			weir_port_watch_set_word(
 				watch, port->port, port->protocol, WEIR_HEALTH_WORD_NONE);
 		}

@@ -147,6 +147,8 @@ bool weir_watched_ports_take(
 		port->turn_ms = now_ms;
 		if (!first) { // before the first one, the number was unknown
 			end_word(port, listeners > 0);
+			port->opened += listeners > 0;
+			port->closed += listeners == 0;
 		}
 	}
 	port->listeners = listeners;

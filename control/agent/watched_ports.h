@@ -52,6 +52,7 @@ struct weir_watched_port {
 	uint8_t word; // enum weir_health_word, of the application; NONE = ready
 	bool had_listener; // at a look, or before the first one
 	uint32_t listeners; // at the last look
+	uint32_t opened, closed; // how many times listeners has changed from 0, and to 0
 	uint32_t deaths;
 	uint32_t level; // recent deaths
 	uint64_t since_ms; // of the state

@@ -50,6 +50,12 @@ static bool may_change(struct weir_word_service *service) {
 	return service->changes < WEIR_WORDS_CHANGES;
 }
 
+static uint32_t ended(const struct weir_word_service *service, enum weir_health_word word) {
+	const struct weir_words_params *params = &service->words->params;
+
+	return params->ended(params->context, index_of(service), word);
+}
+
 static void announce(struct weir_word_service *service, enum weir_health_word word) {
 	const struct weir_words_params *params = &service->words->params;
 
@@ -78,6 +84,7 @@ static void take_word(
 	} else {
 		service->is_waiting = true;
 		service->waiting = word;
+		service->waiting_ended = ended(service, word);
 		service->postponed++;
 		need_turns(service->words);
 	}
@@ -217,6 +224,9 @@ static bool turn(struct weir_word_service *service) {
 	if (service->paused && now_of(service) - service->turn_ms >= WEIR_WORDS_TURN_MS) {
 		service->paused = false;
 		uv_poll_start(&service->poll, UV_READABLE, on_connection);
+	}
+	if (service->is_waiting && ended(service, service->waiting) != service->waiting_ended) {
+		service->is_waiting = false;
 	}
 	if (service->is_waiting && may_change(service)) {
 		announce(service, service->waiting);

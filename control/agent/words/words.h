@@ -44,6 +44,8 @@ struct weir_words_params { // pointers: must outlive the words
 	enum weir_health_word (*word)(void *context, uint32_t index); // the mildest of its ports
 	// Whether all its ports have this word.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
+	// How many words like this one would have ended with their processes so far.
+	uint32_t (*ended)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
 	// Set balancers and pending.
 	void (*count)(void *context, uint32_t index, struct weir_word_reply *reply);
@@ -65,6 +67,7 @@ struct weir_word_service {
 	uint64_t changes_ms; // when that was last reduced
 	bool is_waiting;
 	enum weir_health_word waiting; // is applied once changes permit it
+	uint32_t waiting_ended; // words like it, when it came: with the next one it has ended, too
 	uint64_t requests, refused, postponed;
 };
 

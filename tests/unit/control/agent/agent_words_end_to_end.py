@@ -196,6 +196,29 @@ def agent_ends_the_words_of_all_ports_of_a_service(lab):
             assert balancer.ask()["ports"] == {}
 
 
+@scenario
+def agent_forgets_a_postponed_word_with_its_process(lab):
+    lab.start_agent(*SERVICES)
+    balancer = reader(lab)
+    with listen(lab):
+        wait_for("open", lambda: port_of(lab)["state"] == "open")
+        path = sock(lab)
+        for _ in range(4):
+            ask(path, b"lame-duck\n"), ask(path, b"ready\n")
+        ask(path, b"lame-duck\n")
+        assert (service_of(lab)["postponed"], service_of(lab)["word"]) == (1, "ready")
+    wait_for("closed", lambda: port_of(lab)["state"] == "closed")
+    with listen(lab):
+        wait_for("open again", lambda: balancer.ask()["ports"] == {} and port_of(lab)["state"] == "open")
+        announced = []  # the next change would be 2 s after the last one
+        while (answer := balancer.receive(3)) is not None:
+            announced.append(answer["ports"])
+            balancer.heard = answer["serial"]
+            balancer.ask()
+        assert DUCK not in [word for ports in announced[-1:] for word in ports.values()], announced
+        assert service_of(lab)["word"] == "ready"
+
+
 # --- programs of other languages, as the guide shows them ---
 
 def snippets(lab):
