@@ -43,7 +43,7 @@ static void announce(
 		return;
 	}
 	announcement->word = word;
-	announcement->serial++;
+	announcement->word_serial = ++announcement->serial;
 	if (!announcement->final) {
 		weir_saved_state_write(params->saved, word);
 	}
@@ -73,7 +73,8 @@ static void on_drain(uv_timer_t *timer) {
 	struct weir_announcement *announcement = timer->data;
 	const struct weir_announcement_params *params = &announcement->params;
 	enum weir_drain_state before = announcement->drain.state, state;
-	uint32_t pending = weir_balancers_unacknowledged(params->balancers, announcement->serial);
+	uint32_t pending =
+		weir_balancers_unacknowledged(params->balancers, announcement->word_serial);
 	uint32_t open, half_open;
 
 	params->connections(params->context, &open, &half_open);
@@ -113,7 +114,7 @@ void weir_announcement_ports(struct weir_announcement *announcement) {
 
 static void begin_as(
 	struct weir_announcement *announcement, enum weir_health_word word, const char *why) {
-	announcement->serial = 1;
+	announcement->serial = announcement->word_serial = 1;
 	announcement->word = word;
 	snprintf(announcement->why, sizeof(announcement->why), "%s", why);
 }

@@ -29,6 +29,7 @@ struct weir_announcement {
 	struct weir_announcement_params params;
 	enum weir_health_word word;
 	uint32_t serial; // of the state, and of those of the ports
+	uint32_t word_serial; // when the state last changed: the drain waits for this one
 	char why[WEIR_AGENT_WHY_BYTES]; // zeroed behind the text
 	struct weir_drain drain;
 	bool final; // from here on the state is not saved

@@ -79,6 +79,26 @@ def agent_waits_for_the_last_connection(lab):
 
 
 @scenario
+def agent_drains_while_an_application_changes_its_word(lab):
+    """The drain waits for acknowledgements of the host's state, not of words that came after it."""
+    lab.start_agent("--service", f"web={PORT}", "--port", str(PORT))
+    with lab.listen() as listener:
+        balancer = lab.balancer()
+        balancer.interval_ms = 60000
+        balancer.ask(), balancer.ask()
+        connection = (lab.connect(), listener.accept()[0])
+        command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "100s", "--run-dir",
+                            lab.run_dir)
+        assert balancer.receive(5)["word"] == "lame-duck"
+        balancer.ask(), balancer.ask()
+        lab.command("announce", "starting", "--service", "web")
+        wait_for("the word", lambda: not any(each["heard"] for each in lab.status()["balancers"]))
+        finish(*connection)
+        assert command.process.wait(20) == 0, command.tail()
+        assert "acknowledged by 1 of 1 balancer" in command.tail(), command.tail()
+
+
+@scenario
 def agent_runs_no_command_when_the_drain_is_cancelled(lab):
     lab.start_agent("--port", str(PORT))
     done = os.path.join(lab.dir, "called-off")
