@@ -55,26 +55,34 @@ void weir_foreign_refuse(int fd) {
 	(void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
 
+void weir_foreign_begin(void) {
+	interrupt_after(MOST_NS);
+}
+
+void weir_foreign_end(void) {
+	interrupt_after(0);
+}
+
 ssize_t weir_foreign_read(int fd, void *to, size_t bytes) {
 	ssize_t n;
 
-	interrupt_after(MOST_NS);
+	weir_foreign_begin();
 	n = read(fd, to, bytes);
-	interrupt_after(0);
+	weir_foreign_end();
 	return n;
 }
 
 ssize_t weir_foreign_recvmsg(int fd, struct msghdr *message, int flags) {
 	ssize_t n;
 
-	interrupt_after(MOST_NS);
+	weir_foreign_begin();
 	n = recvmsg(fd, message, flags);
-	interrupt_after(0);
+	weir_foreign_end();
 	return n;
 }
 
 void weir_foreign_close(int fd) {
-	interrupt_after(MOST_NS);
+	weir_foreign_begin();
 	(void)close(fd);
-	interrupt_after(0);
+	weir_foreign_end();
 }

@@ -17,6 +17,11 @@
 // EPERM. Without effect before Linux 6.16.
 void weir_foreign_refuse(int fd);
 
+// Around a call of a library that reads from a socket or closes it. Short: other calls that wait in
+// between are interrupted as well.
+void weir_foreign_begin(void);
+void weir_foreign_end(void);
+
 // Like read(2), recvmsg(2) and close(2).
 ssize_t weir_foreign_read(int fd, void *to, size_t bytes);
 ssize_t weir_foreign_recvmsg(int fd, struct msghdr *message, int flags);

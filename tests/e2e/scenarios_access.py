@@ -8,6 +8,7 @@ import time
 
 import clients
 from lab import HERE, PYTHON, VIP4, web
+from lingering import lingering
 from netns import wait_for
 from scenario import scenario
 
@@ -79,6 +80,7 @@ def group_member_gets_nothing(lab):
     lab.start_control()
     lab.wait_ready()
     members_may_read_but_not_change(lab)
+    members_descriptors_do_not_stall_control(lab)
     with_a_disturbing_member(lab)
 
 
@@ -92,6 +94,12 @@ def members_may_read_but_not_change(lab):
     backend = lab.backend("web-1")
     assert backend["admin"] == "ready" and backend["runtime_weight"] is None, backend
     members_attempts_are_in_the_audit(lab)
+
+
+def members_descriptors_do_not_stall_control(lab):
+    path = os.path.join(lab.run_dir, "control", "control.sock")
+    with lingering(lab.lb, lab.programs["control"].process, path, MEMBER, GROUP):
+        wait_for("an answer", lambda: weirctl_as_member(lab, "backend", "show")[0] == 0, 20)
 
 
 def members_attempts_are_in_the_audit(lab):

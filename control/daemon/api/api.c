@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api_private.h"
+#include "foreign_descriptors.h"
 
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
@@ -77,7 +78,9 @@ void weir_api_cut_off(struct weir_api_client *client) {
 		client->call = NULL;
 	}
 	client->api->count--;
+	weir_foreign_begin();
 	uv_close((uv_handle_t *)&client->pipe, client_handle_closed);
+	weir_foreign_end();
 	uv_close((uv_handle_t *)&client->deadline, client_handle_closed);
 	if (client->disconnected != NULL) {
 		client->disconnected(client->disconnected_context, client->connection);
@@ -504,10 +507,12 @@ static bool take_line(struct weir_api_client *client) {
 	return true;
 }
 
+// libuv calls this, then reads, and calls received().
 static void offer_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
 	struct weir_api_client *client = handle->data;
 
 	(void)suggested;
+	weir_foreign_begin();
 	*ret = uv_buf_init(NULL, 0);
 	if (client->taken > 0) {
 		memmove(client->in, client->in + client->taken, client->in_bytes);
@@ -529,6 +534,7 @@ static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	struct weir_api_client *client = stream->data;
 
 	(void)buffer;
+	weir_foreign_end();
 	if (n == 0) {
 		return;
 	}

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 
-from agent_lab import OTHER, PORT, lingering, notice, port_of, reader, run_scenarios, scenario
+from agent_lab import OTHER, PORT, notice, port_of, reader, run_scenarios, scenario
+from lingering import lingering
 from netns import wait_for
 
 USER = 1234
@@ -282,7 +283,7 @@ def exec_stops_while_a_stranger_sends_it_descriptors(lab):
     with Server(lab) as server:
         server.write("print NOTIFY_SOCKET")
         name = server.expect("@").output().rsplit("@", 1)[1].split()[0]
-        with lingering(lab, server.process, f"@{name}", 4321):
+        with lingering(lab.backend, server.process, f"@{name}", 4321):
             server.send(signal.SIGTERM)
             server.expect("got SIGTERM").ends_with(7)
 

@@ -273,47 +273,6 @@ def start_server(lab, *ports):
     return process
 
 
-# Sends its only descriptor of a connection, whose close then waits for 100 s, to the socket of the
-# argument ("@NAME" = abstract). It waits there until a receiver closes it.
-SEND_LINGERING = """
-import array, socket, struct, sys
-path = sys.argv[1]
-listener = socket.create_server(("127.0.0.1", 0))
-full = socket.create_connection(listener.getsockname())
-peer, _ = listener.accept()
-try:
-    while full.send(b"x" * 65536, socket.MSG_DONTWAIT):
-        pass
-except BlockingIOError:
-    pass
-full.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 100))
-to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM if path[0] == "@" else socket.SOCK_STREAM)
-to.connect(path.replace("@", "\\0"))
-to.sendmsg([b"status\\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [full.fileno()]))])
-full.close()
-print("sent", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextlib.contextmanager
-def lingering(lab, program, path, user):
-    """The program takes a connection of this user that is slow to close. It is stopped meanwhile, so that it has the
-    last reference."""
-    program.send_signal(signal.SIGSTOP)
-    with lab.backend.inside():
-        sender = subprocess.Popen(["/usr/bin/python3", "-c", SEND_LINGERING, path], user=user, group=user,
-                                  extra_groups=[], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL)
-    try:
-        sender.stdout.readline()  # "sent", or a kernel that refuses it
-        program.send_signal(signal.SIGCONT)
-        yield
-    finally:
-        sender.kill()
-        sender.wait()
-
-
 SCENARIOS = []
 
 

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import time
 
-from agent_lab import (DNS, HERE, OTHER, PORT, lingering, listen, notice, port_of, reader, run_scenarios, scenario,
+from agent_lab import (DNS, HERE, OTHER, PORT, listen, notice, port_of, reader, run_scenarios, scenario,
                        start_server)
+from lingering import lingering
 from netns import wait_for
 
 WEB, BIND, STRANGER = 1234, 1235, 1236  # users
@@ -392,7 +393,7 @@ def agent_answers_while_a_user_sends_it_descriptors(lab):
     with servers(lab):
         agent = lab.start_agent(*SERVICES)
         balancer = reader(lab)
-        with lingering(lab, agent.process, sock(lab), WEB):
+        with lingering(lab.backend, agent.process, sock(lab), WEB):
             wait_for("an answer", lambda: balancer.send(balancer.probe()) or balancer.receive(), 20)
             assert announce(lab, BIND, "lame-duck")[0] == 0
 
