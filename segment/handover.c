@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "fingerprint.h"
+#include "foreign_descriptors.h"
 #include "refuse.h"
 
 // Without H2, other processes may connect at any rate. A refusal costs a few microseconds: the
@@ -226,7 +227,7 @@ free_server:
 
 static void disconnect(struct weir_handover_server *server) {
 	if (server->connection_fd >= 0) {
-		close(server->connection_fd);
+		weir_foreign_close(server->connection_fd);
 	}
 	server->connection_fd = -1;
 	server->pid = 0;
@@ -238,7 +239,7 @@ void weir_handover_server_free(struct weir_handover_server *server) {
 	}
 	unlink(server->address.sun_path);
 	disconnect(server);
-	close(server->listen_fd);
+	weir_foreign_close(server->listen_fd);
 	unlink(server->lock_path);
 	close(server->lock_fd);
 	free(server);
@@ -255,7 +256,7 @@ static void notice_leaving(struct weir_handover_server *server) {
 	char ignored[64];
 
 	for (int i = 0; i < ACCEPTS_MAX && server->connection_fd >= 0; i++) {
-		ssize_t n = recv(server->connection_fd, ignored, sizeof(ignored), MSG_DONTWAIT);
+		ssize_t n = weir_foreign_read(server->connection_fd, ignored, sizeof(ignored));
 
 		if (n < 0 && errno == EINTR) {
 			continue;
@@ -350,16 +351,16 @@ static void serve_connection(
 
 	if (!may_attach(server, fd, &peer)) {
 		refuse(fd, EPERM, 0);
-		close(fd);
+		weir_foreign_close(fd);
 	} else if (server->connection_fd >= 0) {
 		refuse(fd, EBUSY, server->pid);
-		close(fd);
+		weir_foreign_close(fd);
 	} else if (send_offer(fd, offer)) {
 		server->connection_fd = fd;
 		// 0 means "none" to the caller; a process of another pid namespace has pid 0 here.
 		server->pid = peer.pid > 0 ? peer.pid : 1;
 	} else {
-		close(fd);
+		weir_foreign_close(fd);
 	}
 }
 

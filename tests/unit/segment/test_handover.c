@@ -3,7 +3,9 @@
 // Handover between the two processes: descriptors, takeover, and invalid or missing answers.
 #include "handover_lab.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -68,6 +70,70 @@ TEST(second_control_gets_the_pid_of_the_attached_one) {
 	assert_int_equal(weir_handover_serve(f->server, &f->offer), first);
 	stop(first);
 	serve_until(f, 0);
+}
+
+static int listen_to_connections(void) {
+	const struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	return fd;
+}
+
+// Ends, and sends the last reference to a connection, whose close waits for 60 s.
+static void send_lingering(int connection, int listener) {
+	const struct linger linger = {.l_onoff = 1, .l_linger = 60};
+	struct sockaddr_in address;
+	socklen_t bytes = sizeof(address);
+	static char data[1 << 16];
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.align = {.cmsg_len = CMSG_LEN(sizeof(int)),
+			     .cmsg_level = SOL_SOCKET,
+			     .cmsg_type = SCM_RIGHTS}};
+	struct iovec part = {.iov_base = data, .iov_len = 1};
+	struct msghdr message = {.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (getsockname(listener, (struct sockaddr *)&address, &bytes) ||
+		connect(fd, (struct sockaddr *)&address, bytes) ||
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger))) {
+		_exit(1);
+	}
+	while (send(fd, data, sizeof(data), MSG_DONTWAIT) > 0) {
+	}
+	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+	_exit(sendmsg(connection, &message, 0) == 1 ? 0 : 1);
+}
+
+TEST(descriptors_of_control_do_not_delay_the_dataplane) {
+	struct lab *f = *state;
+	int listener = listen_to_connections();
+	pid_t pid = fork();
+	uint64_t start;
+
+	if (pid == 0) {
+		struct weir_handover handover;
+		char why[200] = "";
+		int connection = -1;
+
+		if (weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why))) {
+			_exit(1);
+		}
+		send_lingering(connection, listener);
+	}
+	serve_until(f, pid);
+	assert_int_equal(wait_exit(pid), 0);
+	start = now_ms();
+	assert_int_equal(weir_handover_serve(f->server, &f->offer), 0);
+	assert_true(now_ms() - start < DEADLINE_MS);
+	close(listener);
 }
 
 static bool same_file(int a, int b) {
