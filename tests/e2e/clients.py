@@ -227,13 +227,14 @@ def check_lines(found):
 
 
 class Udp:
-    """One UDP session to the echo server (port 9000)."""
+    """One UDP session to the echo server (port 9000). source_port: 0 = any."""
 
-    def __init__(self, namespace, host, port=9000, timeout=2):
+    def __init__(self, namespace, host, port=9000, timeout=2, source_port=0):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with namespace.inside():
             self.sock = socket.socket(family, socket.SOCK_DGRAM)
         self.sock.settimeout(timeout)
+        self.sock.bind(("", source_port))
         self.sock.connect((host, port))
         self.count = 0
 

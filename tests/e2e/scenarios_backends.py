@@ -185,8 +185,8 @@ def backend_without_decapsulation_is_ejected(lab):
             assert REJECTED in last and kind in last, last
         assert not used("web-3") and not used("web-4")
         lab.wait_published()
-        for _ in range(40):  # new sessions only reach the others
-            with contextlib.closing(clients.Udp(lab.client, VIP4)) as session:
+        for port in range(20000, 20040):  # new sessions only reach the others. Those of Datagrams have higher ports
+            with contextlib.closing(clients.Udp(lab.client, VIP4, source_port=port)) as session:
                 assert session.ask() in ("web-1", "web-2")
         lab.start_decapsulation(3)
         lab.wait_for_program("agent-3", lambda: "accepts" in lab.programs["agent-3"].output(), 10)

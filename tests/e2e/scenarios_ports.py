@@ -428,7 +428,7 @@ def closed_ports_of_a_wide_range(lab):
         pass
     finally:
         sock.close()
-    assert lab.drops()["closed_port"] >= 3, lab.drops()
+    wait_for("the drops", lambda: lab.drops()["closed_port"] >= 3)
     for listener in listeners:
         listener.close()
 
