@@ -125,7 +125,9 @@ static void print_running(FILE *out, const json_t *canary) {
 		json_array_size(json_object_get(canary, "steps")), real(canary, "percent"),
 		(long long)integer(canary, "effective_weight"));
 	if (json_is_true(json_object_get(canary, "prolonged"))) {
-		fprintf(out, "; prolonged: too few requests");
+		const char *why = json_string_value(json_object_get(canary, "why"));
+
+		fprintf(out, "; prolonged: %s", why != NULL ? why : "too few requests");
 	} else if (json_is_integer(json_object_get(canary, "left_ms"))) {
 		fprintf(out, "; %s left", text(canary, "left_ms", WEIR_SHOW_DURATION, left));
 	}

@@ -282,11 +282,24 @@ static void add_progress(json_t *row, const struct weir_canary *canary) {
 	json_object_set_new(row, "others", json_side(canary, &signs->others));
 }
 
+// Why it is paused or prolonged; "" if it is not.
+static const char *hindrance(const struct weir_canary *canary, char why[WEIR_CANARY_WHY_BYTES]) {
+	why[0] = '\0';
+	if (canary->paused != NULL) {
+		return canary->paused;
+	}
+	if (canary->begun && canary->prolonged) {
+		(void)weir_canary_judge(&canary->record.plan, &canary->signs.canary,
+			&canary->signs.others, true, why);
+	}
+	return why;
+}
+
 static json_t *json_canary(const struct weir_daemon *daemon, const struct weir_canary *canary) {
 	const struct weir_canary_record *record = &canary->record;
 	const bool running = weir_canary_is_running(canary);
-	const char *paused = canary->paused != NULL ? canary->paused : "";
-	const char *why = running ? paused : record->why;
+	char hindered[WEIR_CANARY_WHY_BYTES];
+	const char *why = running ? hindrance(canary, hindered) : record->why;
 	int id = daemon->tables != NULL ? weir_tables_backend_find(
 						  daemon->tables, record->service, record->backend)
 					: -1;

@@ -28,6 +28,16 @@ static bool read_report(struct weir_api_call *call, struct weir_report *report) 
 	return true;
 }
 
+// Fields that a running canary of the service counts, whatever the policy does.
+static uint32_t used_by_canary(const struct weir_daemon *daemon, const char *service) {
+	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, service);
+
+	return canary != NULL && weir_canary_is_running(canary)
+		       ? WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(SERVICE_TIME) |
+				 WEIR_REPORT(SERVICE_COUNT)
+		       : 0;
+}
+
 static json_t *json_fields(uint32_t set) {
 	json_t *list = json_array();
 
@@ -54,7 +64,8 @@ void weir_api_backend_report(struct weir_daemon *daemon, struct weir_api_call *c
 		return;
 	}
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
-	used = weir_reports_take(reports, (uint16_t)id, &report, "api");
+	used = weir_reports_take(reports, (uint16_t)id, &report, "api") |
+	       (report.given & used_by_canary(daemon, state.service));
 	if (used == 0) {
 		weir_api_fail(call, WEIR_API_REFUSED, "backend %s/%s: %s", state.service,
 			state.name, weir_reports_why(reports));

@@ -300,12 +300,24 @@ TEST(good_canary_is_promoted_across_restarts) {
 
 TEST(few_requests_prolong_a_step) {
 	struct web *web = *state;
+	json_t *list;
 
 	release(lab_result(&web->lab, JSON({"command": "canary.start", "service": "web", "backend": "w-1",
 			"steps": [1], "every_ms": 1000})));
 	LAB_UNTIL(lab_log_has(&web->lab,
 		"canary web/w-1: step 1 is prolonged: 0 of 50 new flows of the canary so far"));
 	assert_true(has_figures(web, "passive"));
+	list = lab_result(&web->lab, JSON({"command": "canary.show"}));
+	assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "why")),
+		"0 of 50 new flows of the canary so far");
+	release(list);
+	// Its policy, maglev, uses no reports, but the canary does.
+	list = lab_result(&web->lab,
+		JSON({"command": "backend.report", "service": "web", "backend": "w-1",
+			"requests_per_second": 10, "errors_per_second": 1, "utilization": 0.5}));
+	assert_int_equal(json_array_size(json_object_get(list, "used")), 2);
+	assert_int_equal(json_array_size(json_object_get(list, "not_used")), 1);
+	release(list);
 	assert_int_equal(step_of(web), 1);
 	release(lab_result(
 		&web->lab, JSON({"command": "canary.stop", "service": "web", "outcome": "promote"})));
