@@ -132,6 +132,13 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 			"max_active_flows");
 		weir_findings_cure(findings, "weirctl backend show %s/", json_string_value(name));
 	}
+	if (json_is_true(get(get(doctor->status, "dataplane"), "attached")) &&
+		json_integer_value(get(doctor->status, "services")) == 0) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, "services",
+			"no service is configured: nothing is forwarded");
+		weir_findings_cure(findings, "weirctl audit show");
+		return;
+	}
 	drained = weir_doctor_report_drained(doctor);
 	if (json_array_size(none) + json_array_size(unreachable) + json_array_size(panic) == 0 &&
 		!drained) {

@@ -35,6 +35,7 @@ struct services {
 	uint32_t count, none, unreachable, panic;
 	uint32_t drained; // all their binds; whatever their backends are
 	uint32_t ended; // of these: no existing flow is waited for
+	uint32_t leaving; // removed, and existing flows are waited for; not counted above
 	uint32_t backends, eligible;
 	uint64_t rejected; // new flows within a minute, at the limit of all backends
 	json_t *none_names, *unreachable_names, *panic_names, *drained_names, *rejecting_names;
@@ -143,7 +144,11 @@ static void count_service(
 	struct weir_service_state state;
 	uint64_t rejected;
 
-	if (name == NULL || weir_tables_service(daemon->tables, id, &state) < 0 || state.leaving) {
+	if (name == NULL || weir_tables_service(daemon->tables, id, &state) < 0) {
+		return;
+	}
+	if (state.leaving) {
+		services->leaving += state.removal == WEIR_DRAIN_DRAINING;
 		return;
 	}
 	rejected = rejected_flows(daemon, &state);
@@ -232,7 +237,9 @@ static void judge_services(
 	if (services->count == 0 && only_one) {
 		add(verdict, WEIR_STATUS_CRITICAL, "the service is not published yet");
 	} else if (services->count == 0) {
-		add(verdict, WEIR_STATUS_WARNING, "no service is configured");
+		add(verdict, services->leaving > 0 ? WEIR_STATUS_WARNING : WEIR_STATUS_CRITICAL,
+			"no service is configured%s",
+			services->leaving > 0 ? "; flows of removed ones continue" : "");
 	}
 	judge_lost(services, services->none, services->none_names, "no eligible backend", verdict);
 	judge_lost(services, services->unreachable, services->unreachable_names,

@@ -350,3 +350,13 @@ TEST(reload_without_a_dataplane_warns_of_keys) {
 	assert_string_equal(web_reload_warning(web, text), "");
 	web->dataplane = lab_dataplane_start(&web->lab, 2);
 }
+
+// Flows of the removed services may continue for a moment.
+TEST(without_services_no_traffic_is_wanted) {
+	struct web *web = *state;
+
+	lab_write_config(&web->lab, "");
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	LAB_UNTIL(is_level(web, "critical"));
+	expect(web, NULL, "critical", "no service is configured");
+}
