@@ -3,7 +3,8 @@
 
 void weir_json_share(json_t *object, const struct weir_share_counters *counters) {
 #define X(field, unit, metric, text) \
-	json_object_set_new(object, #field, json_integer((json_int_t)counters->field));
+	json_object_set_new(object, #field, \
+		counters != NULL ? json_integer((json_int_t)counters->field) : json_null());
 	WEIR_SHARE_FIGURES(X)
 #undef X
 }

@@ -7,7 +7,7 @@
 
 #include "segment.h"
 
-// Add every counter and gauge to an object under its name.
+// Add every counter and gauge to an object under its name. counters: NULL = unknown, all are null.
 void weir_json_share(json_t *object, const struct weir_share_counters *counters);
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters);
 // The same of a port, and `lost`: all packets that it received but no worker processed.

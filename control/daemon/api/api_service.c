@@ -81,6 +81,11 @@ static json_t *json_warnings(
 	return warnings;
 }
 
+// Without a dataplane counts are unknown, not 0.
+static json_t *count_or_null(const struct weir_daemon *daemon, uint64_t count) {
+	return daemon->segment != NULL ? json_integer((json_int_t)count) : json_null();
+}
+
 static json_t *json_service(
 	struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id) {
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, id);
@@ -88,8 +93,8 @@ static json_t *json_service(
 
 	weir_tables_service(daemon->tables, id, &state);
 	return json_pack(
-		"{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, "
-		"s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+		"{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:o, "
+		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"name", service->name, "id", (int)id, "policy",
 		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
 		policy_or_null(state.runtime_policy), "forwarding",
@@ -99,11 +104,15 @@ static json_t *json_service(
 		(json_int_t)service->table_size, "slots", (json_int_t)state.slots, "backends",
 		(json_int_t)state.backends, "eligible", (json_int_t)state.eligible, "panic",
 		(int)state.panic, "generation", (json_int_t)state.generation, "active_flows",
-		(json_int_t)counters.active_flows, "new_flows", (json_int_t)counters.new_flows,
-		"packets", (json_int_t)counters.packets, "bytes", (json_int_t)counters.bytes,
-		"dropped", (json_int_t)counters.dropped, "spilled", (json_int_t)counters.spilled,
-		"rejected", (json_int_t)counters.rejected, "rehashed",
-		(json_int_t)counters.rehashed, "reset", (json_int_t)counters.reset, "warnings",
+		count_or_null(daemon, counters.active_flows), "new_flows",
+		count_or_null(daemon, counters.new_flows), "packets",
+		count_or_null(daemon, counters.packets), "bytes",
+		count_or_null(daemon, counters.bytes), "dropped",
+		count_or_null(daemon, counters.dropped), "spilled",
+		count_or_null(daemon, counters.spilled), "rejected",
+		count_or_null(daemon, counters.rejected), "rehashed",
+		count_or_null(daemon, counters.rehashed), "reset",
+		count_or_null(daemon, counters.reset), "warnings",
 		json_warnings(daemon, &state, id));
 }
 
@@ -246,13 +255,13 @@ static json_t *json_share(struct weir_daemon *daemon, const struct weir_shares *
 	struct weir_estimate estimate =
 		weir_estimates_backend(daemon->estimates, state->id, weir_daemon_now_ns());
 
-	return json_pack("{s:s, s:b, s:I, s:o, s:o, s:I, s:I, s:o, s:o}", "backend", state->name,
+	return json_pack("{s:s, s:b, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "backend", state->name,
 		"in_selection", (int)state->in_selection, "weight",
 		(json_int_t)state->effective_weight, "effective_share_percent",
 		percent_or_null(weir_shares_effective(shares, state)), "achieved_share_percent",
 		percent_or_null(weir_shares_recent(shares, state)), "open_flows",
-		(json_int_t)counters.open_flows, "errors", (json_int_t)counters.errors,
-		"service_time_ms",
+		count_or_null(daemon, counters.open_flows), "errors",
+		count_or_null(daemon, counters.errors), "service_time_ms",
 		estimate.service_ns > 0 ? json_real(round((double)estimate.service_ns / 1e3) / 1e3)
 					: json_null(),
 		"samples",

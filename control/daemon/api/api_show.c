@@ -246,7 +246,7 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 					       : weir_json_percent(100.0 * state->share.part /
 								   WEIR_POLICY_PART_ONE));
 		weir_json_condition(object, daemon, state);
-		weir_json_share(object, &counters);
+		weir_json_share(object, daemon->segment != NULL ? &counters : NULL);
 	}
 	return object;
 }
@@ -343,7 +343,7 @@ static json_t *flow_row(const struct backend_list *list, const struct weir_backe
 }
 
 void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call) {
-	if (weir_api_has_tables(daemon, call) &&
+	if (weir_api_has_tables(daemon, call) && weir_api_has_dataplane(daemon, call) &&
 		(weir_api_text(call, "service") == NULL ||
 			weir_api_find_service(daemon, call) >= 0)) {
 		answer_list(daemon, call, flow_row, true);
