@@ -14,7 +14,7 @@
 
 #define NAME WEIR_CONTROL_DIR "/canaries.json"
 #define VERSION 1
-#define BYTES_MOST (4u << 20)
+#define BYTES_MOST (16u << 20) // WEIR_SERVICES_MAX of the longest canaries have 6 MB
 
 static const char *const states[] = {
 #define X(name, key) [WEIR_CANARY_##name] = key,

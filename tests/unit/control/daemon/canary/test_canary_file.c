@@ -94,6 +94,36 @@ TEST(file_keeps_everything) {
 	free(read);
 }
 
+TEST(file_of_the_longest_canaries_of_all_services_is_read) {
+	const char *dir = *state;
+	struct weir_canary_record *records = calloc(WEIR_SERVICES_MAX, sizeof(*records)), *read;
+	uint32_t count;
+
+	assert_non_null(records);
+	for (uint32_t i = 0; i < WEIR_SERVICES_MAX; i++) {
+		struct weir_canary_record *record = &records[i];
+
+		*record = sample;
+		memset(record->service, 's', sizeof(record->service) - 1);
+		memset(record->backend, 'b', sizeof(record->backend) - 1);
+		memset(record->why, '"', sizeof(record->why) - 1);
+		record->plan.steps = WEIR_CANARY_STEPS_MOST;
+		for (uint32_t j = 0; j < WEIR_CANARY_STEPS_MOST; j++) {
+			record->plan.percent[j] = 10.0 / 3 * (j + 1);
+		}
+		record->plan.error_ratio = record->plan.latency_ratio = 4.0 / 3;
+		record->ended_ms = UINT32_MAX * (uint64_t)1000;
+		record->who = (struct weir_audit_who){
+			.known = true, .uid = UINT32_MAX, .gid = UINT32_MAX, .pid = INT32_MAX};
+	}
+	assert_int_equal(weir_canary_file_write(dir, records, WEIR_SERVICES_MAX), 0);
+	assert_int_equal(weir_canary_file_read(dir, &read, &count), 0);
+	assert_int_equal(count, WEIR_SERVICES_MAX);
+	assert_string_equal(read[count - 1].why, records[count - 1].why);
+	free(read);
+	free(records);
+}
+
 // Every start of the file, every byte of it overwritten, and other files: refused or valid.
 TEST(file_of_any_content_is_read_safely) {
 	const char *dir = *state;
