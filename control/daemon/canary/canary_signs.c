@@ -43,7 +43,11 @@ void weir_canary_add_report(struct weir_canary_counts *counts,
 		requests = measured;
 	}
 	if (has(report, WEIR_REPORT(ERRORS))) {
-		counts->errors += report->errors_per_second * (double)passed_ms / 1000;
+		const double errors = report->errors_per_second * (double)passed_ms / 1000;
+
+		// One backend with a wrong rate must not outweigh the others.
+		counts->errors +=
+			errors > requests && has(report, WEIR_REPORT(REQUESTS)) ? requests : errors;
 	}
 	// A mean without a count is that of the requests since the report before.
 	if (has(report, WEIR_REPORT(SERVICE_TIME)) && !has(report, WEIR_REPORT(SERVICE_COUNT)) &&

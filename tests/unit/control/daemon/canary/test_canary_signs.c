@@ -44,6 +44,16 @@ static struct weir_canary_counts counts_of(
 	return counts;
 }
 
+// Otherwise one backend with a wrong rate would hide the errors of every canary of its service.
+TEST(errors_of_a_backend_are_no_more_than_its_requests) {
+	struct weir_report report = {.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS),
+		.requests_per_second = 100,
+		.errors_per_second = 1e12};
+	struct weir_canary_counts counts = counts_of(&report, 500, 2000, 60000);
+
+	assert_true(counts.requests == 200 && counts.errors == 200);
+}
+
 TEST(rates_count_for_the_time_that_passed) {
 	struct weir_report report = {
 		.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(SERVICE_TIME),
