@@ -225,7 +225,8 @@ static bool turn(struct weir_word_service *service) {
 		service->paused = false;
 		uv_poll_start(&service->poll, UV_READABLE, on_connection);
 	}
-	if (service->is_waiting && ended(service, service->waiting) != service->waiting_ended) {
+	if (service->is_waiting && service->waiting != WEIR_HEALTH_WORD_READY &&
+		ended(service, service->waiting) != service->waiting_ended) {
 		service->is_waiting = false;
 	}
 	if (service->is_waiting && may_change(service)) {

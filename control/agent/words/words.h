@@ -67,7 +67,8 @@ struct weir_word_service {
 	uint64_t changes_ms; // when that was last reduced
 	bool is_waiting;
 	enum weir_health_word waiting; // is applied once changes permit it
-	uint32_t waiting_ended; // words like it, when it came: with the next one it has ended, too
+	// Words like it, when it came: with the next one it has ended, too, unless it is READY.
+	uint32_t waiting_ended;
 	uint64_t requests, refused, postponed;
 };
 

@@ -197,17 +197,21 @@ def agent_ends_the_words_of_all_ports_of_a_service(lab):
             assert balancer.ask()["ports"] == {}
 
 
+def postpone(lab, word, current):
+    """Change between both words until this one waits."""
+    def waits():
+        ask(sock(lab), current + b"\n")
+        return ask(sock(lab), word + b"\n").startswith(f"web: {current.decode()},")
+    wait_for("a word that waits", waits, 20)
+
+
 @scenario
 def agent_forgets_a_postponed_word_with_its_process(lab):
     lab.start_agent(*SERVICES)
     balancer = reader(lab)
     with listen(lab):
         wait_for("open", lambda: port_of(lab)["state"] == "open")
-        path = sock(lab)
-        for _ in range(4):
-            ask(path, b"lame-duck\n"), ask(path, b"ready\n")
-        ask(path, b"lame-duck\n")
-        assert (service_of(lab)["postponed"], service_of(lab)["word"]) == (1, "ready")
+        postpone(lab, b"lame-duck", b"ready")
     wait_for("closed", lambda: port_of(lab)["state"] == "closed")
     with listen(lab):
         wait_for("open again", lambda: balancer.ask()["ports"] == {} and port_of(lab)["state"] == "open")
@@ -218,6 +222,20 @@ def agent_forgets_a_postponed_word_with_its_process(lab):
             balancer.ask()
         assert DUCK not in [word for ports in announced[-1:] for word in ports.values()], announced
         assert service_of(lab)["word"] == "ready"
+
+
+@scenario
+def agent_keeps_a_postponed_ready(lab):
+    """It is for all ports of the service, also if a new socket listens at one of them meanwhile."""
+    lab.start_agent(*SERVICES)
+    balancer = reader(lab)
+    with listen(lab):
+        with listen(lab, port=OTHER):
+            wait_for("open", lambda: port_of(lab, OTHER)["state"] == "open")
+            postpone(lab, b"ready", b"down")
+        wait_for("closed", lambda: port_of(lab, OTHER)["state"] == "closed")
+        with listen(lab, port=OTHER):
+            wait_for("ready", lambda: balancer.ask()["ports"] == {}, 20)
 
 
 # --- programs of other languages, as the guide shows them ---
