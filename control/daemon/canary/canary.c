@@ -27,6 +27,7 @@ static int write_records(const struct weir_canaries *canaries) {
 		records[i] = canaries->canary[i].record;
 		if (canaries->canary[i].publishing) {
 			records[i].state = WEIR_CANARY_RUNNING;
+			records[i].weight = canaries->canary[i].step_weight;
 		}
 	}
 	r = weir_canary_file_write(canaries->of.run_dir, records, canaries->count);
@@ -234,6 +235,7 @@ static void promote(struct weir_canaries *canaries, struct weir_canary *canary, 
 
 	end(canary, WEIR_CANARY_PROMOTED, why);
 	canary->publishing = true;
+	canary->step_weight = canary->record.weight;
 	if (canary->backend >= 0 &&
 		weir_tables_backend(canaries->tables, (uint16_t)canary->backend, &state) == 0 &&
 		state.configured_weight > 0) {

@@ -48,6 +48,7 @@ struct weir_canary {
 	int service, backend; // ids, as last looked up; negative: none
 	const char *paused; // reason; NULL = not paused
 	bool publishing; // its promotion is not published yet
+	uint32_t step_weight; // that of its last step, meanwhile
 	bool begun; // the step: its time passes
 	bool prolonged; // too few requests at its end
 	uint64_t began_ms; // monotonic
