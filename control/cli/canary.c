@@ -198,6 +198,7 @@ void weir_canary_show_one(const struct weir_cli *cli, json_t *canary) {
 	}
 	print_figures(out, canary);
 	print_plan(out, canary);
+	weir_show_warnings(out, canary);
 }
 
 void weir_canary_show_all(const struct weir_cli *cli, json_t *result) {

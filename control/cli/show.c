@@ -247,7 +247,7 @@ bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows) {
 	return word[0] != '\0' && word[strlen(word) - 1] != '/' && json_array_size(rows) == 1;
 }
 
-static void show_warnings(FILE *out, const json_t *result) {
+void weir_show_warnings(FILE *out, const json_t *result) {
 	const json_t *warnings = json_object_get(result, "warnings"), *warning;
 	char text[256];
 	size_t i;
@@ -280,7 +280,7 @@ void weir_show_change(const struct weir_cli *cli, json_t *result) {
 				deadline, sizeof(deadline)));
 	}
 	fputc('\n', cli->out);
-	show_warnings(cli->out, result);
+	weir_show_warnings(cli->out, result);
 }
 
 void weir_show_weight(const struct weir_cli *cli, json_t *result) {
@@ -303,7 +303,7 @@ void weir_show_weight(const struct weir_cli *cli, json_t *result) {
 				sizeof(policy)));
 	}
 	fputc('\n', cli->out);
-	show_warnings(cli->out, result);
+	weir_show_warnings(cli->out, result);
 }
 
 // Workers by the backend that they would choose: one line per backend.

@@ -59,6 +59,7 @@ void weir_show_services(const struct weir_cli *cli, json_t *result);
 void weir_show_backends(const struct weir_cli *cli, json_t *result);
 // All columns, in a table of this width; 0 = unlimited.
 void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width);
+void weir_show_warnings(FILE *out, const json_t *result); // one a line, of "warnings"; may be none
 void weir_show_change(const struct weir_cli *cli, json_t *result);
 void weir_show_policy(const struct weir_cli *cli, json_t *result);
 void weir_show_report(const struct weir_cli *cli, json_t *result);

@@ -134,6 +134,25 @@ def failing_canary_is_rolled_back(lab):
     lab.weirctl("weight", "set", "api/web-3", "configured")
     assert lab.backend("web-3", "api")["effective_weight"] == 100
     assert not lab.api("canary.show")
+    end_without_a_file(lab)
+
+
+def end_without_a_file(lab):
+    path = os.path.join(lab.run_dir, "control", "canaries.json")
+
+    def saved():
+        with open(path, encoding="ascii") as file:
+            return json.load(file)["canaries"][0]["state"]
+    os.mkdir(path + ".new")
+    code, _, err = lab.weirctl("canary", "start", "api", "web-3", check=False)
+    assert code == 1 and "cannot save the canary" in err, (code, err)
+    os.rmdir(path + ".new")
+    assert "warning" not in lab.weirctl("canary", "start", "api", "web-3", "--every", "300s")[1]
+    os.mkdir(path + ".new")
+    text = lab.weirctl("canary", "stop", "--rollback", "api")[1]
+    assert "warning: the canaries cannot be saved in" in text and saved() == "running", text
+    os.rmdir(path + ".new")
+    wait_for("the file", lambda: saved() == "rolled-back")
 
 
 @scenario(start=False, hosts=3, services=[API])

@@ -352,13 +352,29 @@ void weir_api_canary_show(struct weir_daemon *daemon, struct weir_api_call *call
 
 // --- canary.start, canary.stop --------------------------------------------------------------
 
+static void warn_of_unsaved(const struct weir_daemon *daemon, json_t *warnings) {
+	if (weir_canaries_are_unsaved(daemon->canaries)) {
+		json_array_append_new(warnings,
+			json_sprintf("the canaries cannot be saved in %s, see the log: a restart "
+				     "of weir-control would undo this; retried every second",
+				daemon->run_dir));
+	}
+}
+
 // Publish, save, and answer with the canary.
 static void answer(struct weir_daemon *daemon, struct weir_api_call *call, const char *service) {
 	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, service);
+	json_t *row = NULL, *warnings = json_array();
 
 	weir_api_publish_now(daemon, call);
 	(void)weir_canaries_save(daemon->canaries, weir_daemon_unpublished(daemon) == NULL);
-	weir_api_answer(call, canary != NULL ? json_canary(daemon, canary) : NULL);
+	warn_of_unsaved(daemon, warnings);
+	if (canary != NULL) {
+		row = json_canary(daemon, canary);
+		json_object_set(row, "warnings", warnings);
+	}
+	json_decref(warnings);
+	weir_api_answer(call, row);
 }
 
 void weir_api_canary_start(struct weir_daemon *daemon, struct weir_api_call *call) {

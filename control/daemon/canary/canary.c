@@ -551,6 +551,10 @@ bool weir_canaries_let_go(
 	return true;
 }
 
+bool weir_canaries_are_unsaved(const struct weir_canaries *canaries) {
+	return canaries->save_failed;
+}
+
 uint32_t weir_canaries_count(const struct weir_canaries *canaries) {
 	return canaries->count;
 }

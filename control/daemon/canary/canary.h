@@ -88,6 +88,8 @@ int weir_canaries_stop(
 // change, if its canary runs.
 bool weir_canaries_let_go(struct weir_canaries *canaries, const char *service, const char *backend);
 
+// Whether the file could not be written since the last change: a restart would undo it.
+bool weir_canaries_are_unsaved(const struct weir_canaries *canaries);
 uint32_t weir_canaries_count(const struct weir_canaries *canaries);
 const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries, uint32_t i);
 // The canary of a service, or NULL.
