@@ -12,7 +12,7 @@ _Static_assert(WEIR_AGENT_MAC_BYTES == crypto_auth_BYTES, "the code of crypto_au
 _Static_assert(WEIR_AGENT_KEY_BYTES == crypto_auth_KEYBYTES, "the key of crypto_auth");
 _Static_assert(
 	WEIR_AGENT_MAC_START + WEIR_AGENT_MAC_BYTES == WEIR_AGENT_MESSAGE_BYTES, "its place");
-_Static_assert(WEIR_REPORT_FIELD_COUNT <= WEIR_AGENT_PORT_WORDS_BIT, "a bit of its own");
+_Static_assert(WEIR_REPORT_FIELD_COUNT <= WEIR_AGENT_TCP_FIGURES_BIT, "bits of their own");
 
 static const uint8_t magic[4] = {'W', 'E', 'I', 'R'};
 
@@ -105,6 +105,23 @@ static void get_bytes(const uint8_t **at, void *to, size_t bytes) {
 	*at += bytes;
 }
 
+static void put_family(uint8_t **at, const struct weir_agent_tcp_family *family) {
+#define X(type, field, meaning) put_number(at, family->field, sizeof(family->field));
+	WEIR_AGENT_TCP_FAMILY_FIELDS(X)
+#undef X
+}
+
+static void get_family(const uint8_t **at, struct weir_agent_tcp_family *family) {
+#define NUMBER_U32 uint32_t
+#define NUMBER_U64 uint64_t
+#define X(type, field, meaning) \
+	family->field = (NUMBER_##type)get_number(at, sizeof(family->field));
+	WEIR_AGENT_TCP_FAMILY_FIELDS(X)
+#undef X
+#undef NUMBER_U32
+#undef NUMBER_U64
+}
+
 // --- encode ---
 
 static uint8_t *put_header(
@@ -131,6 +148,7 @@ static void authenticate(uint8_t *message, const struct weir_agent_key *key) {
 #define PUT_BYTES(field) put_bytes(&at, from->field);
 #define PUT_TEXT(field) put_text(&at, from->field);
 #define PUT_PORTS(field) put_port_words(&at, from->field, from->port_word_count);
+#define PUT_FAMILY(field) put_family(&at, &from->field);
 #define X(type, field, meaning) PUT_##type(field)
 
 void weir_agent_probe_encode(const struct weir_agent_probe *from, const struct weir_agent_key *key,
@@ -162,6 +180,14 @@ void weir_agent_steal_answer_encode(const struct weir_agent_steal_answer *from,
 	uint8_t *at = put_header(to, WEIR_AGENT_STEAL_ANSWER, key);
 
 	WEIR_AGENT_STEAL_ANSWER_FIELDS(X)
+	authenticate(to, key);
+}
+
+void weir_agent_tcp_encode(const struct weir_agent_tcp *from, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]) {
+	uint8_t *at = put_header(to, WEIR_AGENT_TCP, key);
+
+	WEIR_AGENT_TCP_FIELDS(X)
 	authenticate(to, key);
 }
 #undef X
@@ -275,6 +301,18 @@ static bool is_possible_steal_answer(const struct weir_agent_steal_answer *answe
 	       answer->result < WEIR_AGENT_STEAL_RESULT_COUNT && is_possible_flow(answer);
 }
 
+static bool is_possible_family(const struct weir_agent_tcp_family *family) {
+	const uint64_t all = family->segments | family->retransmitted | family->sent_bytes |
+			     family->delivery_rate;
+
+	return all <= INT64_MAX;
+}
+
+static bool is_possible_tcp(const struct weir_agent_tcp *tcp) {
+	return tcp->agent != 0 && tcp->balancer != 0 && tcp->partial <= 1 &&
+	       is_possible_family(&tcp->ipv4) && is_possible_family(&tcp->ipv6);
+}
+
 #define GET_U8(field) to.field = (uint8_t)get_number(&at, 1);
 #define GET_U16(field) to.field = (uint16_t)get_number(&at, 2);
 #define GET_U24(field) to.field = (uint32_t)get_number(&at, 3);
@@ -283,6 +321,7 @@ static bool is_possible_steal_answer(const struct weir_agent_steal_answer *answe
 #define GET_BYTES(field) get_bytes(&at, to.field, sizeof(to.field));
 #define GET_TEXT(field) get_bytes(&at, to.field, sizeof(to.field));
 #define GET_PORTS(field) get_port_words(&at, to.field);
+#define GET_FAMILY(field) get_family(&at, &to.field);
 #define X(type, field, meaning) GET_##type(field)
 
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
@@ -363,6 +402,27 @@ enum weir_agent_refusal weir_agent_steal_answer_decode(const uint8_t *bytes, siz
 		return WEIR_AGENT_REFUSAL_REST;
 	}
 	if (!is_possible_steal_answer(&to)) {
+		return WEIR_AGENT_REFUSAL_VALUE;
+	}
+	*ret = to;
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+
+enum weir_agent_refusal weir_agent_tcp_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_tcp *ret) {
+	const uint8_t *at = bytes + WEIR_AGENT_FIELDS_START;
+	struct weir_agent_tcp to = {0};
+	enum weir_agent_refusal refusal =
+		check_header(bytes, count, WEIR_AGENT_TCP, keys, &to.key_id);
+
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		return refusal;
+	}
+	WEIR_AGENT_TCP_FIELDS(X)
+	if (!is_zero(at, bytes + WEIR_AGENT_MAC_START)) {
+		return WEIR_AGENT_REFUSAL_REST;
+	}
+	if (!is_possible_tcp(&to)) {
 		return WEIR_AGENT_REFUSAL_VALUE;
 	}
 	*ret = to;

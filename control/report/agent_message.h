@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agent messages: the datagrams between weir-control and weir-agent. A probe requests a report, an
-// answer contains it. A steal request names a TCP flow that may not be established on the backend
-// yet, a steal answer says whether it may be moved. All are WEIR_AGENT_MESSAGE_BYTES long, so that
-// an agent cannot be used for amplification, and authenticated; none is encrypted.
+// answer contains it; TCP figures, from the tcp_info of connections, follow it on request.
+// A steal request names a TCP flow that may not be established on the backend yet, a steal answer
+// says whether it may be moved. All are WEIR_AGENT_MESSAGE_BYTES long, so that an agent cannot be
+// used for amplification, and authenticated; none is encrypted.
 //
 //   offset  bytes
 //   0       4      "WEIR"
 //   4       1      version, 1
-//   5       1      kind: 1 = probe, 2 = answer, 3 = steal request, 4 = steal answer
+//   5       1      kind: 1 = probe, 2 = answer, 3 = steal request, 4 = steal answer, 5 = TCP
+//                  figures
 //   6       2      key id, 1 to 65535
 //   8              the fields of the kind, WEIR_AGENT_PROBE_FIELDS and so on
 //   ...            zero up to 224
@@ -25,6 +27,10 @@
 // The words of ports are in an answer only if the balancer wants them (WEIR_AGENT_PORT_WORDS): an
 // earlier weir-control rejects an answer with them. The same holds for the speed and the model of
 // the CPUs (the bit of GCU).
+//
+// TCP figures are in a datagram of their own, because an answer has no room left. An agent sends it
+// after the answer to a balancer that wants it (WEIR_AGENT_TCP_FIGURES) and is registered, so that
+// it has received an answer at its address before: no other address gets two datagrams for one.
 //
 // A probe contains its destination address: an agent ignores probes for another address, because
 // its answer could be passed off as the other agent's. The same holds for steal requests.
@@ -60,7 +66,8 @@ enum weir_agent_kind {
 	WEIR_AGENT_PROBE = 1,
 	WEIR_AGENT_ANSWER,
 	WEIR_AGENT_STEAL,
-	WEIR_AGENT_STEAL_ANSWER
+	WEIR_AGENT_STEAL_ANSWER,
+	WEIR_AGENT_TCP
 };
 
 // Reasons to refuse a datagram; each is counted. X(NAME, "name", "meaning") REPLAY and those after
@@ -174,6 +181,30 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U8, protocol, "of the request") \
 	X(U8, result, "result of the lookup, 1 to 9")
 
+// ipv4, ipv6: the connections with clients of that family, in a struct weir_agent_tcp_family.
+#define WEIR_AGENT_TCP_FIELDS(X) \
+	X(U64, agent, "number of the answering process") \
+	X(U64, balancer, "of the probe") \
+	X(BYTES, challenge, "of the newest probe of that balancer") \
+	X(U64, clock_ms, "milliseconds since the start of the answering process") \
+	X(U32, age_ms, "time since the end of the look that the figures are from") \
+	X(FAMILY, ipv4, "connections with clients of IPv4") \
+	X(FAMILY, ipv6, "connections with clients of IPv6") \
+	X(U8, partial, "1 = there are more connections than were looked at")
+
+// Numbers of 64 bits are below 2^63.
+#define WEIR_AGENT_TCP_FAMILY_FIELDS(X) \
+	X(U64, segments, "data segments sent, a sum since the agent's start") \
+	X(U64, retransmitted, "of these: sent again, the same") \
+	X(U64, sent_bytes, "bytes in these segments, the same") \
+	X(U64, delivery_rate, \
+		"median of the connections that the application does not limit, bytes per " \
+		"second; 0 = unknown") \
+	X(U32, connections, "open now") \
+	X(U32, rtt_median_us, "median of their smoothed round trip times; 0 = unknown") \
+	X(U32, rtt_p99_us, "their 99th percentile") \
+	X(U32, rated, "connections that `delivery_rate` is the median of")
+
 // Result of an agent's lookup. Only the first two permit moving the flow. X(NAME, "name",
 // "meaning")
 #define WEIR_AGENT_STEAL_RESULTS(X) \
@@ -214,6 +245,7 @@ static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result)
 #define WEIR_AGENT_BYTES(field) uint8_t field[WEIR_AGENT_CHALLENGE_BYTES];
 #define WEIR_AGENT_TEXT(field) char field[WEIR_AGENT_WHY_BYTES];
 #define WEIR_AGENT_PORTS(field) struct weir_port_word field[WEIR_PORT_WORDS_MOST];
+#define WEIR_AGENT_FAMILY(field) struct weir_agent_tcp_family field;
 #define X(type, field, meaning) WEIR_AGENT_##type(field)
 
 struct weir_agent_probe {
@@ -235,6 +267,15 @@ struct weir_agent_steal_answer {
 	uint16_t key_id; // as above
 	WEIR_AGENT_STEAL_ANSWER_FIELDS(X)
 };
+
+struct weir_agent_tcp_family {
+	WEIR_AGENT_TCP_FAMILY_FIELDS(X)
+};
+
+struct weir_agent_tcp {
+	uint16_t key_id; // as above
+	WEIR_AGENT_TCP_FIELDS(X)
+};
 #undef X
 #undef WEIR_AGENT_U8
 #undef WEIR_AGENT_U16
@@ -244,10 +285,15 @@ struct weir_agent_steal_answer {
 #undef WEIR_AGENT_BYTES
 #undef WEIR_AGENT_TEXT
 #undef WEIR_AGENT_PORTS
+#undef WEIR_AGENT_FAMILY
 
 // The bit of the words of ports in `given` and `wants`, beyond the fields of a report.
 #define WEIR_AGENT_PORT_WORDS_BIT 31
 #define WEIR_AGENT_PORT_WORDS (1u << WEIR_AGENT_PORT_WORDS_BIT)
+
+// The bit of TCP figures, in `wants` only.
+#define WEIR_AGENT_TCP_FIGURES_BIT 30
+#define WEIR_AGENT_TCP_FIGURES (1u << WEIR_AGENT_TCP_FIGURES_BIT)
 
 // The fields of a report that an answer can have in `given`.
 #define WEIR_AGENT_GIVEN (WEIR_REPORT_ALL & ~(WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(WEIGHT)))
@@ -262,6 +308,8 @@ void weir_agent_steal_encode(const struct weir_agent_steal *steal, const struct 
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_steal_answer_encode(const struct weir_agent_steal_answer *answer,
 	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
+void weir_agent_tcp_encode(const struct weir_agent_tcp *tcp, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 
 // The kind that a datagram claims, before any check; 0 = too short. It selects the decode function.
 uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count);
@@ -278,6 +326,8 @@ enum weir_agent_refusal weir_agent_steal_decode(const uint8_t *bytes, size_t cou
 	const struct weir_agent_keys *keys, struct weir_agent_steal *ret);
 enum weir_agent_refusal weir_agent_steal_answer_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_steal_answer *ret);
+enum weir_agent_refusal weir_agent_tcp_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_tcp *ret);
 
 // The answer to a request, without a result: copies the fields that it repeats.
 void weir_agent_steal_answer_begin(

@@ -102,6 +102,24 @@ static void save_steals(const struct weir_agent_key *key, const char *name) {
 	}
 }
 
+static void save_tcp(const struct weir_agent_key *key, const char *name) {
+	const struct weir_agent_tcp tcp = {.agent = 9,
+		.balancer = 0x1122334455667788,
+		.clock_ms = 1500,
+		.age_ms = 70,
+		.ipv4 = {.segments = 1000, .retransmitted = 3, .connections = 7},
+		.ipv6 = {.rtt_median_us = 20000, .rtt_p99_us = 90000},
+		.partial = 1};
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
+	char path[64];
+
+	weir_agent_tcp_encode(&tcp, key, bytes);
+	for (uint8_t form = AGENT_RIG_FOREIGN; form <= AGENT_RIG_OWNER; form++) {
+		snprintf(path, sizeof(path), "tcp-%s-%u", name, form);
+		save(path, form, bytes, sizeof(bytes));
+	}
+}
+
 static void save_replays(void) {
 	uint8_t bytes[3 * 200];
 
@@ -136,6 +154,8 @@ int main(int argc, char **argv) {
 	save_messages(&agent_rig_keys.key[1], "second");
 	save_steals(&agent_rig_keys.key[0], "first");
 	save_steals(&agent_rig_keys.key[1], "second");
+	save_tcp(&agent_rig_keys.key[0], "first");
+	save_tcp(&agent_rig_keys.key[1], "second");
 	save_replays();
 	return 0;
 }

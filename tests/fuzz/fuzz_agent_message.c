@@ -129,6 +129,25 @@ static enum weir_agent_refusal as_steal_answer(const uint8_t *bytes, size_t coun
 	return refusal;
 }
 
+static enum weir_agent_refusal as_tcp(const uint8_t *bytes, size_t count) {
+	struct weir_agent_tcp tcp, untouched;
+	enum weir_agent_refusal refusal;
+	uint8_t again[BYTES];
+
+	memset(&tcp, 0x5a, sizeof(tcp));
+	memcpy(&untouched, &tcp, sizeof(tcp));
+	refusal = weir_agent_tcp_decode(bytes, count, &agent_rig_keys, &tcp);
+	REQUIRE(refusal <= WEIR_AGENT_REFUSAL_VALUE);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		REQUIRE(is_same(&tcp, &untouched, sizeof(tcp)));
+		return refusal;
+	}
+	REQUIRE(count == BYTES && tcp.agent != 0 && (int64_t)tcp.ipv6.sent_bytes >= 0);
+	weir_agent_tcp_encode(&tcp, weir_agent_keys_find(&agent_rig_keys, tcp.key_id), again);
+	REQUIRE(is_same(bytes, again, BYTES));
+	return refusal;
+}
+
 // Returns the number of kinds for which it is accepted.
 static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 	struct weir_agent_answer answer;
@@ -136,7 +155,8 @@ static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 	return (as_probe(bytes, count) == WEIR_AGENT_REFUSAL_NONE) +
 	       (as_answer(bytes, count, &answer) == WEIR_AGENT_REFUSAL_NONE) +
 	       (as_steal(bytes, count) == WEIR_AGENT_REFUSAL_NONE) +
-	       (as_steal_answer(bytes, count) == WEIR_AGENT_REFUSAL_NONE);
+	       (as_steal_answer(bytes, count) == WEIR_AGENT_REFUSAL_NONE) +
+	       (as_tcp(bytes, count) == WEIR_AGENT_REFUSAL_NONE);
 }
 
 static void foreign(struct fuzz_input *input) {
@@ -174,6 +194,7 @@ static void owner(struct fuzz_input *input) {
 	REQUIRE(as_probe(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
 	REQUIRE(as_steal(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
 	REQUIRE(as_steal_answer(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
+	REQUIRE(as_tcp(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
 	REQUIRE(taken_as(datagram, BYTES) <= 1);
 	if (as_answer(datagram, BYTES, &first) == WEIR_AGENT_REFUSAL_NONE) {
 		take_sealed(input, datagram);
