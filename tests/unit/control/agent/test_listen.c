@@ -144,6 +144,17 @@ TEST(listen_events_of_tcp) {
 	expect_none(lab);
 }
 
+// Without the module of a protocol its ports do not seem to have no socket.
+TEST(listeners_of_a_protocol_that_the_kernel_lacks_are_an_error) {
+	int fd = weir_listeners_open();
+	uint32_t counts[2];
+
+	assert_return_code(fd, errno);
+	assert_int_equal(weir_listeners_count(fd, 200, ports, 2, counts), -ENOENT);
+	assert_int_equal(weir_listeners_count(fd, IPPROTO_TCP, ports, 2, counts), 0);
+	close(fd);
+}
+
 TEST(listen_events_of_other_namespaces_are_left_out) {
 	struct lab *lab = *state;
 	int status = -1;
