@@ -31,6 +31,29 @@ static void send_answer(
 	}
 }
 
+// Only to a registered balancer, which has received an answer at this address: a replayed probe
+// must not cause two datagrams to another one.
+static void send_tcp(struct weir_probes *probes, const struct weir_balancer *balancer) {
+	const struct weir_probes_params *params = &probes->params;
+	const struct weir_agent_key *key = weir_agent_keys_find(params->keys, balancer->key_id);
+	struct weir_agent_tcp tcp = {.agent = params->number,
+		.balancer = balancer->id,
+		.clock_ms = uv_now(probes->loop) - params->started_ms};
+	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
+
+	if ((balancer->wants & WEIR_AGENT_TCP_FIGURES) == 0 ||
+		balancer == &params->balancers->stranger || key == NULL ||
+		!weir_tcp_looks_fill(params->tcp, &tcp)) {
+		return;
+	}
+	memcpy(tcp.challenge, balancer->challenge, sizeof(tcp.challenge));
+	weir_agent_tcp_encode(&tcp, key, datagram);
+	if (weir_datagrams_send(params->datagrams, datagram, sizeof(datagram), &balancer->path) ==
+		0) {
+		probes->tcp++;
+	}
+}
+
 void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *balancer) {
 	send_answer(probes, balancer, true);
 }
@@ -86,6 +109,7 @@ static enum weir_agent_refusal take_probe(struct weir_probes *probes, const uint
 	}
 	params->requested(params->context, weir_balancers_wants(params->balancers));
 	send_answer(probes, balancer, false);
+	send_tcp(probes, balancer);
 	return WEIR_AGENT_REFUSAL_NONE;
 }
 

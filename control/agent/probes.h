@@ -11,11 +11,13 @@
 #include "agent_keys.h"
 #include "balancers.h"
 #include "datagrams.h"
+#include "tcp_looks.h"
 
 struct weir_probes_params { // pointers: must outlive the probes
 	const struct weir_agent_keys *keys;
 	const struct weir_datagrams *datagrams;
 	struct weir_balancers *balancers;
+	const struct weir_tcp_looks *tcp;
 	uint64_t number; // of this process, random
 	uint64_t started_ms; // 0 of the clock of our answers
 	uint16_t udp_port; // ours
@@ -32,7 +34,7 @@ struct weir_probes_params { // pointers: must outlive the probes
 struct weir_probes {
 	struct weir_probes_params params;
 	uv_loop_t *loop;
-	uint64_t answered, notices; // datagrams sent
+	uint64_t answered, notices, tcp; // datagrams sent
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
 	uint64_t other_key_ms; // when a datagram was last refused as KEY or MAC
 	uv_poll_t poll[WEIR_DATAGRAM_SOCKETS];

@@ -27,6 +27,7 @@
 #include "status.h"
 #include "steal_answers.h"
 #include "steal_helper.h"
+#include "tcp_looks.h"
 #include "warm_up.h"
 
 #define WHY_BYTES 320
@@ -52,6 +53,7 @@ struct service {
 	struct weir_meter_demand meter;
 	struct weir_capacity_demand capacity;
 	struct weir_port_watch watch;
+	struct weir_tcp_looks tcp;
 	struct weir_steal_answers steals;
 	struct weir_local_socket local;
 	struct weir_service_words words;
@@ -90,6 +92,7 @@ static void set_wants(void *context, uint32_t wants) {
 	weir_load_set_wants(&service->load, wants);
 	weir_capacity_demand_set(&service->capacity, &service->loop, wants, uv_now(&service->loop));
 	weir_meter_demand_set(&service->meter, wants, uv_now(&service->loop));
+	weir_tcp_looks_want(&service->tcp, (wants & WEIR_AGENT_TCP_FIGURES) != 0);
 }
 
 static void on_turn(uv_timer_t *timer) {
@@ -182,6 +185,7 @@ static json_t *status(struct service *service) {
 		.meter = service->meter.reader,
 		.capacity = &service->capacity,
 		.watch = &service->watch,
+		.tcp = &service->tcp,
 		.probes = &service->probes,
 		.steals = &service->steals,
 		.words = &service->words.words,
@@ -321,6 +325,7 @@ static int start_probes(struct service *service) {
 		.keys = &service->keys,
 		.datagrams = &service->datagrams,
 		.balancers = &service->balancers,
+		.tcp = &service->tcp,
 		.number = service->number,
 		.started_ms = service->started_ms,
 		.udp_port = service->options->udp_port,
@@ -350,6 +355,16 @@ static int start_watch(struct service *service) {
 	return weir_port_watch_start(&service->loop, &params, &service->watch);
 }
 
+static int start_tcp(struct service *service) {
+	const struct weir_tcp_looks_params params = {
+		.log = service->log,
+		.ports = service->options->ports,
+		.port_count = service->options->port_count,
+	};
+
+	return weir_tcp_looks_start(&service->loop, &params, &service->tcp);
+}
+
 static int start_announcement(struct service *service) {
 	const struct weir_announcement_params params = {
 		.log = service->log,
@@ -375,6 +390,9 @@ static int start(struct service *service) {
 		r = weir_service_words_start(&service->loop, service->log,
 			&service->options->services, &service->listeners, &service->watch,
 			&service->announcement, &service->words);
+	}
+	if (r == 0) {
+		r = start_tcp(service);
 	}
 	if (r == 0) {
 		r = start_probes(service);
@@ -448,6 +466,7 @@ static void stop(struct service *service) {
 	weir_port_watch_stop(&service->watch);
 	weir_meter_demand_stop(&service->meter);
 	weir_capacity_demand_stop(&service->capacity);
+	weir_tcp_looks_stop(&service->tcp);
 	weir_steal_answers_stop(&service->steals);
 	weir_local_socket_stop(&service->local);
 	weir_probes_stop(&service->probes);

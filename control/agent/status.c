@@ -23,6 +23,9 @@ static json_t *make_wants(uint32_t wants) {
 			json_array_append_new(list, json_string(weir_report_field_name(i)));
 		}
 	}
+	if ((wants & WEIR_AGENT_TCP_FIGURES) != 0) {
+		json_array_append_new(list, json_string("tcp"));
+	}
 	return list;
 }
 
@@ -161,6 +164,7 @@ static json_t *make_datagrams(const struct weir_status_parts *parts) {
 
 	set_number(object, "answered", parts->probes->answered);
 	set_number(object, "told", parts->probes->notices);
+	set_number(object, "tcp", parts->probes->tcp);
 	if (parts->probes->other_key_ms != 0) {
 		set_number(object, "other_key_age_ms", parts->now_ms - parts->probes->other_key_ms);
 	}
@@ -206,6 +210,7 @@ json_t *weir_status_make(const struct weir_status_parts *parts) {
 	json_object_set_new(status, "values", make_values(parts));
 	json_object_set_new(status, "capacity", weir_capacity_demand_status(parts->capacity));
 	json_object_set_new(status, "meter", make_meter(parts));
+	json_object_set_new(status, "tcp", weir_tcp_looks_status(parts->tcp));
 	json_object_set_new(status, "datagrams", make_datagrams(parts));
 	json_object_set_new(status, "steals", make_steals(parts));
 	if (parts->orca != NULL) {
@@ -363,6 +368,14 @@ static void write_steals(const json_t *steals, FILE *out) {
 	write_numbers("steals", steals, out);
 }
 
+// Nothing while no balancer requests them.
+static void write_tcp(const json_t *tcp, FILE *out) {
+	if (json_object_get(tcp, "problem") != NULL) {
+		fprintf(out, "tcp        cannot list connections: %s\n", text_of(tcp, "problem"));
+	}
+	write_numbers("tcp", tcp, out);
+}
+
 void weir_status_write(const json_t *status, FILE *out) {
 	const json_t *datagrams = json_object_get(status, "datagrams");
 
@@ -375,6 +388,7 @@ void weir_status_write(const json_t *status, FILE *out) {
 	write_numbers("tells", json_object_get(status, "values"), out);
 	write_capacity(json_object_get(status, "capacity"), out);
 	write_numbers("meter", json_object_get(status, "meter"), out);
+	write_tcp(json_object_get(status, "tcp"), out);
 	if (json_object_get(status, "orca") != NULL) {
 		fprintf(out, "orca       %s\n", text_of(status, "orca"));
 	}

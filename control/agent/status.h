@@ -16,6 +16,7 @@
 #include "port_watch.h"
 #include "probes.h"
 #include "steal_answers.h"
+#include "tcp_looks.h"
 #include "words.h"
 
 struct weir_status_parts { // what the status shows
@@ -26,6 +27,7 @@ struct weir_status_parts { // what the status shows
 	const struct weir_meter *meter; // NULL = not loaded
 	const struct weir_capacity_demand *capacity;
 	const struct weir_port_watch *watch;
+	const struct weir_tcp_looks *tcp;
 	const struct weir_probes *probes;
 	const struct weir_steal_answers *steals;
 	const struct weir_words *words;

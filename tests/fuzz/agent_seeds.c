@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writes the corpus of fuzz_agent_message: agent_seeds FOLDER, in which it creates a folder.
+// Writes the corpora of fuzz_agent_message and fuzz_socket_dump: agent_seeds FOLDER, in which it
+// creates a folder for each.
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,19 +141,55 @@ static void save_replays(void) {
 	save("senders", AGENT_RIG_REPLAYS, bytes, sizeof(bytes));
 }
 
+// Two connections, of IPv4 and of IPv6, and the end of the dump.
+static void save_dumps(void) {
+	struct {
+		struct nlmsghdr header;
+		struct inet_diag_msg message;
+		struct nlattr attribute;
+		struct tcp_info info;
+	} socket = {
+		.header = {.nlmsg_len = sizeof(socket),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_seq = 1},
+		.message = {.idiag_family = AF_INET,
+			.id = {.idiag_sport = htons(80),
+				.idiag_dst = {htonl(0xc0000207)},
+				.idiag_cookie = {7}}},
+		.attribute = {sizeof(socket.attribute) + sizeof(socket.info), INET_DIAG_INFO},
+		.info = {.tcpi_rtt = 20000, .tcpi_delivery_rate = 1000000},
+	};
+	const struct nlmsghdr done = {
+		.nlmsg_len = sizeof(done), .nlmsg_type = NLMSG_DONE, .nlmsg_seq = 1};
+	uint8_t bytes[2 * sizeof(socket) + sizeof(done)];
+	const uint8_t blocks = (sizeof(bytes) + 15) / 16;
+
+	memcpy(bytes, &socket, sizeof(socket));
+	socket.message.idiag_family = AF_INET6;
+	socket.message.id.idiag_sport = htons(443);
+	socket.message.id.idiag_cookie[0]++;
+	memcpy(bytes + sizeof(socket), &socket, sizeof(socket));
+	memcpy(bytes + 2 * sizeof(socket), &done, sizeof(done));
+	save("two", blocks, bytes, sizeof(bytes));
+	save("one", blocks, bytes + sizeof(socket), sizeof(bytes) - sizeof(socket));
+	save("cut", blocks, bytes, sizeof(socket) + 99);
+}
+
+static bool make_folder(const char *root, const char *name) {
+	snprintf(folder, sizeof(folder), "%s%s%s", root, name[0] != '\0' ? "/" : "", name);
+	if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+		fprintf(stderr, "%s: %s\n", folder, strerror(errno));
+		return false;
+	}
+	return true;
+}
+
 int main(int argc, char **argv) {
 	if (argc != 2 || weir_agent_crypto_start() != 0) {
 		fprintf(stderr, "usage: agent_seeds FOLDER\n");
 		return 2;
 	}
-	snprintf(folder, sizeof(folder), "%s", argv[1]);
-	if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-		fprintf(stderr, "%s: %s\n", folder, strerror(errno));
-		return 1;
-	}
-	snprintf(folder, sizeof(folder), "%s/agent_message", argv[1]);
-	if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-		fprintf(stderr, "%s: %s\n", folder, strerror(errno));
+	if (!make_folder(argv[1], "") || !make_folder(argv[1], "agent_message")) {
 		return 1;
 	}
 	save_messages(&agent_rig_keys.key[0], "first");
@@ -157,5 +199,9 @@ int main(int argc, char **argv) {
 	save_tcp(&agent_rig_keys.key[0], "first");
 	save_tcp(&agent_rig_keys.key[1], "second");
 	save_replays();
+	if (!make_folder(argv[1], "socket_dump")) {
+		return 1;
+	}
+	save_dumps();
 	return 0;
 }

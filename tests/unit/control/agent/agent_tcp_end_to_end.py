@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The TCP figures of the real weir-agent run, of connections between two network namespaces."""
+import ctypes
+import select
+import socket
+import struct
+import sys
+
+from agent_lab import (BACKEND, BACKEND6, BITS, KEYS, PORT, listen, run_scenarios, scenario, seal)
+from netns import wait_for
+
+TCP_BIT = 1 << 30
+FAMILY = struct.Struct("!QQQQIIII")
+FAMILY_FIELDS = ("segments retransmitted sent_bytes delivery_rate connections rtt_median_us "
+                 "rtt_p99_us rated").split()
+FIGURES = struct.Struct("!QQ16sQI48s48sB")
+
+
+def figures(balancer, timeout=1.0):
+    """The next TCP figures, {"age_ms", "ipv4": {...}, "ipv6": {...}, "partial"}, or None."""
+    if not select.select([balancer.socket], [], [], timeout)[0]:
+        return None
+    data = balancer.socket.recv(2048)
+    assert len(data) == 256 and data[:6] == b"WEIR\1\5", data[:8]
+    assert seal(data[:224], KEYS[balancer.key]) == data, "not authentic"
+    assert not any(data[8 + FIGURES.size:224]), "rest"
+    agent, number, challenge, _, age_ms, ipv4, ipv6, partial = FIGURES.unpack_from(data, 8)
+    assert (agent, number, challenge) == (balancer.agent, balancer.number, balancer.challenge)
+    return {"age_ms": age_ms, "partial": partial,
+            "ipv4": dict(zip(FAMILY_FIELDS, FAMILY.unpack(ipv4))),
+            "ipv6": dict(zip(FAMILY_FIELDS, FAMILY.unpack(ipv6)))}
+
+
+def measured(balancer):
+    """Figures once there are some."""
+    found = []
+
+    def ask():
+        balancer.ask()
+        found.append(figures(balancer, 0.2))
+        return found[-1] is not None
+    wait_for("TCP figures", ask)
+    return found[-1]
+
+
+def wait_figures(balancer, what, holds):
+    last = [None]
+
+    def ask():
+        last[0] = measured(balancer)
+        return holds(last[0])
+    wait_for(f"{what}; last: {last}", ask, 20)
+    return last[0]
+
+
+def connect(lab, address, server):
+    with lab.client.inside():
+        client = socket.create_connection((address, PORT), 10)
+    return client, server.accept()[0]
+
+
+def move(sender, receiver, size):
+    """Data from one end to the other."""
+    sender.setblocking(False)
+    sent = received = 0
+    while received < size:
+        writable = [sender] if sent < size else []
+        readable, writable, _ = select.select([receiver], writable, [], 10)
+        assert readable or writable, "stalled"
+        if writable:
+            sent += sender.send(bytes(min(65536, size - sent)))
+        if readable:
+            received += len(receiver.recv(1 << 20))
+
+
+def lose(client, one_of):
+    """Drop random packets before the client's TCP, by a filter of its socket: its server has to send
+    them again."""
+    code = [(0x20, 0, 0, 0xfffff000 + 56), (0x94, 0, 0, one_of), (0x15, 0, 1, 0), (0x06, 0, 0, 0),
+            (0x06, 0, 0, 0xffffffff)]  # a random number, modulo, 0? drop, else accept
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *op) for op in code))
+    client.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HL", len(code),
+                                                         ctypes.addressof(program)))
+
+
+@scenario
+def nothing_is_looked_at_or_sent_without_a_request(lab):
+    lab.start_agent("--port", str(PORT))
+    other, stranger = lab.balancer(wants=BITS["port_words"]), lab.balancer(wants=TCP_BIT)
+    for _ in range(3):
+        other.ask()
+        assert figures(other, 0.2) is None
+    status = lab.status()
+    assert "tcp" not in status and status["datagrams"]["tcp"] == 0, status
+    # A probe that no answer of this process came before may be a replay, with a forged sender: one
+    # datagram for one, also while another balancer has figures.
+    stranger.ask(hear=False), stranger.ask(hear=False)
+    assert figures(stranger, 0.2) is None and "tcp" not in lab.status()
+    measured(lab.balancer(wants=TCP_BIT))
+    stranger.ask(hear=False)
+    assert figures(stranger, 0.2) is None
+    stranger.ask()
+    assert measured(stranger) is not None
+
+
+@scenario
+def connections_of_both_families_are_measured(lab):
+    lab.start_agent("--port", str(PORT))
+    balancer = lab.balancer(wants=TCP_BIT)
+    server, server6 = listen(lab), listen(lab, BACKEND6)
+    other = listen(lab, port=PORT + 1)
+    pairs = [connect(lab, BACKEND, server) for _ in range(3)] + [connect(lab, BACKEND6, server6)]
+    with lab.client.inside():
+        unwatched = socket.create_connection((BACKEND, PORT + 1), 10)
+    with lab.backend.inside():  # of the host itself
+        local = socket.create_connection((BACKEND, PORT), 10)
+    assert server.accept()[0] is not None
+    first = wait_figures(balancer, "4 connections", lambda now: (
+        now["ipv4"]["connections"], now["ipv6"]["connections"]) == (3, 1))
+    assert first["ipv4"]["sent_bytes"] == first["ipv6"]["sent_bytes"] == 0, first
+    assert 0 < first["ipv4"]["rtt_median_us"] <= first["ipv4"]["rtt_p99_us"], first
+    assert first["age_ms"] < 5000 and not first["partial"], first
+    move(pairs[0][1], pairs[0][0], 1 << 20)
+    move(pairs[3][1], pairs[3][0], 1000)
+    move(pairs[1][0], pairs[1][1], 1 << 20)  # from the client: not what the server sends
+    now = wait_figures(balancer, "bytes", lambda now: now["ipv4"]["sent_bytes"] == 1 << 20 and
+                       now["ipv6"]["sent_bytes"] == 1000)
+    assert now["ipv4"]["segments"] > 10 and now["ipv6"]["segments"] == 1, now
+    # One that opens and closes between two requests of a balancer is in the sums, if a look saw it.
+    pairs.append(connect(lab, BACKEND, server))
+    move(pairs[4][1], pairs[4][0], 2000)
+    wait_figures(balancer, "bytes", lambda now: now["ipv4"]["sent_bytes"] == (1 << 20) + 2000)
+    for pair in pairs:
+        pair[1].close(), pair[0].close()
+    end = wait_figures(balancer, "no connection", lambda now: now["ipv4"]["connections"] == 0 and
+                       now["ipv6"]["connections"] == 0)
+    assert end["ipv4"]["sent_bytes"] == (1 << 20) + 2000 and end["ipv4"]["rtt_p99_us"] == 0, end
+    status = lab.status()["tcp"]
+    assert status["looks"] > 2 and status["ipv4_sent_bytes"] == (1 << 20) + 2000, status
+    assert "tcp        ipv4_sent_bytes" in lab.command("status")
+    for each in (unwatched, local, other, server, server6):
+        each.close()
+
+
+@scenario
+def clients_of_ipv4_at_a_socket_of_both_families_are_of_ipv4(lab):
+    lab.start_agent("--port", str(PORT))
+    balancer = lab.balancer(wants=TCP_BIT)
+    with lab.backend.inside():
+        server = socket.create_server(("::", PORT), family=socket.AF_INET6, dualstack_ipv6=True)
+        local = socket.create_connection(("127.0.0.1", PORT), 10)
+    assert server.accept()[0] is not None
+    pairs = [connect(lab, BACKEND, server), connect(lab, BACKEND, server)]
+    wait_figures(balancer, "2 connections", lambda now: (
+        now["ipv4"]["connections"], now["ipv6"]["connections"]) == (2, 0))
+    for pair in pairs:
+        pair[0].close(), pair[1].close()
+    local.close(), server.close()
+
+
+@scenario
+def lost_packets_show_as_retransmitted(lab):
+    lab.start_agent("--port", str(PORT))
+    balancer = lab.balancer(wants=TCP_BIT)
+    server = listen(lab)
+    client, accepted = connect(lab, BACKEND, server)
+    measured(balancer)
+    move(accepted, client, 1 << 20)
+    before = wait_figures(balancer, "bytes", lambda now: now["ipv4"]["sent_bytes"] >= 1 << 20)
+    lose(client, 20)
+    move(accepted, client, 1 << 20)
+    now = wait_figures(balancer, "bytes", lambda now: now["ipv4"]["sent_bytes"] >= 2 << 20)
+    lost = now["ipv4"]["retransmitted"] - before["ipv4"]["retransmitted"]
+    assert 0 < lost < now["ipv4"]["segments"], (before, now)
+    client.close(), accepted.close(), server.close()
+
+
+@scenario
+def looks_end_with_the_request_and_go_on_with_the_next(lab):
+    lab.start_agent("--port", str(PORT))
+    balancer = lab.balancer(wants=TCP_BIT)
+    server = listen(lab)
+    pair = connect(lab, BACKEND, server)
+    measured(balancer)
+    move(pair[1], pair[0], 5000)
+    wait_figures(balancer, "bytes", lambda now: now["ipv4"]["sent_bytes"] == 5000)
+    balancer.wants = 0
+    balancer.ask()
+    assert figures(balancer, 0.2) is None and "tcp" not in lab.status()
+    move(pair[1], pair[0], 7000)  # while nothing is looked at
+    balancer.wants = TCP_BIT
+    again = measured(balancer)
+    assert again["ipv4"]["sent_bytes"] == 5000 and again["ipv4"]["connections"] == 1, again
+    for each in (*pair, server):
+        each.close()
+
+
+if __name__ == "__main__":
+    sys.exit(run_scenarios())
