@@ -201,6 +201,7 @@ struct weir_config_slow_start {
 struct weir_config_agent {
 	uint16_t port; // default 4777; 0 = the service has no agents
 	uint32_t interval_ms, inactive_interval_ms, timeout_ms; // default 500, 10000, 400
+	bool tcp; // request TCP figures; default false
 };
 
 struct weir_config_backend {

@@ -272,6 +272,7 @@ static const struct weir_json_key agent_keys[] = {
 	INTEGER("inactive_interval_ms", AGENT, inactive_interval_ms, 10, 3600000, "10000",
 		UNIT("ms"), CONTROL),
 	INTEGER("timeout_ms", AGENT, timeout_ms, 10, 3600000, "400", UNIT("ms"), CONTROL),
+	VALUE("tcp", weir_json_type_boolean, AGENT, tcp, .fallback = "false", CONTROL),
 	COMMENT,
 };
 static bool has_no_agent(const void *object) {

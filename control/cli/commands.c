@@ -359,10 +359,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"vip", "ready", "ADDRESS", "accept new flows to a VIP again", NULL,
 	 "weirctl vip ready 198.51.100.10", "bind.ready", 1, 1, 0, build_host, weir_drain_show_binds,
 	 NULL, true},
-	{"backend", "show", "[[SERVICE/]NAME]", "show backends with state, weight and share",
+	{"backend", "show", "[--tcp] [[SERVICE/]NAME]", "show backends with state, weight and share",
 	 "SERVICE/ selects all backends of a service.\n"
 	 "SHARE-% is the target share of new flows, NEW-% the actual share since the start.\n",
-	 "weirctl backend show web/", "backend.show", 0, 1, 0, build_backend, weir_show_backends,
+	 "weirctl backend show web/", "backend.show", 0, 1, WEIR_CLI_FIGURES, build_backend, weir_show_backends,
 	 NULL, false},
 	{"backend", "drain", "[--interval DURATION] [--wait] [SERVICE/]NAME",
 	 "stop new flows; existing flows continue",

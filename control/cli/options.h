@@ -27,6 +27,7 @@ enum weir_cli_option {
 	WEIR_CLI_TRACE = 1 << 12, // --packets, --duration
 	WEIR_CLI_CANARY = 1 << 13, // those of struct weir_cli_canary, except the last two
 	WEIR_CLI_CANARY_STOP = 1 << 14, // --promote, --rollback
+	WEIR_CLI_FIGURES = 1 << 15, // --tcp
 };
 
 enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
@@ -71,7 +72,7 @@ struct weir_cli_canary {
 
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
-	bool json, watch, strict, wait, once, all;
+	bool json, watch, strict, wait, once, all, tcp;
 	int timeout_ms;
 	int interval_ms; // of --watch and top, or of a drain; 0 = not given
 	int for_ms; // duration of a comparison, a capture or a trace; 0 = not given

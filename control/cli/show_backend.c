@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "show_narrow.h"
+#include "show_tcp.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 #define NOTES 320
@@ -309,7 +310,15 @@ static void show_one(FILE *out, json_t *row) {
 		fprintf(out, "\nLAST REPORT\nnone\n");
 	}
 	json_object_del(rest, "report");
+	json_object_del(rest, "tcp"); // its table
 	print_rest(out, rest);
+	if (json_is_object(json_object_get(row, "tcp"))) {
+		json_t *rows = json_pack("[O]", row);
+
+		fprintf(out, "\nTCP\n");
+		weir_show_tcp(out, rows, weir_show_width(out));
+		json_decref(rows);
+	}
 	json_decref(head);
 	json_decref(rest);
 }
@@ -414,7 +423,9 @@ void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 }
 
 void weir_show_backends(const struct weir_cli *cli, json_t *result) {
-	if (weir_show_is_single(cli, result)) {
+	if (cli->options->tcp) {
+		weir_show_tcp(cli->out, result, weir_show_width(cli->out));
+	} else if (weir_show_is_single(cli, result)) {
 		show_one(cli->out, json_array_get(result, 0));
 	} else {
 		weir_show_backends_within(cli->out, result, weir_show_width(cli->out));

@@ -20,7 +20,7 @@ import threading
 import time
 
 BYTES = 256
-PROBE, ANSWER, STEAL, STEAL_ANSWER = 1, 2, 3, 4
+PROBE, ANSWER, STEAL, STEAL_ANSWER, TCP = 1, 2, 3, 4, 5
 HEADER = struct.Struct("!4sBBH")
 PROBE_FIELDS = struct.Struct("!QQ16sQQIII")
 ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
@@ -29,6 +29,8 @@ PORT_WORD = struct.Struct("!HBB")
 PORT_WORDS, GCU = 1 << 31, 1 << 16
 PROTOCOLS = {"tcp": 6, "udp": 17}
 STEAL_FIELDS = struct.Struct("!QQQQ16sI16s16sIIB")
+TCP_FIELDS = struct.Struct("!QQ16sQI")
+TCP_FAMILY = struct.Struct("!QQQQIIII")
 STEAL_ANSWER_FIELDS = struct.Struct("!QQQQ16s16sIIBB")
 WORDS = {"nothing": 0, "starting": 1, "ready": 2, "lame-duck": 3, "down": 4}
 FIELDS = ("service_time_ms", "service_count", "service_median_ms", "busy_time_ms", "busy_count",
@@ -123,6 +125,13 @@ class Agent:
         return seal(STEAL_ANSWER, *self.key, STEAL_ANSWER_FIELDS.pack(
             at["agent"], at["balancer"], at["id"], int((time.monotonic() - self.started) * 1000),
             at["client"], at["vip"], at["client_port"], at["vip_port"], at["protocol"], result))
+
+    def tcp_figures(self, balancer, **over):
+        """A datagram with TCP figures: one connection of IPv4, with a round trip of 1234 us."""
+        at = {"agent": self.process, "balancer": balancer.number, "challenge": balancer.challenge,
+              "clock_ms": int((time.monotonic() - self.started) * 1000), **over}
+        fields = TCP_FIELDS.pack(at["agent"], at["balancer"], at["challenge"], at["clock_ms"], 7)
+        return seal(TCP, *self.key, fields + TCP_FAMILY.pack(0, 0, 0, 0, 1, 1234, 1234, 0))
 
     def receive(self, data, address):
         """Receive a probe and answer it. Returns its balancer, or None."""

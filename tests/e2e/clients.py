@@ -3,10 +3,12 @@
 
 All functions open their sockets inside the client namespace; see netns.py.
 """
+import ctypes
 import hashlib
 import os
 import re
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -224,6 +226,15 @@ def check_lines(found):
     for name, line in found.items():
         who = line.ask()
         assert who == name, f"connection of {name} is now answered by {who}"
+
+
+def lose(sock, one_of):
+    """Drop random packets before the client's TCP, by a filter of its socket: the server has to send
+    them again."""
+    code = [(0x20, 0, 0, 0xfffff000 + 56), (0x94, 0, 0, one_of), (0x15, 0, 1, 0), (0x06, 0, 0, 0),
+            (0x06, 0, 0, 0xffffffff)]  # a random number, modulo, 0? drop, else accept
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *op) for op in code))
+    sock.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HL", len(code), ctypes.addressof(program)))
 
 
 class Udp:

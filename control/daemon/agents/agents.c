@@ -485,6 +485,8 @@ static void on_received(void *context, const struct weir_address *address, uint1
 		agents->counts.refused[WEIR_AGENT_REFUSAL_SENDER]++;
 	} else if (weir_agent_message_kind(bytes, count) == WEIR_AGENT_STEAL_ANSWER) {
 		weir_agents_steals_take(agents->steals, &agent->peer, bytes, count);
+	} else if (weir_agent_message_kind(bytes, count) == WEIR_AGENT_TCP) {
+		weir_agents_prober_take_tcp(agent->prober, bytes, count);
 	} else {
 		weir_agents_prober_take(agent->prober, bytes, count);
 		schedule(agent);
@@ -514,6 +516,20 @@ static void on_report(void *owner, const struct weir_report *report) {
 
 	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
 		agents->events.report(agents->events.context, (uint16_t)(link - 1), report);
+	}
+}
+
+static void on_tcp(void *owner, const struct weir_agent_tcp *tcp) {
+	const struct agent *agent = owner;
+	const struct weir_agents *agents = agent->agents;
+
+	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
+		const struct member *member = &agents->members[link - 1];
+
+		if (agents->events.tcp != NULL &&
+			(member->target.wants & WEIR_AGENT_TCP_FIGURES) != 0) {
+			agents->events.tcp(agents->events.context, (uint16_t)(link - 1), tcp);
+		}
 	}
 }
 
@@ -564,6 +580,7 @@ int weir_agents_create(
 		.started_ns = uv_hrtime(),
 		.random = weir_agent_random_number(),
 		.report = on_report,
+		.tcp = on_tcp,
 		.ended = on_probe_ended};
 	weir_wheel_init(&agents->wheel, read_now_ms());
 	uv_timer_init(loop, &agents->timer);

@@ -63,6 +63,8 @@ typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_
 struct weir_agents_events {
 	// An answer was accepted, solicited or not.
 	void (*report)(void *context, uint16_t backend, const struct weir_report *report);
+	// TCP figures for a backend that wants them were accepted. NULL = ignore them.
+	void (*tcp)(void *context, uint16_t backend, const struct weir_agent_tcp *tcp);
 	// A probe has ended. detail: one line.
 	void (*probed)(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 		const char *detail, uint32_t duration_ms);
@@ -78,7 +80,7 @@ struct weir_agents_target {
 	uint32_t interval_ms, inactive_interval_ms, timeout_ms;
 	uint32_t settled; // consecutive probes with the same outcome before the inactive interval
 			  // is used
-	uint32_t wants; // WEIR_REPORT(...)
+	uint32_t wants; // WEIR_REPORT(...), WEIR_AGENT_PORT_WORDS, WEIR_AGENT_TCP_FIGURES
 };
 
 struct weir_agents_status { // of the agent of a backend

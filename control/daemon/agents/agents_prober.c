@@ -50,6 +50,7 @@ struct weir_agents_prober {
 	uint64_t probes, answered;
 	struct probe probe[2]; // newest first
 	struct weir_agent_answer last; // last accepted answer
+	uint64_t tcp_clock_ms; // of the last TCP figures, of the process last.agent
 };
 
 static uint64_t read_now_ms(void) {
@@ -319,6 +320,9 @@ static void report(struct weir_agents_prober *prober, const struct weir_agent_an
 
 	probing->counts->dropped_fields += (uint64_t)__builtin_popcount(
 		weir_agent_answer_report(answer, prober->has_last ? &prober->last : NULL, &report));
+	if (!is_same_process(prober, answer)) {
+		prober->tcp_clock_ms = 0;
+	}
 	prober->last = *answer;
 	prober->has_last = true;
 	prober->answer_ns = uv_hrtime();
@@ -393,6 +397,35 @@ void weir_agents_prober_take(
 		return;
 	}
 	take(prober, &answer, i);
+}
+
+static enum weir_agent_refusal judge_tcp(
+	const struct weir_agents_prober *prober, const struct weir_agent_tcp *tcp) {
+	if (tcp->balancer != prober->peer->balancer) {
+		return WEIR_AGENT_REFUSAL_BALANCER;
+	}
+	if (!prober->has_last || tcp->agent != prober->last.agent ||
+		find_probe(prober, tcp->challenge) < 0 || tcp->clock_ms < prober->tcp_clock_ms) {
+		return WEIR_AGENT_REFUSAL_CHALLENGE;
+	}
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+
+void weir_agents_prober_take_tcp(
+	struct weir_agents_prober *prober, const uint8_t *bytes, size_t count) {
+	struct weir_agents_probing *probing = prober->probing;
+	struct weir_agent_tcp tcp;
+	enum weir_agent_refusal refusal = weir_agent_tcp_decode(bytes, count, probing->keys, &tcp);
+
+	if (refusal == WEIR_AGENT_REFUSAL_NONE) {
+		refusal = judge_tcp(prober, &tcp);
+	}
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		probing->counts->refused[refusal]++;
+		return;
+	}
+	prober->tcp_clock_ms = tcp.clock_ms;
+	probing->tcp(prober->owner, &tcp);
 }
 
 // --- status -------------------------------------------------------------------------------

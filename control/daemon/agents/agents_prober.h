@@ -28,6 +28,8 @@ struct weir_agents_probing {
 	uint64_t random; // for jitter: not secret
 	// An answer was accepted.
 	void (*report)(void *owner, const struct weir_report *report);
+	// TCP figures were accepted.
+	void (*tcp)(void *owner, const struct weir_agent_tcp *tcp);
 	// A probe has ended. lost: since the last answer, WEIR_AGENT_SILENT_PROBES of them without
 	// one.
 	void (*ended)(void *owner, enum weir_agents_outcome outcome, const char *detail,
@@ -75,6 +77,10 @@ uint64_t weir_agents_prober_due_ms(const struct weir_agents_prober *prober);
 void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, bool unread);
 // Process a datagram from the agent's address. May add a probe to the batch.
 void weir_agents_prober_take(struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);
+// The same for TCP figures: from the process of the last accepted answer, with the challenge of one
+// of the last two probes, and no earlier than those before.
+void weir_agents_prober_take_tcp(
+	struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);
 // The newest probe could not be sent: a negative errno.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api_commands.h"
+#include "api_tcp.h"
 #include "daemon.h"
 
 // Of the host: also those of ports that the service does not have.
@@ -135,6 +136,7 @@ void weir_json_condition(
 		state->limit == 0 ? json_null() : json_integer((json_int_t)state->limit));
 	json_object_set_new(object, "counted_flows", weir_json_counted_flows(daemon, state));
 	add_agent(object, daemon, state->id);
+	json_object_set_new(object, "tcp", weir_json_tcp(daemon, state->id));
 	json_object_set_new(object, "report", reports ? json_report(&report) : json_null());
 }
 

@@ -17,17 +17,19 @@
 #include "api_drain_sum.h"
 #include "api_show.h"
 #include "api_status.h"
+#include "api_tcp.h"
 #include "daemon.h"
 #include "totals.h"
 #include "weir_version.h"
 
-// Position in the list: services first, then backends, each by id.
+// Position in the list: services first, then backends, then their TCP figures, each by id.
 struct figures {
 	struct weir_daemon *daemon;
 	const struct weir_segment *segment; // at the start of the list, NULL = none
 	uint64_t epoch;
 	struct weir_shares *shares; // NULL without tables
 	uint32_t service, backend; // next ids
+	uint32_t tcp; // twice the next id; + 1: IPv6
 	uint32_t unchecked[WEIR_SERVICES_MAX]; // backends, by service id, at the start of the list
 };
 
@@ -247,6 +249,20 @@ static bool next_backend(struct figures *figures, json_t **ret) {
 	return false;
 }
 
+static bool next_tcp(struct figures *figures, json_t **ret) {
+	const struct weir_tables *tables = figures->daemon->tables;
+
+	while (figures->tcp / 2 < weir_tables_backend_ids(tables)) {
+		uint32_t at = figures->tcp++;
+
+		*ret = weir_json_tcp_row(figures->daemon, (uint16_t)(at / 2), at % 2 != 0);
+		if (*ret != NULL) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static int next_row(void *context, json_t **ret) {
 	struct figures *figures = context;
 	const struct weir_daemon *daemon = figures->daemon;
@@ -255,7 +271,7 @@ static int next_row(void *context, json_t **ret) {
 		return -ECANCELED; // ids and counters have changed
 	}
 	return figures->shares != NULL &&
-	       (next_service(figures, ret) || next_backend(figures, ret));
+	       (next_service(figures, ret) || next_backend(figures, ret) || next_tcp(figures, ret));
 }
 
 static void free_figures(void *context) {
@@ -324,17 +340,18 @@ static json_t *json_head(struct weir_daemon *daemon) {
 	json_t *status = weir_json_status(daemon, -1);
 	bool attached = daemon->segment != NULL;
 
-	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}}", "time_ms",
-		(json_int_t)weir_daemon_wall_ms(), "control", json_control(daemon, status),
-		"status", status, "dataplane", json_dataplane(daemon), "workers",
-		attached ? json_workers(daemon) : json_null(), "ports",
+	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}}",
+		"time_ms", (json_int_t)weir_daemon_wall_ms(), "control",
+		json_control(daemon, status), "status", status, "dataplane", json_dataplane(daemon),
+		"workers", attached ? json_workers(daemon) : json_null(), "ports",
 		attached ? weir_api_ports(daemon, NULL) : json_null(), "segment",
 		attached ? weir_json_segment(daemon) : json_null(), "agents",
 		weir_json_agents(daemon), "flow_steals",
 		weir_json_flow_steals(daemon->flow_steals, NULL), "columns", "service",
 		json_columns(service_columns, sizeof(service_columns) / sizeof(*service_columns)),
 		"backend",
-		json_columns(backend_columns, sizeof(backend_columns) / sizeof(*backend_columns)));
+		json_columns(backend_columns, sizeof(backend_columns) / sizeof(*backend_columns)),
+		"tcp", json_columns(weir_api_tcp_columns, weir_api_tcp_column_count));
 }
 
 void weir_api_metrics_show(struct weir_daemon *daemon, struct weir_api_call *call) {

@@ -28,6 +28,7 @@ struct backend { // one backend id
 	uint64_t requested_until_ms; // an operator's request for utilization ends then; 0 = none
 	uint64_t known_ms; // reported by then, if the agent answers
 	uint64_t figures_until_ms; // the request for the figures of a canary ends then; 0 = none
+	struct weir_tcp_report *tcp; // NULL = TCP figures are not requested
 };
 
 struct weir_probed_agents {
@@ -54,6 +55,14 @@ static void on_report(void *context, uint16_t backend, const struct weir_report 
 	weir_reports_take(probed->reports, backend, report, source);
 }
 
+static void on_tcp(void *context, uint16_t backend, const struct weir_agent_tcp *tcp) {
+	const struct weir_probed_agents *probed = context;
+
+	if (backend < probed->ids && probed->backends[backend].tcp != NULL) {
+		weir_tcp_report_take(probed->backends[backend].tcp, tcp, uv_hrtime() / 1000000);
+	}
+}
+
 static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 	const char *detail, uint32_t duration_ms) {
 	struct weir_probed_agents *probed = context;
@@ -71,6 +80,9 @@ static void on_lost(void *context, uint16_t backend) {
 	struct weir_probed_agents *probed = context;
 
 	weir_reports_source_gone(probed->reports, backend, source);
+	if (backend < probed->ids && probed->backends[backend].tcp != NULL) {
+		*probed->backends[backend].tcp = (struct weir_tcp_report){0};
+	}
 }
 
 // --- configuration ------------------------------------------------------------------------
@@ -171,8 +183,20 @@ static uint32_t wants_of(const struct backend *backend) {
 				 WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
 
 	return backend->wants | WEIR_AGENT_PORT_WORDS |
+	       (backend->tcp != NULL ? WEIR_AGENT_TCP_FIGURES : 0) |
 	       (backend->requested_until_ms > 0 ? WEIR_REPORT(UTILIZATION) : 0) |
 	       (backend->figures_until_ms > 0 ? figures : 0);
+}
+
+// Keep the figures of a backend that stays, and have none of one that does not request them.
+// Without memory there are none.
+static void set_tcp(struct backend *backend, bool wanted) {
+	if (!wanted) {
+		free(backend->tcp);
+		backend->tcp = NULL;
+	} else if (backend->tcp == NULL) {
+		backend->tcp = calloc(1, sizeof(*backend->tcp));
+	}
 }
 
 static void add_target(struct weir_probed_agents *probed, const struct weir_config_service *service,
@@ -180,9 +204,11 @@ static void add_target(struct weir_probed_agents *probed, const struct weir_conf
 	struct backend *backend = &probed->backends[state->id];
 
 	if (backend->identity != state->identity) {
+		set_tcp(backend, false);
 		*backend = (struct backend){.identity = state->identity};
 	}
 	backend->has_agent = true;
+	set_tcp(backend, service->agent.tcp);
 	backend->interval_ms = service->agent.interval_ms;
 	backend->inactive_interval_ms = service->agent.inactive_interval_ms;
 	backend->wants = weir_reports_fields_used(probed->reports, state->id);
@@ -207,6 +233,11 @@ static uint32_t list_targets(struct weir_probed_agents *probed, const struct wei
 	while (weir_configured_next(&of)) {
 		if (of.service->agent.port != 0) {
 			add_target(probed, of.service, &of.backend, &targets[n++]);
+		}
+	}
+	for (uint32_t id = 0; id < probed->ids; id++) {
+		if (!probed->backends[id].has_agent) {
+			set_tcp(&probed->backends[id], false);
 		}
 	}
 	return n;
@@ -236,6 +267,7 @@ void weir_probed_agents_stop(struct weir_probed_agents *probed) {
 	weir_agents_configure(probed->agents, NULL, 0);
 	for (uint32_t id = 0; id < probed->ids; id++) {
 		probed->backends[id].has_agent = false;
+		set_tcp(&probed->backends[id], false);
 	}
 }
 
@@ -395,6 +427,19 @@ enum weir_agent_state weir_probed_agents_state(
 					   : WEIR_AGENT_STARTING;
 }
 
+int weir_probed_agents_tcp(
+	const struct weir_probed_agents *probed, uint16_t id, struct weir_tcp_status *ret) {
+	const struct backend *backend = id < probed->ids ? &probed->backends[id] : NULL;
+
+	if (backend == NULL || backend->tcp == NULL) {
+		return -ENOENT;
+	}
+	return weir_tcp_report_status(backend->tcp, uv_hrtime() / 1000000,
+		       (uint64_t)WEIR_AGENT_SILENT_PROBES * backend->inactive_interval_ms, ret) == 0
+		       ? 0
+		       : -EAGAIN;
+}
+
 void weir_probed_agents_second(struct weir_probed_agents *probed) {
 	uint64_t now_ms = uv_hrtime() / 1000000;
 
@@ -434,8 +479,11 @@ struct weir_agents *weir_probed_agents_of(const struct weir_probed_agents *probe
 int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
 	struct weir_reports *reports, struct weir_probed_agents **ret) {
 	struct weir_probed_agents *probed = calloc(1, sizeof(*probed));
-	struct weir_agents_events events = {
-		.report = on_report, .probed = on_probed, .lost = on_lost, .context = probed};
+	struct weir_agents_events events = {.report = on_report,
+		.tcp = on_tcp,
+		.probed = on_probed,
+		.lost = on_lost,
+		.context = probed};
 	int r;
 
 	if (probed == NULL) {
@@ -458,6 +506,9 @@ void weir_probed_agents_free(struct weir_probed_agents *probed) {
 		return;
 	}
 	weir_agents_free(probed->agents);
+	for (uint32_t id = 0; id < probed->ids; id++) {
+		free(probed->backends[id].tcp);
+	}
 	weir_agent_keys_wipe(&probed->keys);
 	free(probed->backends);
 	free(probed);

@@ -16,6 +16,7 @@
 #include "log.h"
 #include "reports.h"
 #include "tables.h"
+#include "tcp_report.h"
 
 struct weir_probed_agents;
 
@@ -79,5 +80,10 @@ void weir_probed_agents_second(struct weir_probed_agents *probed);
 // The state of the agent of a backend. *ret_age_ms: time since its last answer; UINT64_MAX: none.
 enum weir_agent_state weir_probed_agents_state(
 	const struct weir_probed_agents *probed, uint16_t backend, uint64_t *ret_age_ms);
+
+// The TCP figures of a backend. Returns 0, -ENOENT (not requested), -EAGAIN (none for four of the
+// longest intervals of its probes).
+int weir_probed_agents_tcp(
+	const struct weir_probed_agents *probed, uint16_t backend, struct weir_tcp_status *ret);
 
 struct weir_agents *weir_probed_agents_of(const struct weir_probed_agents *probed);

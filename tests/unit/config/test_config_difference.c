@@ -93,14 +93,17 @@ static const struct row rows[] = {
 		"change service web flow_control when_exhausted: spill -> reject\n"},
 	{BASE, TOP WEB(BIND, ", \"agent\": {}", ONE ", " TWO) "]}",
 		"add service web agent: port 4777, interval_ms 500, inactive_interval_ms 10000, "
-		"timeout_ms 400\n"},
+		"timeout_ms 400, tcp false\n"},
 	{TOP WEB(BIND, ", \"agent\": {\"interval_ms\": 900}", ONE) "]}",
 		TOP WEB(BIND, "", ONE) "]}",
 		"remove service web agent: port 4777, interval_ms 900, inactive_interval_ms 10000, "
-		"timeout_ms 400\n"},
+		"timeout_ms 400, tcp false\n"},
 	{TOP WEB(BIND, ", \"agent\": {\"interval_ms\": 900}", ONE) "]}",
 		TOP WEB(BIND, ", \"agent\": {\"interval_ms\": 901}", ONE) "]}",
 		"change service web agent interval_ms: 900 -> 901\n"},
+	{TOP WEB(BIND, ", \"agent\": {}", ONE) "]}",
+		TOP WEB(BIND, ", \"agent\": {\"tcp\": true}", ONE) "]}",
+		"change service web agent tcp: false -> true\n"},
 	{TOP WEB(BIND, ", \"agent_check\": {\"port\": 99}", ONE) "]}", TOP WEB(BIND, "", ONE) "]}",
 		"remove service web agent_check: port 99, interval_ms 2000, timeout_ms "
 		"1000\n"},

@@ -169,6 +169,7 @@ TEST(health_check_needs_a_port) {
 
 TEST(agent_is_enabled_by_its_object) {
 	struct weir_config *none = parse_good(ONE(""));
+	struct weir_config *tcp = parse_good(ONE("\"agent\": {\"tcp\": true},"));
 	struct weir_config *some = parse_good(ONE("\"agent\": {}, \"health_check\": {\"type\": "
 						  "\"agent\", \"fall\": 4},"));
 	const struct weir_config_agent *agent = &some->services[0].agent;
@@ -179,6 +180,9 @@ TEST(agent_is_enabled_by_its_object) {
 	assert_int_equal(agent->interval_ms, 500);
 	assert_int_equal(agent->inactive_interval_ms, 10000);
 	assert_int_equal(agent->timeout_ms, 400);
+	assert_false(none->services[0].agent.tcp || agent->tcp);
+	assert_true(tcp->services[0].agent.tcp);
+	weir_config_free(tcp);
 	assert_int_equal(some->services[0].health_check.type, WEIR_CHECK_AGENT);
 	assert_int_equal(some->services[0].health_check.fall, 4);
 	weir_config_free(none);

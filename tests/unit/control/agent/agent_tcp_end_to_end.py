@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The TCP figures of the real weir-agent run, of connections between two network namespaces."""
-import ctypes
 import select
 import socket
 import struct
 import sys
 
 from agent_lab import (BACKEND, BACKEND6, BITS, KEYS, PORT, listen, run_scenarios, scenario, seal)
+from clients import lose
 from netns import wait_for
 
 TCP_BIT = 1 << 30
@@ -72,16 +72,6 @@ def move(sender, receiver, size):
             sent += sender.send(bytes(min(65536, size - sent)))
         if readable:
             received += len(receiver.recv(1 << 20))
-
-
-def lose(client, one_of):
-    """Drop random packets before the client's TCP, by a filter of its socket: its server has to send
-    them again."""
-    code = [(0x20, 0, 0, 0xfffff000 + 56), (0x94, 0, 0, one_of), (0x15, 0, 1, 0), (0x06, 0, 0, 0),
-            (0x06, 0, 0, 0xffffffff)]  # a random number, modulo, 0? drop, else accept
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *op) for op in code))
-    client.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HL", len(code),
-                                                         ctypes.addressof(program)))
 
 
 @scenario

@@ -230,7 +230,7 @@ def keys_of(value):
 def check_api_docs(answers, root, problems):
     """docs/reference/control-api.md has every key of the answers, except the workers' counters."""
     with open(root + "/docs/reference/control-api.md", encoding="utf-8") as file:
-        named = set(re.findall(r"[a-z_]+", file.read()))
+        named = set(re.findall(r"[a-z0-9_]+", file.read()))
     named.update(answers["stats.show"]["result"]["workers"])
     for command, answer in sorted(answers.items()):
         for key in sorted(set(keys_of(answer)) - named):

@@ -34,6 +34,8 @@ struct lab {
 	unsigned int reports, reports_of_9, answered, silent, unknown, gone;
 	uint16_t backend;
 	struct weir_report report;
+	unsigned int tcps, tcps_of_9; // TCP figures
+	struct weir_agent_tcp tcp;
 };
 
 static void send_bytes(struct lab *lab, const uint8_t *bytes, size_t n) {
@@ -97,6 +99,14 @@ static void on_report(void *context, uint16_t backend, const struct weir_report 
 	lab->report = *report;
 }
 
+static void on_tcp(void *context, uint16_t backend, const struct weir_agent_tcp *tcp) {
+	struct lab *lab = context;
+
+	lab->tcps++;
+	lab->tcps_of_9 += backend == 9;
+	lab->tcp = *tcp;
+}
+
 static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 	const char *detail, uint32_t duration_ms) {
 	struct lab *lab = context;
@@ -152,8 +162,11 @@ static void listen_at(struct lab *lab, int i) {
 
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
-	struct weir_agents_events events = {
-		.report = on_report, .probed = on_probed, .lost = on_gone, .context = lab};
+	struct weir_agents_events events = {.report = on_report,
+		.tcp = on_tcp,
+		.probed = on_probed,
+		.lost = on_gone,
+		.context = lab};
 
 	assert_non_null(lab);
 	assert_int_equal(uv_loop_init(&lab->loop), 0);
@@ -317,6 +330,95 @@ TEST(agent_gets_additional_fields_soon) {
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->probes == probes + 1);
 	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_REPORT(CPUS));
+}
+
+static struct weir_agent_tcp tcp_figures(const struct lab *lab, uint64_t clock_ms) {
+	struct weir_agent_tcp tcp = {.agent = lab->answer.agent,
+		.balancer = lab->probe.balancer,
+		.clock_ms = clock_ms,
+		.ipv4 = {.connections = 7}};
+
+	memcpy(tcp.challenge, lab->probe.challenge, sizeof(tcp.challenge));
+	return tcp;
+}
+
+static void send_tcp(struct lab *lab, const struct weir_agent_tcp *tcp) {
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
+
+	weir_agent_tcp_encode(tcp, &lab->keys.key[0], bytes);
+	send_bytes(lab, bytes, sizeof(bytes));
+}
+
+// Two services at one agent, of which one wants them.
+TEST(tcp_figures_are_for_the_backends_that_want_them) {
+	struct lab *lab = *state;
+	struct weir_agents_target targets[] = {target_of(lab, 5), target_of(lab, 9)};
+	struct weir_agent_tcp tcp;
+
+	targets[1].wants |= WEIR_AGENT_TCP_FIGURES;
+	assert_int_equal(weir_agents_configure(lab->agents, targets, 2), 0);
+	UNTIL(lab, lab->answered >= 4);
+	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_AGENT_TCP_FIGURES);
+	tcp = tcp_figures(lab, 2000);
+	send_tcp(lab, &tcp);
+	UNTIL(lab, lab->tcps == 1);
+	assert_int_equal(lab->tcps_of_9, 1);
+	assert_int_equal(lab->tcp.ipv4.connections, 7);
+	// Like an answer, they leave the words and the load as they are.
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
+	weir_agents_set_wants(lab->agents, 9, WEIR_REPORT(ACTIVE));
+	tcp = tcp_figures(lab, 2001);
+	send_tcp(lab, &tcp);
+	run_ms(lab, 20);
+	assert_int_equal(lab->tcps, 1);
+	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_KIND), 0);
+}
+
+TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 9);
+	struct weir_agent_tcp tcp, first;
+
+	target.interval_ms = target.timeout_ms = 200;
+	target.inactive_interval_ms = 400;
+	target.wants |= WEIR_AGENT_TCP_FIGURES;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->answered >= 1);
+	first = tcp = tcp_figures(lab, 2000);
+	send_tcp(lab, &tcp);
+	send_tcp(lab, &tcp); // two probes in a millisecond
+	UNTIL(lab, lab->tcps == 2);
+	tcp.clock_ms = 1999;
+	send_tcp(lab, &tcp); // earlier
+	tcp.clock_ms = 3000;
+	tcp.agent++; // of another process
+	send_tcp(lab, &tcp);
+	tcp.agent--;
+	tcp.challenge[3] ^= 1;
+	send_tcp(lab, &tcp);
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE) == 3);
+	tcp.challenge[3] ^= 1;
+	tcp.balancer++;
+	send_tcp(lab, &tcp);
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_BALANCER) == 1);
+	tcp.balancer--;
+	tcp.ipv6.sent_bytes = UINT64_MAX;
+	send_tcp(lab, &tcp);
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_VALUE) == 1);
+	assert_int_equal(lab->tcps, 2);
+	// With the challenge of a probe before the last two.
+	UNTIL(lab, memcmp(lab->probe.challenge, first.challenge, sizeof(first.challenge)) != 0);
+	UNTIL(lab, lab->answered >= 4);
+	first.clock_ms = 5000;
+	send_tcp(lab, &first);
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE) == 4);
+	// The clock of another process begins again.
+	lab->answer.agent = 0xb2;
+	lab->answer.clock_ms = 10;
+	UNTIL(lab, lab->probe.agent == 0xb2);
+	tcp = tcp_figures(lab, 20);
+	send_tcp(lab, &tcp);
+	UNTIL(lab, lab->tcps == 3);
 }
 
 // Each extra probe would be answered with another new word: thousands per second.
