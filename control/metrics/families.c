@@ -249,6 +249,7 @@ static void add_listed(struct output *output, struct rows *rows, bool leave, jso
 	int service = weir_column(control, rows->kind, "service");
 	int backend = weir_column(control, rows->kind, "backend");
 	int leaving = weir_column(control, rows->kind, "leaving");
+	int clients = weir_column(control, rows->kind, "clients");
 
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *row = json_array_get(list, i);
@@ -264,6 +265,10 @@ static void add_listed(struct output *output, struct rows *rows, bool leave, jso
 		weir_family_label(labels, "service", of, true);
 		if (backend >= 0) {
 			weir_family_label(labels, "backend", name, false);
+		}
+		if (json_is_string(json_array_get(row, (size_t)clients))) {
+			weir_family_label(labels, "clients",
+				json_string_value(json_array_get(row, (size_t)clients)), false);
 		}
 		if (is_new(seen, labels)) {
 			add_row(rows, row);
@@ -307,6 +312,7 @@ static int find_rows(struct output *output) {
 				       json_object_get(control, "ports"), "port", "name") < 0 ||
 			       add_list(output, WEIR_SCOPE_SERVICE, "service") < 0 ||
 			       add_list(output, WEIR_SCOPE_BACKEND, "backend") < 0 ||
+			       add_list(output, WEIR_SCOPE_TCP, "tcp") < 0 ||
 			       add_objects(output, WEIR_SCOPE_STEAL, steals, "service", "service") <
 				       0
 		       ? -1

@@ -286,6 +286,24 @@ const struct weir_family weir_families[] = {
 	LISTED("weir_backend_", WEIR_FAMILY_GAUGE, BACKEND, field, unit, metric, text)
 		WEIR_SHARE_GAUGES(X)
 #undef X
+			GAUGE(TCP, "weir_backend_tcp_connections", "", "connections",
+				"Open connections of the backend's host, by the family of "
+				"their clients; for services with agent.tcp, as all of these.",
+				PLAIN),
+	GAUGE(TCP, "weir_backend_tcp_rtt_seconds", "seconds", "rtt_us",
+		"Quantiles of the smoothed round trip times of these connections.",
+		MAP_OF("quantile"), US),
+	COUNTER(TCP, "weir_backend_tcp_segments", "", "segments",
+		"Data segments sent to clients, since the agent's start.", PLAIN),
+	COUNTER(TCP, "weir_backend_tcp_retransmitted_segments", "", "retransmitted",
+		"Of these: sent again.", PLAIN),
+	COUNTER(TCP, "weir_backend_tcp_sent_bytes", "bytes", "sent_bytes",
+		"Bytes in these segments.", PLAIN),
+	GAUGE(TCP, "weir_backend_tcp_delivery_rate_bytes_per_second", "bytes_per_second",
+		"delivery_rate",
+		"Median of the delivery rates of the connections that the application does not "
+		"limit.",
+		PLAIN),
 };
 const size_t weir_family_count = COUNT(weir_families);
 

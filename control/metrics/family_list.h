@@ -23,6 +23,7 @@
 	X(PORT, "port") /* ports[] */ \
 	X(SERVICE, "service") /* rows[] */ \
 	X(BACKEND, "service, backend") /* rows[] */ \
+	X(TCP, "service, backend, clients") /* rows[] */ \
 	X(STEAL, "service") /* flow_steals[] */
 
 enum weir_family_scope {

@@ -8,7 +8,7 @@ import secrets
 
 from agent import Serving
 from agents import KEY_ID, Agents
-from clients import KeepAlive, lose
+from clients import KeepAlive, http_get, lose
 from lab import HERE, PYTHON, VIP4, VIP6, backend_address, lines, web
 from netns import Namespace, wait_for
 from scenario import scenario
@@ -70,8 +70,9 @@ def most_used(connections):
 @scenario(start=False, services=[web(agent={**AGENT, "tcp": True}), lines(agent=AGENT)])
 def round_trips_and_losses_of_clients_are_shown(lab):
     """nginx behind direct return, and a client 20 ms away: its round trips and lost packets show in
-    weirctl, by backend and family. Nothing shows where it is off."""
+    weirctl and in metrics, by backend and family. Nothing shows where it is off."""
     agents = start(lab)
+    lab.start_metrics()
     far = make_far_client(lab)
     lab.make_file("some", 2 << 20)
     with contextlib.ExitStack() as stack:
@@ -84,6 +85,7 @@ def round_trips_and_losses_of_clients_are_shown(lab):
                  DELAY_MS * 970 <= figures(lab, name)["rtt_median_us"] <= 3 * DELAY_MS * 1000, 30)
         assert 0 < figures(lab, near, "ipv6")["rtt_median_us"] < DELAY_MS * 970, figures(lab, near, "ipv6")
         check_texts(lab, name)
+        check_metrics(lab, name)
         lost_before = figures(lab, name)["retransmitted_segments"]
         far_one = next(each for each in connections if each.backend == name)
         lose(far_one.sock, 10)
@@ -112,6 +114,20 @@ def check_texts(lab, name):
     assert re.match(rf"web +{name} +ipv4 +\d+ +\d\d\.\d +\d+", one[1]), one
     assert "\nTCP\nSERVICE" in lab.weirctl("backend", "show", f"web/{name}")[1]
     assert "no backend whose service has" in lab.weirctl("backend", "show", "--tcp", "lines/")[1]
+
+
+def check_metrics(lab, name):
+    _, body = http_get(lab.lb, "127.0.0.1", "/metrics", port=9479)
+    text = body.decode()
+    labels = f'service="web",backend="{name}",clients="ipv4"'
+    found = dict(re.findall(rf'^(weir_backend_tcp_\S+?){{{labels}}} (\S+)$', text, re.M))
+    assert float(found["weir_backend_tcp_connections"]) >= 3, text
+    for counter in ("segments", "retransmitted_segments", "sent_bytes"):
+        assert float(found[f"weir_backend_tcp_{counter}_total"]) >= 0, found
+    for quantile in ("0.5", "0.99"):
+        [value] = re.findall(rf'weir_backend_tcp_rtt_seconds{{{labels},quantile="{quantile}"}} (\S+)', text)
+        assert 0.0194 <= float(value) < 1, value
+    assert not re.search(r'weir_backend_tcp_\S+service="lines"', text)
 
 
 @scenario(start=False, services=[web(agent={**AGENT, "tcp": True})])

@@ -19,7 +19,9 @@ static const char reply[] =
 	"    \"new_flows\", \"check_seconds\", \"unchecked\"],"
 	"   \"backend\": [\"kind\", \"service\", \"backend\", \"address\", \"health\", \"leaving\","
 	"    \"in_selection\", \"effective_weight\", \"since_ms\", \"open_flows\","
-	"    \"active_flows\"]},"
+	"    \"active_flows\"],"
+	"   \"tcp\": [\"kind\", \"service\", \"backend\", \"clients\", \"connections\", \"rtt_us\","
+	"    \"segments\", \"sent_bytes\", \"delivery_rate\"]},"
 	" \"rows\": [[\"service\", \"web\", \"maglev\", \"ipip\", [\"tcp 198.51.100.10:80\"], 4,"
 	"   {\"buckets\": {\"0.5\": 2, \"1.0\": 2, \"+Inf\": 3}, \"sum\": 2.25}, 2],"
 	"  [\"service\", \"dns\", \"maglev\", \"ipip\", [\"udp [2001:db8::1]:53\","
@@ -28,7 +30,10 @@ static const char reply[] =
 	"  [\"backend\", \"web\", \"b\", \"10.0.0.1\", \"healthy\", false, true, 100, 1500, 7, 9],"
 	"  [\"backend\", \"web\", \"b\", \"10.0.0.8\", \"healthy\", false, true, 100, 1500, 7, 9],"
 	"  [\"backend\", \"dns\", \"b\", \"10.0.0.1\", \"healthy\", false, false, 5, null, null,"
-	"    null]]}";
+	"    null],"
+	"  [\"tcp\", \"web\", \"b\", \"ipv4\", 7, {\"0.5\": 21000, \"0.99\": 180000}, 900, 70000, "
+	"5],"
+	"  [\"tcp\", \"web\", \"b\", \"ipv6\", 0, null, 40, 3000, null]]}";
 
 static char *render(const char *control, bool ipvs_names, bool openmetrics) {
 	struct weir_figures figures = {
@@ -80,6 +85,26 @@ TEST(families_have_the_values_of_the_reply) {
 	has(text, "\nweir_backend_health_age_seconds{service=\"web\",backend=\"b\"} 1.5\n");
 	has(text, "\nweir_service_unchecked_backends{service=\"web\"} 2\n");
 	has_not(text, "weir_service_unchecked_backends{service=\"dns\"}"); // without a check
+	free(text);
+}
+
+TEST(tcp_figures_are_series_of_each_family) {
+	char *text = render(reply, false, false);
+
+	has(text, "# TYPE weir_backend_tcp_connections gauge\n"
+		  "weir_backend_tcp_connections{service=\"web\",backend=\"b\",clients=\"ipv4\"} 7\n"
+		  "weir_backend_tcp_connections{service=\"web\",backend=\"b\",clients=\"ipv6\"} 0\n"
+		  "#");
+	has(text, "\nweir_backend_tcp_rtt_seconds{service=\"web\",backend=\"b\",clients=\"ipv4\","
+		  "quantile=\"0.5\"} 0.021\n"
+		  "weir_backend_tcp_rtt_seconds{service=\"web\",backend=\"b\",clients=\"ipv4\","
+		  "quantile=\"0.99\"} 0.18\n"
+		  "#"); // none of IPv6
+	has(text, "\nweir_backend_tcp_sent_bytes_total{service=\"web\",backend=\"b\","
+		  "clients=\"ipv6\"} 3000\n");
+	has(text, "\nweir_backend_tcp_delivery_rate_bytes_per_second{service=\"web\","
+		  "backend=\"b\",clients=\"ipv4\"} 5\n");
+	has_not(text, "weir_backend_tcp_retransmitted_segments"); // no column
 	free(text);
 }
 
