@@ -6,6 +6,7 @@
 //
 //   cost     predicted cost of a flow, ns; 0 = unknown
 //   errors   errors reported by the backend, as a number of active flows per worker
+//   share    a worker's share of the requests in progress that the backend reports, and its errors
 //   probe    requests in progress, latency, and the time of the backend's report
 //
 // Threads: control writes, workers read; relaxed accesses of whole words.
@@ -18,18 +19,87 @@
 #define WEIR_SIGNAL_COST UINT64_C(0)
 #define WEIR_SIGNAL_PROBE UINT64_C(1)
 #define WEIR_SIGNAL_ERRORS UINT64_C(2)
+#define WEIR_SIGNAL_SHARE UINT64_C(3)
 
 // The cost, or 0 if the word is of another kind.
 static inline uint64_t weir_signal_cost(uint64_t word) {
 	return word >> WEIR_SIGNAL_SHIFT == WEIR_SIGNAL_COST ? word : 0;
 }
 
+#define WEIR_SIGNAL_ERRORS_MAX 0xffffffu
+
 static inline uint64_t weir_signal_of_errors(uint32_t errors) {
+	errors = errors < WEIR_SIGNAL_ERRORS_MAX ? errors : WEIR_SIGNAL_ERRORS_MAX;
 	return errors > 0 ? WEIR_SIGNAL_ERRORS << WEIR_SIGNAL_SHIFT | errors : 0;
 }
 
 static inline uint32_t weir_signal_errors(uint64_t word) {
 	return word >> WEIR_SIGNAL_SHIFT == WEIR_SIGNAL_ERRORS ? (uint32_t)word : 0;
+}
+
+// A share: flows (26 bits), errors (14 bits), spread and gain (8 bits each), serial (6 bits). Flows
+// and spread in units of 1 / WEIR_SIGNAL_FLOW flow, gain from 0 = 1/256 to 255 = 1.
+#define WEIR_SIGNAL_FLOW 256u
+#define WEIR_SIGNAL_SHARE_MAX 0x3ffffffu
+#define WEIR_SIGNAL_SHARE_ERRORS_SHIFT 26
+#define WEIR_SIGNAL_SHARE_ERRORS_MAX 0x3fffu
+#define WEIR_SIGNAL_SPREAD_SHIFT 40
+#define WEIR_SIGNAL_GAIN_SHIFT 48
+#define WEIR_SIGNAL_SERIAL_SHIFT 56
+#define WEIR_SIGNAL_SERIALS 63u
+
+struct weir_signal_share {
+	double flows; // of a worker, if all had the same number
+	double spread; // flows: range of what a worker adds at random, 0 to 1
+	double gain; // how much of the difference to its own flows counts, 0 to 1
+	uint32_t errors; // as weir_signal_of_errors
+};
+
+static inline uint64_t weir_signal_bits(double value, uint32_t most) {
+	return value < most ? (uint64_t)value : most;
+}
+
+// before: the word that it replaces. Another serial tells workers that it is another report.
+static inline uint64_t weir_signal_of_share(
+	const struct weir_signal_share *share, uint64_t before) {
+	uint64_t serial = (before >> WEIR_SIGNAL_SERIAL_SHIFT & WEIR_SIGNAL_SERIALS) + 1;
+	uint64_t errors = share->errors < WEIR_SIGNAL_SHARE_ERRORS_MAX
+				  ? share->errors
+				  : WEIR_SIGNAL_SHARE_ERRORS_MAX;
+
+	serial = serial <= WEIR_SIGNAL_SERIALS ? serial : 1;
+	return WEIR_SIGNAL_SHARE << WEIR_SIGNAL_SHIFT | serial << WEIR_SIGNAL_SERIAL_SHIFT |
+	       weir_signal_bits(share->gain * 255 + 0.5, 255) << WEIR_SIGNAL_GAIN_SHIFT |
+	       weir_signal_bits(share->spread * WEIR_SIGNAL_FLOW, 255) << WEIR_SIGNAL_SPREAD_SHIFT |
+	       errors << WEIR_SIGNAL_SHARE_ERRORS_SHIFT |
+	       weir_signal_bits(share->flows * WEIR_SIGNAL_FLOW + 0.5, WEIR_SIGNAL_SHARE_MAX);
+}
+
+static inline bool weir_signal_is_share(uint64_t word) {
+	return word >> WEIR_SIGNAL_SHIFT == WEIR_SIGNAL_SHARE;
+}
+
+// The serial, 1 to WEIR_SIGNAL_SERIALS; 0 = the word is of another kind.
+static inline uint32_t weir_signal_serial(uint64_t word) {
+	return weir_signal_is_share(word)
+		       ? (uint32_t)(word >> WEIR_SIGNAL_SERIAL_SHIFT) & WEIR_SIGNAL_SERIALS
+		       : 0;
+}
+
+static inline uint32_t weir_signal_share_flows(uint64_t word) {
+	return (uint32_t)word & WEIR_SIGNAL_SHARE_MAX;
+}
+
+static inline uint32_t weir_signal_share_errors(uint64_t word) {
+	return (uint32_t)(word >> WEIR_SIGNAL_SHARE_ERRORS_SHIFT) & WEIR_SIGNAL_SHARE_ERRORS_MAX;
+}
+
+static inline uint32_t weir_signal_share_spread(uint64_t word) {
+	return (uint32_t)(word >> WEIR_SIGNAL_SPREAD_SHIFT) & 255;
+}
+
+static inline uint32_t weir_signal_share_gain(uint64_t word) {
+	return (uint32_t)(word >> WEIR_SIGNAL_GAIN_SHIFT) & 255;
 }
 
 // A probe: latency in 2^14 ns (24 bits), time in 2^20 ns (24 bits), active requests (14 bits).

@@ -187,10 +187,13 @@ struct weir_policy_backend {
 	uint8_t closed : 1; // takes no new flow, even when all others are at their limit
 	uint8_t counted : 1; // its flows take slots of the limit that workers share
 	uint8_t full : 6; // no slot was left at this look of its client; 0 = at none
+	uint8_t serial; // of the share in `reported`; 0 = none
 	uint16_t index; // of its candidate when a scan or flow control last looked; may be stale
 	uint32_t half_open; // half-open flows; included in active
 	uint32_t withheld; // UINT32_MAX minus its own limit of active flows; 0 = no own limit
-	uint32_t reported; // errors, as last read from its signal
+	// Added to active, in WEIR_SIGNAL_FLOW: errors, as last read from its signal; and what was
+	// missing then to its share of the reported requests.
+	uint32_t reported;
 	struct weir_policy_share share; // slow start
 	uint32_t turns_seen; // client->turns when credit was last updated
 	// Withheld so far: turns, in WEIR_POLICY_PART_ONE; or flows, in WEIR_POLICY_TURNS_ONE times
@@ -225,7 +228,7 @@ struct weir_limit_part;
 
 struct weir_policy_worker {
 	struct weir_policy_backend *backends; // [backend_count], zeroed at start, owned by the user
-	// [backend_count] signals (backend_signal.h): service times, errors or probes
+	// [backend_count] signals (backend_signal.h): service times, errors, shares or probes
 	const uint64_t *cost_ns;
 	uint32_t backend_count;
 	uint32_t closed; // backends that are closed

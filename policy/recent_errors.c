@@ -9,6 +9,20 @@
 // Control's signals are read at least this often, for any length of a tick.
 #define LOOK_NS UINT64_C(250000000)
 
+// Each worker adds another part of the spread, so that not all send to the backend with the least
+// share until the next report.
+void weir_errors_adopt_share(struct weir_policy_worker *worker, uint32_t id, uint64_t word) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+	int64_t spread = weir_signal_share_spread(word);
+	int64_t missing = weir_signal_share_flows(word) +
+			  weir_policy_uniform(worker, (uint32_t)spread + 1) - spread / 2 -
+			  (int64_t)backend->active * WEIR_SIGNAL_FLOW;
+
+	missing = missing > 0 ? missing * (weir_signal_share_gain(word) + 1) >> 8 : 0;
+	backend->serial = (uint8_t)weir_signal_serial(word);
+	backend->reported = (uint32_t)missing + weir_signal_share_errors(word) * WEIR_SIGNAL_FLOW;
+}
+
 static void set_tick_end(struct weir_policy_client *client, uint64_t now_ns) {
 	client->tick_end_ns =
 		client->slot_end_ns < now_ns + LOOK_NS ? client->slot_end_ns : now_ns + LOOK_NS;

@@ -5,6 +5,13 @@
 // most all of it. Errors reported by backends come from control (reported_errors.h), and are read
 // several times a second. Called by policy.c and by the policies that use loads.
 //
+// So does a worker's share of the requests in progress that a backend reports (reported_share.h):
+// the flows of all workers, instances and others. What the worker's own flows lack of it is added
+// to them, until the next report. So flows that the worker starts and ends later count at once, and
+// the sum of all workers' loads is the reported number and what they all have changed since. A
+// share below the own flows changes nothing: a backend that reports too few gets no more flows than
+// without reports.
+//
 // Threads: as policy.h. Ticks advance by comparison, after a pause of any length.
 #pragma once
 
@@ -21,22 +28,32 @@ void weir_errors_age(const struct weir_policy_client *client, struct weir_policy
 
 void weir_errors_add(const struct weir_policy_client *client, struct weir_policy_backend *backend);
 
+// Adopt the share of a new report (below).
+void weir_errors_adopt_share(struct weir_policy_worker *worker, uint32_t id, uint64_t word);
+
 // Read control's signal for a backend (< backend_count). Only for policies with WEIR_NEEDS_ERRORS.
 // Returns whether it has changed.
 static inline bool weir_errors_look(struct weir_policy_worker *worker, uint32_t id) {
-	uint32_t reported =
-		weir_signal_errors(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
-	bool changed = worker->backends[id].reported != reported;
+	uint64_t word = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
+	struct weir_policy_backend *backend = &worker->backends[id];
+	uint32_t before = backend->reported;
 
-	worker->backends[id].reported = reported;
-	return changed;
+	if (__builtin_expect(weir_signal_is_share(word), 0)) {
+		if (weir_signal_serial(word) != backend->serial) {
+			weir_errors_adopt_share(worker, id, word);
+		}
+		return backend->reported != before;
+	}
+	backend->serial = 0;
+	backend->reported = weir_signal_errors(word) * WEIR_SIGNAL_FLOW;
+	return backend->reported != before;
 }
 
-// Active flows, recent errors, and reported ones.
-static inline uint32_t weir_policy_load(
+// Active flows, recent errors, and what was reported, in WEIR_SIGNAL_FLOW.
+static inline uint64_t weir_policy_load(
 	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	if (backend->errors != 0) {
 		weir_errors_age(client, backend);
 	}
-	return backend->active + backend->errors + backend->reported;
+	return ((uint64_t)backend->active + backend->errors) * WEIR_SIGNAL_FLOW + backend->reported;
 }

@@ -55,6 +55,25 @@ TEST(reported_errors_count_as_load) {
 	world_free(w);
 }
 
+// Flows of others, which the worker does not see, from the choice after the report on.
+TEST(shares_of_reported_requests_count_as_load) {
+	struct weir_signal_share share = {.flows = 3, .gain = 1};
+	struct world *w = world_create(2);
+
+	world_publish(w, P2C, NULL, NULL, 2);
+	world_start(w, 0);
+	assert_int_equal(world_choose(w), 1);
+	w->costs[1] = weir_signal_of_share(&share, w->costs[1]);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(world_flow(w), 0);
+	}
+	world_end(w, 0, WEIR_OUTCOME_COMPLETED);
+	assert_int_equal(world_flow(w), 0);
+	world_start(w, 0);
+	assert_int_equal(world_flow(w), 1);
+	world_free(w);
+}
+
 TEST(errors_count_as_load_for_a_while) {
 	struct world *w = world_create(2);
 	uint32_t bad = 0;

@@ -17,7 +17,7 @@ static uint32_t errors_at(struct world *w, uint64_t now_ns) {
 	if (now_ns >= w->client->tick_end_ns) {
 		weir_errors_tick(w->client, now_ns);
 	}
-	return weir_policy_load(w->client, &w->backends[0]);
+	return (uint32_t)(weir_policy_load(w->client, &w->backends[0]) / WEIR_SIGNAL_FLOW);
 }
 
 TEST(error_counts_for_seven_eighths_to_all_of_the_window) {

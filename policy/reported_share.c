@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "reported_share.h"
+
+#include <math.h>
+
+#define MEAN_ROUNDS 8u // reports of each backend in the averages
+#define FOLLOWS_ROUNDS 64.0 // the same in the sums, which need more
+#define TRUST 8.0 // initially: so many changes that were followed
+#define SPREADS 2.0 // in flows that a worker begins at a backend between two reports
+#define NEARLY_ALL 0.875
+#define HOLD_INTERVALS 3u
+#define HOLD_LEAST_NS UINT64_C(3000000000)
+#define HOLD_MOST_NS UINT64_C(180000000000)
+#define ALL_MOST 1e9 // keeps products finite
+
+static uint64_t hold_ns(const struct weir_reported_count *count, uint64_t now_ns) {
+	uint64_t hold = count->last_ns > 0 && now_ns > count->last_ns
+				? HOLD_INTERVALS * (now_ns - count->last_ns)
+				: 0;
+
+	hold = hold > HOLD_LEAST_NS ? hold : HOLD_LEAST_NS;
+	return hold < HOLD_MOST_NS ? hold : HOLD_MOST_NS;
+}
+
+// The change since the previous report of the same backend.
+static void add_change(struct weir_reported_share *share, const struct weir_reported_count *count,
+	uint32_t backends, double all, double own, double begun) {
+	uint32_t most = MEAN_ROUNDS * backends;
+	double kept = 1 - 1 / (FOLLOWS_ROUNDS * backends);
+	double own_change = own - count->own;
+	double part;
+
+	share->reports = share->reports < most ? share->reports + 1 : most;
+	part = 1.0 / share->reports;
+	share->own += (own - share->own) * part;
+	share->all += (all - share->all) * part;
+	share->begun += (begun - share->begun) * part;
+	share->product = share->product * kept + own_change * (all - count->all);
+	share->square = share->square * kept + own_change * own_change;
+}
+
+void weir_reported_share_add(struct weir_reported_share *share, struct weir_reported_count *count,
+	uint32_t backends, double all, uint64_t own, uint64_t begun, uint64_t now_ns) {
+	uint64_t until_ns = now_ns + hold_ns(count, now_ns);
+
+	all = all < ALL_MOST ? all : ALL_MOST;
+	if (share->reports == 0) {
+		share->product = share->square = TRUST;
+	}
+	// Not after a pause; nor after another dataplane, whose counts begin at 0.
+	if (now_ns < count->until_ns && begun >= count->begun) {
+		add_change(
+			share, count, backends, all, (double)own, (double)(begun - count->begun));
+	}
+	*count = (struct weir_reported_count){.own = (double)own,
+		.all = all,
+		.begun = begun,
+		.last_ns = now_ns,
+		.until_ns = until_ns};
+	share->until_ns = share->until_ns > until_ns ? share->until_ns : until_ns;
+}
+
+// The mean of e^-t over t in 0..r.
+static double gain(const struct weir_reported_share *share) {
+	double r = share->begun / share->own;
+
+	return r > 1e-3 ? (1 - exp(-r)) / r : 1;
+}
+
+// Of one worker.
+static double part(const struct weir_reported_share *share, uint32_t workers) {
+	return (share->own < share->all ? share->own / share->all : 1) / workers;
+}
+
+bool weir_reported_share_counts(
+	const struct weir_reported_share *share, uint32_t workers, uint64_t now_ns) {
+	return share->reports > 0 && now_ns < share->until_ns && share->own > 0 && share->all > 0 &&
+	       part(share, workers) <= NEARLY_ALL && gain(share) >= WEIR_REPORTED_SHARE_GAIN &&
+	       share->product >= WEIR_REPORTED_SHARE_FOLLOWS * share->square;
+}
+
+static uint64_t signal_of(const struct weir_reported_share *share, double all, uint32_t workers,
+	uint32_t errors, uint64_t before) {
+	double spread = SPREADS * share->begun / workers;
+	struct weir_signal_share of = {.flows = part(share, workers) * all,
+		.spread = spread < 1 ? spread : 1,
+		.gain = gain(share),
+		.errors = errors};
+
+	return weir_signal_of_share(&of, before);
+}
+
+uint64_t weir_reported_share_signal(const struct weir_reported_share *share,
+	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
+	uint64_t now_ns) {
+	return weir_reported_share_counts(share, workers, now_ns)
+		       ? signal_of(share, count->all, workers, errors, before)
+		       : weir_signal_of_errors(errors);
+}
+
+uint64_t weir_reported_share_refresh(const struct weir_reported_share *share,
+	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
+	uint64_t now_ns) {
+	if (!weir_reported_share_counts(share, workers, now_ns)) {
+		return weir_signal_of_errors(errors);
+	}
+	if (now_ns < count->until_ns && weir_signal_serial(before) != 0) {
+		return before; // with the errors of that report
+	}
+	return signal_of(share, share->all, workers, errors, before);
+}
