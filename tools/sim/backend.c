@@ -186,6 +186,9 @@ void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery) {
 	if (report->lives == backend->lives) {
 		weir_capability_add(&backend->capability, &sim->policy->capability, &report->report,
 			sim->now_ns);
+		if (sim->scenario->reports.active) {
+			weir_sim_table_take_active(sim, report->backend, report->active);
+		}
 		backend->probe_ns = report->sent_ns;
 		backend->probe_active = report->active;
 		if (report->latency_ns > 0) {

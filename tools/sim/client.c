@@ -84,6 +84,7 @@ static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 				sizeof(client->worker.backends[0]));
 			client->cost_ns[*from] = 0;
 			slot->correction = 0;
+			slot->count = (struct weir_reported_count){0};
 			if (slot->moving != NULL) {
 				weir_moving_reset(slot->moving);
 			}
@@ -361,6 +362,7 @@ void weir_sim_client_arrival(struct weir_sim *sim, uint32_t index) {
 	}
 	sim->totals.spilled += chosen.how == WEIR_CHOSEN_SPILLED;
 	weir_policy_started(&client->worker, &client->policy, chosen.id, sim->now_ns);
+	client->slot[chosen.id].begun++;
 	weir_sim_request_start(sim, index, chosen.id, cost_ns, wait_ns);
 }
 

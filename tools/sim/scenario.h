@@ -191,6 +191,7 @@ struct weir_sim_scenario {
 		uint64_t interval_ns, delay_ns;
 		double loss_percent;
 		bool errors; // reported errors are used by policies that use errors or costs
+		bool active; // reported requests correct the counts of policies that use errors
 	} reports;
 	struct {
 		uint64_t update_ns, detection_ns, recovery_ns, announce_ns;

@@ -339,6 +339,8 @@ static const struct weir_json_key reports_rows[] = {
 		"Age of a report on arrival."),
 	NUMBER(MEMBER(reports), "loss_percent", loss_percent, 0, 100, PRESET("0"),
 		"Share of reports that are lost."),
+	BOOLEAN(MEMBER(reports), "active", active, PRESET("false"),
+		"Whether reported requests in progress correct the counts of `least-loaded` and `power-of-two`, which are those of one client."),
 	BOOLEAN(MEMBER(reports), "errors", errors, PRESET("false"),
 		"Whether reported errors count as active requests, and raise the estimates of service "
 		"times, for policies that use either."),

@@ -27,6 +27,7 @@
 #include "moving.h"
 #include "policy.h"
 #include "reported_errors.h"
+#include "reported_share.h"
 #include "result.h"
 #include "scenario.h"
 
@@ -85,6 +86,8 @@ struct weir_sim_slot {
 	bool lost; // it was a member until it became unusable
 	struct weir_moving *moving; // NULL until needed
 	double correction; // correction of its weight, if weights are balanced
+	struct weir_reported_count count; // its last report of requests in progress
+	uint64_t begun; // requests of the client
 };
 
 struct weir_sim_client {
@@ -101,6 +104,7 @@ struct weir_sim_client {
 	struct weir_prng prng;
 	double interval_ns; // mean time between requests, while on
 	uint64_t burst_end_ns; // bursty: no arrivals after this time
+	struct weir_reported_share share; // of what its backends report
 };
 
 struct weir_sim_backend {

@@ -238,17 +238,49 @@ uint64_t weir_sim_error_window_ns(const struct weir_sim *sim) {
 	return (uint64_t)error_window_ms(sim) * NS_PER_MS;
 }
 
-// Control's data on a client's backends: their errors, if its policy counts them.
-static void table_errors(const struct weir_sim *sim, struct weir_sim_client *client) {
-	uint64_t window_ns = weir_sim_error_window_ns(sim);
+static uint32_t active_errors(const struct weir_sim *sim, uint32_t index) {
+	const struct weir_sim_backend *backend = &sim->backend[index];
 
+	if (!sim->scenario->reports.errors) {
+		return 0;
+	}
+	return weir_reported_errors_active(&backend->errors,
+		backend->clients > 0 ? backend->clients : 1, weir_sim_error_window_ns(sim),
+		sim->now_ns);
+}
+
+// Control's data on a client's backends: their errors and requests in progress, if its policy
+// counts them.
+static void table_counts(const struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < client->table.count; i++) {
 		uint16_t id = client->candidates[i].id;
-		const struct weir_sim_backend *backend = &sim->backend[client->slot[id].backend];
+		const struct weir_sim_slot *slot = &client->slot[id];
 
-		client->cost_ns[id] = weir_signal_of_errors(weir_reported_errors_active(
-			&backend->errors, backend->clients > 0 ? backend->clients : 1, window_ns,
-			sim->now_ns));
+		client->cost_ns[id] = weir_reported_share_refresh(&client->share, &slot->count, 1,
+			active_errors(sim, slot->backend), client->cost_ns[id], sim->now_ns);
+	}
+}
+
+static void take_active(
+	struct weir_sim *sim, struct weir_sim_client *client, uint32_t id, uint64_t active) {
+	struct weir_sim_slot *slot = &client->slot[id];
+
+	weir_reported_share_add(&client->share, &slot->count, client->table.count, (double)active,
+		client->worker.backends[id].active, slot->begun, sim->now_ns);
+	client->cost_ns[id] = weir_reported_share_signal(&client->share, &slot->count, 1,
+		active_errors(sim, slot->backend), client->cost_ns[id], sim->now_ns);
+}
+
+void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t active) {
+	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
+		struct weir_sim_client *client = &sim->client[i];
+		bool counts = (client->table.settings.needs & WEIR_NEEDS_ERRORS) != 0;
+
+		for (uint32_t id = 0; counts && id < client->slot_count; id++) {
+			if (client->slot[id].backend == backend && client->slot[id].member) {
+				take_active(sim, client, id, active);
+			}
+		}
 	}
 }
 
@@ -276,9 +308,9 @@ static void table_probes(const struct weir_sim *sim, struct weir_sim_client *cli
 }
 
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client) {
-	if (sim->scenario->reports.errors &&
+	if ((sim->scenario->reports.errors || sim->scenario->reports.active) &&
 		(client->table.settings.needs & WEIR_NEEDS_ERRORS) != 0) {
-		table_errors(sim, client);
+		table_counts(sim, client);
 	}
 	if ((client->table.settings.needs & WEIR_NEEDS_PROBES) != 0) {
 		table_probes(sim, client);

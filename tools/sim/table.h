@@ -2,7 +2,7 @@
 //
 // What control publishes to one simulated client: candidates with weights, the policy's settings,
 // and estimates of service times. The simulation's equivalent of weir-control. Called by client.c
-// only.
+// and backend.c.
 //
 // Threads: as the simulation.
 #pragma once
@@ -22,6 +22,9 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 
 // Update the estimates of service times, if the policy uses them.
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
+
+// A report of a backend has arrived: its requests in progress, for clients that count them.
+void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t active);
 
 // Set the slow start of the client's backends. Call after the table was adopted.
 void weir_sim_table_shares(struct weir_sim *sim, struct weir_sim_client *client);

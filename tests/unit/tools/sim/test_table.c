@@ -109,3 +109,30 @@ TEST(table_limit_spills_or_rejects) {
 	assert_int_equal(rejected, 0);
 	assert_true(spilled > 1500); // all but the first 80: the limit is exceeded permanently
 }
+
+static double mean_ms(const char *more) {
+	char text[1024];
+	struct weir_sim_result *result;
+	double ms;
+
+	snprintf(text, sizeof(text),
+		"{'name': 'x', 'title': '', 'duration_ms': 60000, 'warmup_ms': 10000,"
+		"'clients': {'count': 16, 'load_percent': 80},"
+		"'backends': {'count': 6, 'cores': 2, 'scheduling': 'sharing'},"
+		"'cost': {'distribution': 'exponential', 'mean_ms': 500},"
+		"'policy': {'name': 'least-loaded'}, %s}",
+		more);
+	result = lab_try(text);
+	ms = result->measure[0].mean_ms;
+	weir_sim_result_free(result);
+	return ms;
+}
+
+TEST(table_shares_of_reported_requests_reach_the_policy) {
+	const double own = mean_ms("'reports': {'interval_ms': 100}");
+	const double shares = mean_ms("'reports': {'interval_ms': 100, 'active': true}");
+	const double lost = mean_ms("'reports': {'active': true, 'loss_percent': 100}");
+
+	assert_true(shares < 0.85 * own);
+	lab_near(lost, own, 0.001);
+}
