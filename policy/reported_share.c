@@ -2,6 +2,7 @@
 #include "reported_share.h"
 
 #include <math.h>
+#include <stddef.h>
 
 #define MEAN_ROUNDS 8u // reports of each backend in the averages
 #define FOLLOWS_ROUNDS 64.0 // the same in the sums, which need more
@@ -72,11 +73,24 @@ static double part(const struct weir_reported_share *share, uint32_t workers) {
 	return (share->own < share->all ? share->own / share->all : 1) / workers;
 }
 
-bool weir_reported_share_counts(
+const char *weir_reported_share_unused(
 	const struct weir_reported_share *share, uint32_t workers, uint64_t now_ns) {
-	return share->reports > 0 && now_ns < share->until_ns && share->own > 0 && share->all > 0 &&
-	       part(share, workers) <= NEARLY_ALL && gain(share) >= WEIR_REPORTED_SHARE_GAIN &&
-	       share->product >= WEIR_REPORTED_SHARE_FOLLOWS * share->square;
+	if (share->reports == 0 || now_ns >= share->until_ns) {
+		return "no reports of requests in progress";
+	}
+	if (share->own <= 0 || share->all <= 0) {
+		return "no flows";
+	}
+	if (part(share, workers) > NEARLY_ALL) {
+		return "the worker has nearly all flows itself";
+	}
+	if (gain(share) < WEIR_REPORTED_SHARE_GAIN) {
+		return "most flows end before the next report";
+	}
+	if (share->product < WEIR_REPORTED_SHARE_FOLLOWS * share->square) {
+		return "reported requests do not follow the flows";
+	}
+	return NULL;
 }
 
 static uint64_t signal_of(const struct weir_reported_share *share, double all, uint32_t workers,
@@ -93,7 +107,7 @@ static uint64_t signal_of(const struct weir_reported_share *share, double all, u
 uint64_t weir_reported_share_signal(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns) {
-	return weir_reported_share_counts(share, workers, now_ns)
+	return weir_reported_share_unused(share, workers, now_ns) == NULL
 		       ? signal_of(share, count->all, workers, errors, before)
 		       : weir_signal_of_errors(errors);
 }
@@ -101,7 +115,7 @@ uint64_t weir_reported_share_signal(const struct weir_reported_share *share,
 uint64_t weir_reported_share_refresh(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns) {
-	if (!weir_reported_share_counts(share, workers, now_ns)) {
+	if (weir_reported_share_unused(share, workers, now_ns) != NULL) {
 		return weir_signal_of_errors(errors);
 	}
 	if (now_ns < count->until_ns && weir_signal_serial(before) != 0) {

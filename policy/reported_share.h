@@ -57,9 +57,8 @@ struct weir_reported_count { // of a backend: its last report. Zeroed: none
 void weir_reported_share_add(struct weir_reported_share *share, struct weir_reported_count *count,
 	uint32_t backends, double all, uint64_t own, uint64_t begun, uint64_t now_ns);
 
-// Whether reports are used. Not if there are none, or too rare ones, or of other things, or if each
-// of `workers` (> 0) workers of this instance has nearly all flows itself.
-bool weir_reported_share_counts(
+// Why reports are not used by each of `workers` (> 0) workers of this instance; NULL = they are.
+const char *weir_reported_share_unused(
 	const struct weir_reported_share *share, uint32_t workers, uint64_t now_ns);
 
 // The signal of a backend after its report; errors as for weir_signal_of_errors, before: its

@@ -498,6 +498,8 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 
 #define WEIR_ABI_SHARED_LIMITS 15 // the first one with these
 
+#define WEIR_ABI_SHARES 15 // the first one whose workers know shares in signals (backend_signal.h)
+
 // --- service times: single producer, single consumer --------------------------------------
 //
 // A worker writes one sample per completed flow of the services whose policy needs them, and none
@@ -625,7 +627,7 @@ struct weir_segment_header { // [dp]
 	uint64_t service_bases_off; // struct weir_share_counters[max_services]
 	uint64_t backend_bases_off; // struct weir_share_counters[max_backends]
 	uint64_t rows_off; // struct weir_row_pair[max_backends]
-	uint64_t costs_off; // uint64_t[max_backends], ns, 0 = unknown; relaxed stores
+	uint64_t costs_off; // uint64_t[max_backends], signals (backend_signal.h); relaxed stores
 	uint64_t heap_off; // blobs; 64-aligned
 	uint64_t heap_bytes;
 	struct weir_port_info port[WEIR_PORTS_MAX];

@@ -39,6 +39,7 @@ import scenarios_limits
 import scenarios_logs
 import scenarios_metrics
 import scenarios_mtu
+import scenarios_other_flows
 import scenarios_page
 import scenarios_policies
 import scenarios_ports
@@ -64,7 +65,7 @@ from scenario import collect
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_control,
            scenarios_status, scenarios_flows, scenarios_capture_cli, scenarios_hostile,
-           scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
+           scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_other_flows, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_words, scenarios_reported,
            scenarios_lame_duck, scenarios_deaths, scenarios_server_ends,

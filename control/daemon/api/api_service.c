@@ -184,10 +184,11 @@ static void set(json_t *object, const char *key, const char *value) {
 }
 
 // The settings that the active policy uses.
-static json_t *json_settings(
+static json_t *json_settings(struct weir_daemon *daemon, uint16_t id,
 	const struct weir_config_policy *config, const struct weir_service_state *state) {
 	uint8_t needs = weir_policy_needs((enum weir_policy)state->policy);
 	json_t *settings = json_object();
+	const char *unused;
 
 	if (state->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		set(settings, "weights", weir_config_weights_name(config->weights));
@@ -217,6 +218,9 @@ static json_t *json_settings(
 			settings, "error_window_ms", json_integer(state->settings.error_window_ms));
 		json_object_set_new(settings, "error_window_automatic",
 			json_boolean(config->error_window_ms == 0));
+		unused =
+			weir_estimates_requests_unused(daemon->estimates, id, weir_daemon_now_ns());
+		set(settings, "reported_requests", unused != NULL ? unused : "used");
 	}
 	return settings;
 }
@@ -299,7 +303,7 @@ static void add_details(struct weir_daemon *daemon, json_t *object, uint16_t id,
 	weir_tables_service(daemon->tables, id, &state);
 	set(object, "configured_policy",
 		weir_policy_name((enum weir_policy)state.configured_policy));
-	json_object_set_new(object, "settings", json_settings(&config->policy, &state));
+	json_object_set_new(object, "settings", json_settings(daemon, id, &config->policy, &state));
 	set(object, "workload", weir_config_workload_name(config->workload));
 	set(object, "on_backend_down", weir_config_on_backend_down_name(config->on_backend_down));
 	json_object_set_new(

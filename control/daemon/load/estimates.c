@@ -57,7 +57,8 @@ static void drop_weight(struct weir_estimates *estimates, uint32_t id) {
 static void remove_backend(struct weir_estimates *estimates, uint32_t id) {
 	struct backend_estimates *backend = &estimates->backend[id];
 
-	if (backend->collected || backend->errors != NULL || backend->probed_ns != 0) {
+	if (backend->collected || backend->errors != NULL || backend->probed_ns != 0 ||
+		weir_signal_is_share(load_signal(estimates, id))) {
 		store_cost(estimates, id, 0);
 	}
 	if (backend->weight != NULL) {
@@ -147,6 +148,11 @@ static int follow_backend(struct weir_estimates *estimates, const struct weir_ba
 		weir_moving_free(backend->times);
 		backend->times = NULL;
 		backend->collected = false;
+		store_cost(estimates, state->id, 0);
+	}
+	if (!service->errors && (backend->count.last_ns != 0 ||
+					weir_signal_is_share(load_signal(estimates, state->id)))) {
+		backend->count = (struct weir_reported_count){0};
 		store_cost(estimates, state->id, 0);
 	}
 	if (!service->probes && backend->probed_ns != 0) {
@@ -408,7 +414,7 @@ static void settle(struct weir_estimates *estimates, bool new_segment, uint64_t 
 			weir_estimates_write(estimates, service, now_ns);
 		}
 		if (service != NULL && service->errors) {
-			weir_estimates_write_errors(estimates, service, now_ns);
+			weir_estimates_write_counts(estimates, service, now_ns);
 		}
 	}
 	if (segment != NULL) {
@@ -517,7 +523,7 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns) {
 			weir_estimates_write(estimates, service, now_ns);
 		}
 		if (service->errors) {
-			weir_estimates_write_errors(estimates, service, now_ns);
+			weir_estimates_write_counts(estimates, service, now_ns);
 		}
 		if (service->probes) {
 			weir_estimates_expire_probes(estimates, service, now_ns);
@@ -558,6 +564,7 @@ struct weir_estimates_extent weir_estimates_extent(const struct weir_estimates *
 		extent.backends += estimates->backend[id].collected ||
 				   estimates->backend[id].weight != NULL ||
 				   estimates->backend[id].errors != NULL ||
+				   estimates->backend[id].count.last_ns != 0 ||
 				   estimates->backend[id].probed_ns != 0;
 	}
 	return extent;

@@ -4,6 +4,7 @@
 //
 //   samples of the workers, reports of backends --> service times --> costs in the segment
 //   reports of backends                         --> errors --> costs, or signals of errors
+//   reports of backends, flows of workers       --> shares of requests --> signals of shares
 //   reports of backends                         --> requests in progress, latency --> probes
 //   samples of the workers                      --> error windows --> tables
 //   reports of backends                         --> capability weights --> tables
@@ -77,6 +78,10 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t backend,
 
 // The fields of a report (a bit set) that the policy of its service uses. 0 = none of them.
 uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t backend);
+
+// Why the policy of a service does not use reported requests in progress; NULL = it does.
+const char *weir_estimates_requests_unused(
+	const struct weir_estimates *estimates, uint16_t service, uint64_t now_ns);
 
 // --- for the API and the tests ---
 

@@ -8,6 +8,7 @@
 #include "estimates.h"
 #include "moving.h"
 #include "reported_errors.h"
+#include "reported_share.h"
 
 // State for the weight of a backend.
 struct backend_weight {
@@ -27,6 +28,7 @@ struct service_estimates {
 	uint64_t stepped_ns; // when weights were last balanced
 	uint64_t adjusted_ns; // when weights were last derived from reports
 	struct weir_moving *times; // of all its flows, for the window
+	struct weir_reported_share share; // with errors: of this instance in reported requests
 	struct weir_config_policy config; // a copy
 	enum weir_policy policy;
 	uint32_t subset; // backends that a group of instances uses; 0 = all
@@ -42,7 +44,7 @@ struct service_estimates {
 	uint32_t changed_count;
 	uint16_t id;
 	bool costs; // needs costs of its backends
-	bool errors; // reported errors count as active flows
+	bool errors; // reported errors and requests count as active flows
 	bool probes; // needs reported requests in progress and latency
 	bool window; // needs an automatic error window
 	bool weights; // needs weights from reports
@@ -61,6 +63,7 @@ struct backend_estimates {
 	uint64_t owner; // hash of the backend that has the id
 	uint64_t inherited_ns; // cost from the segment, used until inherited_until_ns
 	uint64_t inherited_until_ns;
+	struct weir_reported_count count; // service->errors: last report with requests in progress
 	uint64_t latency_ns; // service->probes: latest; 0 = unknown
 	uint64_t probed_ns; // time of the latest probe; 0 = none
 	uint64_t known_ns; // part of the service's sum; 0 = unknown
@@ -98,11 +101,6 @@ bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64
 // The statistics of a backend with service->costs, allocated at the first call; NULL = out of
 // memory.
 struct weir_moving *weir_estimates_times(struct backend_estimates *backend);
-// Write the signals of the reported errors of a service's backends, if its policy counts them.
-void weir_estimates_write_errors(
-	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
-// Write the signal of one backend with errors.
-void weir_estimates_write_error(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns);
 // Write the signal of a backend's reported requests in progress and latency.
 void weir_estimates_write_probe(
 	struct weir_estimates *estimates, uint16_t id, double active, uint64_t now_ns);
@@ -130,6 +128,19 @@ void weir_estimates_write(
 // Returns whether the tables are to be published.
 bool weir_estimates_adjust_window(
 	struct weir_estimates *estimates, struct service_estimates *service);
+
+// --- estimates_counts.c ---
+
+// Take the requests in progress of a report, for a policy that counts flows. Returns the fields
+// that were used.
+uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
+	const struct weir_report *report, uint64_t now_ns);
+// Write the signals of a service's backends, whose policy counts flows: errors, and shares of
+// reported requests.
+void weir_estimates_write_counts(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
+// The same of one backend.
+void weir_estimates_write_count(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns);
 
 // --- estimates_weights.c ---
 

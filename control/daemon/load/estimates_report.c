@@ -73,7 +73,7 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	weir_reported_errors_add(backend->errors, requests, report->errors_per_second,
 		weir_estimates_error_window_ns(estimates, service), now_ns);
 	if (service->errors) {
-		weir_estimates_write_error(estimates, id, now_ns);
+		weir_estimates_write_count(estimates, id, now_ns);
 	} else if (service->costs) {
 		weir_estimates_changed(estimates, id);
 		weir_estimates_write_changed(estimates, service, now_ns);
@@ -164,7 +164,9 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 			"service-median-ms when requests have ended",
 			policy);
 	} else if (!service->costs) {
-		snprintf(why, bytes, "policy %s needs errors-per-second in each report", policy);
+		snprintf(why, bytes,
+			"policy %s needs active-requests or errors-per-second in each report",
+			policy);
 	} else if (service->config.service_time == WEIR_SERVICE_TIME_FLOW) {
 		snprintf(why, bytes,
 			"policy %s uses service times measured by the workers: set "
@@ -199,7 +201,7 @@ uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t i
 			 wanted_times(&service->config);
 	}
 	if (service != NULL && service->errors) {
-		wants |= WEIR_REPORT(ERRORS);
+		wants |= WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE);
 	}
 	if (service != NULL && service->probes) {
 		wants |= WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_TIME) |
@@ -231,6 +233,7 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 		used |= take_time(estimates, id, report, now_ns);
 	}
 	used |= take_errors(estimates, id, report, now_ns);
+	used |= weir_estimates_take_active(estimates, id, report, now_ns);
 	used |= take_probe(estimates, id, report, now_ns);
 	if (backend->weight != NULL) {
 		used |= take_load(backend, report, now_ns);

@@ -284,39 +284,6 @@ void weir_estimates_write(
 	write_unknown(estimates, segment, service, now_ns);
 }
 
-// Number of workers that share a backend, including those of other instances.
-static uint32_t sharers(
-	const struct weir_estimates *estimates, const struct service_estimates *service) {
-	uint64_t groups = estimates->groups;
-
-	if (service->subset > 0 && service->subset < service->count) {
-		groups = (groups * service->subset + service->count - 1) / service->count;
-	}
-	return (uint32_t)(groups * estimates->members * estimates->workers);
-}
-
-void weir_estimates_write_error(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns) {
-	const struct weir_segment *segment = segment_of(estimates);
-	const struct backend_estimates *backend = &estimates->backend[id];
-
-	if (segment != NULL) {
-		store(segment, id,
-			weir_signal_of_errors(weir_reported_errors_active(backend->errors,
-				sharers(estimates, backend->service),
-				weir_estimates_error_window_ns(estimates, backend->service),
-				now_ns)));
-	}
-}
-
-void weir_estimates_write_errors(
-	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
-	for (uint32_t i = 0; i < service->count; i++) {
-		if (estimates->backend[service->member[i]].errors != NULL) {
-			weir_estimates_write_error(estimates, service->member[i], now_ns);
-		}
-	}
-}
-
 #define PROBE_MAX_NS 10000000000ull // workers ignore a probe after one second
 
 // Latency of a backend. Before its first completed request: the mean of the others, so that a new

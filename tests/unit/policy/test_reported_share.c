@@ -106,9 +106,9 @@ TEST(worker_with_nearly_all_flows_needs_no_reports) {
 	struct fleet fleet = fleet_of(30, 2);
 
 	run(&fleet, 50, 3, false, false);
-	assert_false(weir_reported_share_counts(&fleet.share, 1, fleet.now_ns));
+	assert_non_null(weir_reported_share_unused(&fleet.share, 1, fleet.now_ns));
 	assert_int_equal(signal_of(&fleet, 0, 1), 0);
-	assert_true(weir_reported_share_counts(&fleet.share, 2, fleet.now_ns));
+	assert_null(weir_reported_share_unused(&fleet.share, 2, fleet.now_ns));
 }
 
 // Of 100 flows, as many as `turns` are others after 100 ms.
@@ -142,16 +142,16 @@ TEST(late_reports_are_not_used) {
 	struct fleet fleet = fleet_of(10, 30);
 
 	run(&fleet, 300, 30, true, false);
-	assert_false(weir_reported_share_counts(&fleet.share, 4, fleet.now_ns));
+	assert_non_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
 	run(&fleet, 300, 30, false, false); // they are in time now
-	assert_true(weir_reported_share_counts(&fleet.share, 4, fleet.now_ns));
+	assert_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
 }
 
 TEST(reports_of_something_else_are_not_used) {
 	struct fleet fleet = fleet_of(10, 30);
 
 	run(&fleet, 300, 30, false, true);
-	assert_false(weir_reported_share_counts(&fleet.share, 4, fleet.now_ns));
+	assert_non_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
 }
 
 TEST(with_many_other_instances_reports_are_used) {
@@ -162,7 +162,7 @@ TEST(with_many_other_instances_reports_are_used) {
 			turn_over(&fleet, fleet.others, false);
 		}
 		run(&fleet, 10, 10, false, false);
-		assert_true(weir_reported_share_counts(&fleet.share, 1, fleet.now_ns));
+		assert_null(weir_reported_share_unused(&fleet.share, 1, fleet.now_ns));
 	}
 }
 
@@ -198,8 +198,8 @@ TEST(rare_reports_of_long_flows_are_valid_until_the_next) {
 		fleet.now_ns += 20 * SECOND;
 	}
 	run(&fleet, 1, 1, false, false);
-	assert_true(weir_reported_share_counts(&fleet.share, 1, fleet.now_ns + 50 * SECOND));
-	assert_false(weir_reported_share_counts(&fleet.share, 1, fleet.now_ns + 61 * SECOND));
+	assert_null(weir_reported_share_unused(&fleet.share, 1, fleet.now_ns + 50 * SECOND));
+	assert_non_null(weir_reported_share_unused(&fleet.share, 1, fleet.now_ns + 61 * SECOND));
 }
 
 TEST(errors_are_kept_with_and_without_a_share) {

@@ -23,7 +23,7 @@ POLICY_ENUMERATIONS = ("weir_policy", "weir_when_exhausted")
 NOT_FACTS = {"WEIR_SEGMENT_MAGIC", "WEIR_SEGMENT_ABI", "WEIR_ABI_PORT_COUNTERS",
              "WEIR_ABI_BUCKETS", "WEIR_ABI_FLOW_LIST", "WEIR_ABI_CAPTURE",
              "WEIR_ABI_PASSES_OVER", "WEIR_ABI_DRAINS", "WEIR_ABI_REMOVALS",
-             "WEIR_ABI_SHARED_LIMITS", "WEIR_BIND_FLAGS"}
+             "WEIR_ABI_SHARED_LIMITS", "WEIR_ABI_SHARES", "WEIR_BIND_FLAGS"}
 MAIN = """#include <stdio.h>
 #include "fingerprint.h"
 int main(void) { printf("%llx\\n", (unsigned long long)weir_layout_fingerprint()); return 0; }

@@ -143,6 +143,8 @@ TEST(settings_are_those_that_the_policy_uses) {
 	settings = json_object_get(show_web(&web->lab, &holder), "settings");
 	assert_int_equal(number_of(settings, "error_window_ms"), 1000);
 	assert_true(json_is_true(json_object_get(settings, "error_window_automatic")));
+	assert_string_equal(
+		text_of(settings, "reported_requests"), "no reports of requests in progress");
 	set_policy(&web->lab, "\"weighted-round-robin\"");
 	settings = json_object_get(show_web(&web->lab, &holder), "settings");
 	assert_string_equal(text_of(settings, "weights"), "configured");

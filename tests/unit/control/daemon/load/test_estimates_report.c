@@ -49,7 +49,8 @@ TEST(policies_without_use_for_reports) {
 	lab_policy(&lab, 2, WEIR_POLICY_FAIR_SHARE);
 	lab_apply_follow(&lab);
 	expect_refused(&lab, 0, ALL, "does not use reports");
-	expect_refused(&lab, 1, ALL & ~WEIR_REPORT(ERRORS), "needs errors-per-second");
+	expect_refused(
+		&lab, 1, ALL & ~WEIR_REPORT(ERRORS), "needs active-requests or errors-per-second");
 	expect_refused(&lab, 2, ALL & ~WEIR_REPORT(ERRORS), "set \"service_time\" to \"reported\"");
 	expect_refused(&lab, 500, ALL, "does not use reports");
 	assert_int_equal(give(&lab, 65534, ALL, why), -EINVAL);
@@ -176,7 +177,8 @@ TEST(errors_count_as_active_flows) {
 		lab_policy(&lab, 0, policies[p]);
 		lab.config->services[0].policy.error_window_ms = 1000;
 		lab_apply_follow(&lab);
-		assert_int_equal(weir_estimates_wants(lab.estimates, 0), WEIR_REPORT(ERRORS));
+		assert_int_equal(weir_estimates_wants(lab.estimates, 0),
+			WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE));
 		give_errors(&lab, 0, 0);
 		assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0);
 		lab.now += LAB_SECOND / 2;

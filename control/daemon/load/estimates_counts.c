@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// For policies that count flows: reported errors, and shares of reported requests in progress.
+#include "backend_signal.h"
+#include "estimates_private.h"
+
+// Number of workers that share a backend, including those of other instances.
+static uint32_t sharers(
+	const struct weir_estimates *estimates, const struct service_estimates *service) {
+	uint64_t groups = estimates->groups;
+
+	if (service->subset > 0 && service->subset < service->count) {
+		groups = (groups * service->subset + service->count - 1) / service->count;
+	}
+	return (uint32_t)(groups * estimates->members * estimates->workers);
+}
+
+static uint32_t errors_of(const struct weir_estimates *estimates,
+	const struct backend_estimates *backend, uint64_t now_ns) {
+	const struct service_estimates *service = backend->service;
+
+	if (backend->errors == NULL) {
+		return 0;
+	}
+	return weir_reported_errors_active(backend->errors, sharers(estimates, service),
+		weir_estimates_error_window_ns(estimates, service), now_ns);
+}
+
+// The backend's signal, or NULL without a dataplane.
+static uint64_t *signal_at(const struct weir_estimates *estimates, uint16_t id) {
+	const struct weir_segment *segment =
+		estimates->tables != NULL ? weir_tables_segment(estimates->tables) : NULL;
+
+	return segment != NULL && id < segment->max_backends ? &segment->costs[id] : NULL;
+}
+
+void weir_estimates_write_count(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns) {
+	const struct backend_estimates *backend = &estimates->backend[id];
+	uint64_t *signal = signal_at(estimates, id);
+
+	if (signal != NULL) {
+		uint64_t word = weir_reported_share_refresh(&backend->service->share,
+			&backend->count, estimates->workers, errors_of(estimates, backend, now_ns),
+			*signal, now_ns);
+
+		__atomic_store_n(signal, word, __ATOMIC_RELAXED);
+	}
+}
+
+void weir_estimates_write_counts(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
+	for (uint32_t i = 0; i < service->count; i++) {
+		uint16_t id = service->member[i];
+
+		if (service->share.reports > 0 || estimates->backend[id].errors != NULL) {
+			weir_estimates_write_count(estimates, id, now_ns);
+		}
+	}
+}
+
+struct flows { // of this instance
+	uint64_t open, begun;
+};
+
+static struct flows flows_of(const struct weir_segment *segment, uint16_t id) {
+	struct flows sum = {0};
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		const struct weir_share_counters *counters =
+			weir_segment_backend_counters(segment, worker, id);
+
+		sum.open += weir_counter_read(&counters->open_flows);
+		sum.begun += weir_counter_read(&counters->new_flows);
+	}
+	return sum;
+}
+
+uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
+	const struct weir_report *report, uint64_t now_ns) {
+	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
+	struct backend_estimates *backend = &estimates->backend[id];
+	struct service_estimates *service = backend->service;
+	uint64_t *signal = signal_at(estimates, id);
+	struct flows flows;
+	uint64_t word;
+
+	if (!service->errors || (report->given & WEIR_REPORT(ACTIVE)) == 0) {
+		return 0;
+	}
+	if (signal == NULL || segment->abi < WEIR_ABI_SHARES) {
+		return WEIR_REPORT(ACTIVE); // of use for the next dataplane
+	}
+	flows = flows_of(segment, id);
+	weir_reported_share_add(&service->share, &backend->count, service->count,
+		report->active_requests, flows.open, flows.begun, now_ns);
+	word = weir_reported_share_signal(&service->share, &backend->count, estimates->workers,
+		errors_of(estimates, backend, now_ns), *signal, now_ns);
+	__atomic_store_n(signal, word, __ATOMIC_RELAXED);
+	return WEIR_REPORT(ACTIVE);
+}
+
+const char *weir_estimates_requests_unused(
+	const struct weir_estimates *estimates, uint16_t service, uint64_t now_ns) {
+	static const struct weir_reported_share none = {0};
+	const struct service_estimates *found =
+		estimates->service != NULL && service < WEIR_SERVICES_MAX
+			? estimates->service[service]
+			: NULL;
+
+	return weir_reported_share_unused(
+		found != NULL ? &found->share : &none, estimates->workers, now_ns);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Shares of reported requests in progress, for policies that count flows: from counters of the
+// workers and reports of the backends to the signals that workers read.
+#include "backend_signal.h"
+#include "estimates_lab.h"
+
+#define BACKENDS 4u
+#define OTHERS 12u // flows of others at each backend
+
+static void set_flows(struct estimates_lab *lab, uint16_t id, uint32_t open, uint32_t begun) {
+	const struct weir_segment *segment = lab->lab.segment;
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		struct weir_share_counters *counters =
+			weir_segment_backend_counters(segment, worker, id);
+
+		counters->open_flows = open / segment->workers;
+		counters->new_flows = begun / segment->workers;
+	}
+}
+
+static void report(struct estimates_lab *lab, uint16_t id, double active) {
+	const struct weir_report report = {.given = WEIR_REPORT(ACTIVE), .active_requests = active};
+	char why[256];
+
+	assert_int_equal(
+		weir_estimates_report(lab->estimates, id, &report, lab->now, why, sizeof(why)),
+		WEIR_REPORT(ACTIVE));
+}
+
+// Rounds of reports, every 100 ms: 4 or 8 own flows at each backend, of which one pair begins in
+// each round, and those of others.
+static void run(struct estimates_lab *lab, uint32_t rounds) {
+	for (uint32_t round = 0; round < rounds; round++) {
+		lab->now += LAB_SECOND / 10;
+		for (uint16_t id = 0; id < BACKENDS; id++) {
+			uint32_t open = 4 + (round + id) / 2 % 2 * 4;
+
+			set_flows(lab, id, open, 2 * round);
+			report(lab, id, open + OTHERS);
+		}
+	}
+}
+
+static void expect_share(const struct estimates_lab *lab, uint16_t id, double flows) {
+	uint64_t word = lab_cost(lab, id);
+
+	assert_true(weir_signal_is_share(word));
+	assert_in_range(weir_signal_share_flows(word), flows * 0.8 * WEIR_SIGNAL_FLOW,
+		flows * 1.2 * WEIR_SIGNAL_FLOW);
+}
+
+static void open_lab(struct estimates_lab *lab, enum weir_policy policy) {
+	estimates_lab_open(lab, 1, BACKENDS);
+	lab_policy(lab, 0, policy);
+	lab->config->services[0].policy.error_window_ms = 1000;
+	lab_apply_follow(lab);
+}
+
+TEST(workers_get_their_share) {
+	static const enum weir_policy policies[] = {
+		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_POWER_OF_TWO};
+
+	for (uint32_t p = 0; p < 2; p++) {
+		struct estimates_lab lab;
+		uint64_t before;
+
+		open_lab(&lab, policies[p]);
+		assert_int_equal(weir_estimates_wants(lab.estimates, 0),
+			WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE));
+		run(&lab, 40);
+		// 6 of 18 are of this instance.
+		report(&lab, 1, 60);
+		expect_share(&lab, 1, 20.0 / lab.lab.segment->workers);
+		before = lab_cost(&lab, 1);
+		report(&lab, 1, 60);
+		assert_int_not_equal(
+			weir_signal_serial(lab_cost(&lab, 1)), weir_signal_serial(before));
+		estimates_lab_close(&lab);
+	}
+}
+
+TEST(without_reports_there_are_none) {
+	struct estimates_lab lab;
+
+	open_lab(&lab, WEIR_POLICY_LEAST_LOADED);
+	run(&lab, 40);
+	lab.now += LAB_SECOND / 2;
+	weir_estimates_second(lab.estimates, lab.now);
+	expect_share(&lab, 1, 18.0 / 3 / lab.lab.segment->workers); // one is half a second old
+	lab.now += 3 * LAB_SECOND;
+	report(&lab, 0, 16);
+	weir_estimates_second(lab.estimates, lab.now);
+	expect_share(&lab, 1, 18.0 / 3 / lab.lab.segment->workers); // the mean
+	lab.now += 30 * LAB_SECOND;
+	weir_estimates_second(lab.estimates, lab.now);
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		assert_int_equal(lab_cost(&lab, id), 0);
+	}
+	estimates_lab_close(&lab);
+}
+
+TEST(errors_are_added) {
+	const struct weir_report failing = {.given = WEIR_REPORT(ACTIVE) | WEIR_REPORT(ERRORS),
+		.active_requests = 16,
+		.errors_per_second = 100};
+	struct estimates_lab lab;
+	char why[256];
+
+	open_lab(&lab, WEIR_POLICY_LEAST_LOADED);
+	run(&lab, 40);
+	lab.now += LAB_SECOND / 10;
+	weir_estimates_report(lab.estimates, 2, &failing, lab.now, why, sizeof(why));
+	lab.now += LAB_SECOND / 2;
+	weir_estimates_report(lab.estimates, 2, &failing, lab.now, why, sizeof(why));
+	assert_in_range(weir_signal_share_errors(lab_cost(&lab, 2)), 15, 50);
+	lab.now += LAB_SECOND * 31 / 10; // no report is valid: the errors alone
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_in_range(weir_signal_errors(lab_cost(&lab, 2)), 1, 50);
+	estimates_lab_close(&lab);
+}
+
+TEST(other_policies_and_other_processes_find_none) {
+	struct estimates_lab lab;
+
+	open_lab(&lab, WEIR_POLICY_LEAST_LOADED);
+	run(&lab, 40);
+	lab.config->services[0].policy.name = WEIR_POLICY_FAIR_SHARE;
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	lab.config->services[0].policy.name = WEIR_POLICY_LEAST_LOADED;
+	lab_apply_follow(&lab);
+	run(&lab, 40);
+	expect_share(&lab, 0, 20.0 / 3 / lab.lab.segment->workers);
+	lab.config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+	lab.config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	lab.config->services[0].policy.name = WEIR_POLICY_LEAST_LOADED;
+	lab.config->services[0].policy.weights = WEIR_WEIGHTS_CONFIGURED;
+	lab_apply_follow(&lab);
+	run(&lab, 40);
+	expect_share(&lab, 0, 20.0 / 3 / lab.lab.segment->workers);
+	lab.config->services[0].policy.name = WEIR_POLICY_RANDOM;
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0);
+	lab.config->services[0].policy.name = WEIR_POLICY_LEAST_LOADED;
+	lab_apply_follow(&lab);
+	run(&lab, 40);
+	weir_estimates_free(lab.estimates);
+	assert_int_equal(weir_estimates_create(&lab.estimates), 0);
+	lab_follow(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	estimates_lab_close(&lab);
+}
+
+// Its workers would take a share for no errors.
+TEST(earlier_dataplane_gets_none) {
+	struct estimates_lab lab;
+
+	open_lab(&lab, WEIR_POLICY_LEAST_LOADED);
+	lab.lab.control->abi = WEIR_ABI_SHARES - 1;
+	run(&lab, 40);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	estimates_lab_close(&lab);
+}
+
+TEST(without_a_dataplane_reports_are_compared_with_nothing) {
+	struct estimates_lab lab;
+
+	open_lab(&lab, WEIR_POLICY_LEAST_LOADED);
+	assert_int_equal(weir_tables_rebind(lab.lab.tables, NULL), 0);
+	for (uint32_t i = 0; i < 10; i++) {
+		report(&lab, 0, 5);
+		weir_estimates_second(lab.estimates, lab.now);
+	}
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	estimates_lab_close(&lab);
+}
