@@ -277,9 +277,10 @@ def tcp_client_of_a_dead_backend_gets_an_rst(lab):
         lab.wait_published()
         clients_of[what] = [ask(found[vip].pop(name)) for vip in (VIP4, VIP6)]
         counts = lab.backend(name, "lines")
-        assert (counts["rehashed"], counts["reset"]) == ((2, 0) if number == 2 else (0, 2)), counts
+        one, other = ("rehashed", "reset") if number == 2 else ("reset", "rehashed")
+        assert counts[one] >= 2 and counts[other] == 0, counts  # more if the client sends again
     assert clients_of == {"rehash": ["reset"] * 2, "reset": ["reset"] * 2}, clients_of
-    assert lab.drops()["backend_down"] == 2, lab.drops()
+    assert lab.drops()["backend_down"] >= 2, lab.drops()
     for vip in (VIP4, VIP6):
         clients.check_lines(found[vip])
 
