@@ -15,21 +15,31 @@
 #include "kernel.h"
 #include "tree.h"
 
-#define TARGETS_MOST 1024 // backends to probe: one address and VIP each
+#define TARGETS_MOST 1024 // backends to probe
+#define VIPS_MOST 8 // of each
 #define SMALL_MS 1000
 #define LARGE_MS 700
 #define SEARCH_MS 300
 #define CLIENT_BYTES 1500
 
+struct vip {
+	const struct weir_address *address;
+	struct weir_address source; // of the requests to it; family 0 = none
+	bool hidden; // not probed: no source, this host drops replies from it, or has its address
+	bool answered;
+};
+
 struct target {
 	const char *service;
 	const struct weir_config_backend *backend;
-	const struct weir_address *vip;
 	const struct weir_config_port *port; // egress interface of its packets; NULL = unknown
 	struct weir_kernel_route route;
-	struct weir_address source, inner_source; // of the VIP's family; family 0 = none
-	bool routed, hidden; // hidden: this host drops replies from the VIP, or has its address
-	bool direct, tunnel, through; // got a reply
+	struct weir_address source;
+	struct vip vips[VIPS_MOST]; // the first one is of the backend's family, if any is
+	uint32_t vip_count;
+	bool routed;
+	bool direct, tunnel; // got a reply
+	const struct vip *through; // the first VIP that answered; NULL = none
 	uint32_t want, fits,
 		least; // bytes of the outer packet: tried, known to fit, start of the search
 	uint32_t advertised; // by a router's "too big" message
@@ -38,7 +48,7 @@ struct target {
 struct targets {
 	struct target *list;
 	uint32_t count;
-	bool more; // more backends than TARGETS_MOST
+	bool more, more_vips; // more backends than TARGETS_MOST, or VIPs of one than VIPS_MOST
 };
 
 // --- routes -------------------------------------------------------------------------------
@@ -85,10 +95,32 @@ static bool is_local(const struct weir_address *vip) {
 	return weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL;
 }
 
+static bool is_link_local(const struct weir_address *address) {
+	return address->family == 6 && address->bytes[0] == 0xfe &&
+	       (address->bytes[1] & 0xc0) == 0x80;
+}
+
+// Choose the source of requests to a VIP. One of the other family is carried in the same tunnel,
+// and its replies return without one: to an address in the backend's network, if this host has one.
+static void prepare_vip(const char *root, const struct target *target, struct vip *vip) {
+	struct weir_kernel_route back;
+
+	vip->source = target->route.source;
+	if (vip->address->family != target->backend->address.family &&
+		weir_kernel_address(target->route.interface, vip->address->family, &vip->source) <
+			0) {
+		vip->source = (struct weir_address){0};
+		if (weir_kernel_route(vip->address, &back) == 0 && !is_link_local(&back.source)) {
+			vip->source = back.source;
+		}
+	}
+	vip->hidden = vip->source.family == 0 || is_local(vip->address) ||
+		      weir_doctor_answers_dropped(root, vip->address, target->route.interface);
+}
+
 static void find_route(struct weir_doctor *doctor, struct target *target) {
 	const struct weir_address *address = &target->backend->address;
 	char text[INET6_ADDRSTRLEN], name[96];
-	struct weir_kernel_route back;
 	int r = weir_kernel_route(address, &target->route);
 
 	weir_address_format(address, text, sizeof(text));
@@ -108,37 +140,30 @@ static void find_route(struct weir_doctor *doctor, struct target *target) {
 		weir_findings_cure(&doctor->findings, "ip route get %s", text);
 		return;
 	}
-	target->source = target->inner_source = target->route.source;
+	target->source = target->route.source;
 	if (target->port != NULL && address->family == 4 && target->port->source_ipv4.family != 0) {
 		target->source = target->port->source_ipv4;
 	} else if (target->port != NULL && address->family == 6 &&
 		   target->port->source_ipv6.family != 0) {
 		target->source = target->port->source_ipv6;
 	}
-	if (target->vip->family != address->family) {
-		target->inner_source = (struct weir_address){0};
-		if (weir_kernel_route(target->vip, &back) == 0) {
-			target->inner_source = back.source;
-		}
+	for (uint32_t i = 0; i < target->vip_count; i++) {
+		prepare_vip(doctor->root, target, &target->vips[i]);
 	}
-	target->hidden =
-		target->inner_source.family == 0 || is_local(target->vip) ||
-		weir_doctor_answers_dropped(doctor->root, target->vip, target->route.interface);
 	target->routed = target->route.source.family != 0;
 }
 
 // --- probes -------------------------------------------------------------------------------
 
-static struct weir_echo make_probe(
-	const struct target *target, enum weir_echo_kind kind, uint32_t bytes) {
-	const bool vip = kind == WEIR_ECHO_VIP;
-
+// vip: NULL = to the backend's own address.
+static struct weir_echo make_probe(const struct target *target, enum weir_echo_kind kind,
+	const struct vip *vip, uint32_t bytes) {
 	return (struct weir_echo){
 		.kind = kind,
 		.backend = target->backend->address,
 		.source = kind == WEIR_ECHO_DIRECT ? target->route.source : target->source,
-		.inner = vip ? *target->vip : target->backend->address,
-		.inner_source = vip ? target->inner_source : target->route.source,
+		.inner = vip != NULL ? *vip->address : target->backend->address,
+		.inner_source = vip != NULL ? vip->source : target->route.source,
 		.bytes = (uint16_t)bytes,
 	};
 }
@@ -150,11 +175,15 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 	for (uint32_t i = 0; i < targets->count; i++) {
 		const struct target *target = &targets->list[i];
 
-		if (target->routed) {
-			probes[count++] = make_probe(target, WEIR_ECHO_DIRECT, 0);
-			probes[count++] = make_probe(target, WEIR_ECHO_TUNNEL, 0);
-			if (!target->hidden) {
-				probes[count++] = make_probe(target, WEIR_ECHO_VIP, 0);
+		if (!target->routed) {
+			continue;
+		}
+		probes[count++] = make_probe(target, WEIR_ECHO_DIRECT, NULL, 0);
+		probes[count++] = make_probe(target, WEIR_ECHO_TUNNEL, NULL, 0);
+		for (uint32_t k = 0; k < target->vip_count; k++) {
+			if (!target->vips[k].hidden) {
+				probes[count++] =
+					make_probe(target, WEIR_ECHO_VIP, &target->vips[k], 0);
 			}
 		}
 	}
@@ -162,10 +191,18 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 	for (uint32_t i = 0; i < targets->count; i++) {
 		struct target *target = &targets->list[i];
 
-		if (target->routed) {
-			target->direct = probes[at++].answered;
-			target->tunnel = probes[at++].answered;
-			target->through = !target->hidden && probes[at++].answered;
+		if (!target->routed) {
+			continue;
+		}
+		target->direct = probes[at++].answered;
+		target->tunnel = probes[at++].answered;
+		for (uint32_t k = 0; k < target->vip_count; k++) {
+			struct vip *vip = &target->vips[k];
+
+			vip->answered = !vip->hidden && probes[at++].answered;
+			if (vip->answered && target->through == NULL) {
+				target->through = vip;
+			}
 		}
 	}
 }
@@ -180,7 +217,8 @@ static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets 
 
 		if (target->want > target->fits) {
 			probes[count++] = make_probe(target,
-				target->through ? WEIR_ECHO_VIP : WEIR_ECHO_TUNNEL, target->want);
+				target->through != NULL ? WEIR_ECHO_VIP : WEIR_ECHO_TUNNEL,
+				target->through, target->want);
 		}
 	}
 	weir_echo_round(sockets, probes, count, deadline_ms);
@@ -211,7 +249,7 @@ static void probe_large(const struct weir_echo_sockets *sockets, struct targets 
 		const uint32_t overhead = weir_doctor_overhead(&target->backend->address);
 		const int mtu = weir_kernel_mtu(target->route.interface);
 
-		if (!target->through && !target->tunnel) {
+		if (target->through == NULL && !target->tunnel) {
 			continue;
 		}
 		target->want = CLIENT_BYTES + overhead;
@@ -304,86 +342,155 @@ static void report_size(struct weir_doctor *doctor, const struct target *target,
 		target->advertised > 0 ? target->advertised : target->fits);
 }
 
+static void report_vip(struct weir_doctor *doctor, const struct target *target, const char *name,
+	const struct vip *vip) {
+	const int family = vip->address->family;
+	char text[INET6_ADDRSTRLEN], address[INET6_ADDRSTRLEN], other[64] = "";
+
+	weir_address_format(&target->backend->address, text, sizeof(text));
+	weir_address_format(vip->address, address, sizeof(address));
+	if (family != target->backend->address.family) {
+		snprintf(other, sizeof(other), ", or IPv%d in IPv%d is not decapsulated there",
+			family, family == 4 ? 6 : 4);
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
+		"decapsulates, but VIP %s does not answer: it is not an address of the backend%s",
+		address, other);
+	weir_findings_cure(&doctor->findings, "ssh %s ip %saddr add %s/%d dev lo", text,
+		family == 4 ? "" : "-6 ", address, family == 4 ? 32 : 128);
+}
+
+// One VIP is named; several are counted.
+static void report_ok(struct weir_doctor *doctor, const struct target *target, const char *name) {
+	char text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN], with[80] = "", without[80] = "";
+	uint32_t answered = 0, hidden = 0;
+
+	for (uint32_t i = 0; i < target->vip_count; i++) {
+		uint32_t *count = target->vips[i].hidden ? &hidden : &answered;
+
+		weir_address_format(target->vips[i].address, vip, sizeof(vip));
+		++*count;
+		if (target->vips[i].hidden) {
+			snprintf(without, sizeof(without), "; VIP %s is not probed", vip);
+		} else {
+			snprintf(with, sizeof(with), " and its VIP %s", vip);
+		}
+	}
+	if (answered > 1) {
+		snprintf(with, sizeof(with), " and its %u VIPs", answered);
+	}
+	if (hidden > 1) {
+		snprintf(without, sizeof(without), "; %u VIPs are not probed", hidden);
+	}
+	weir_address_format(&target->backend->address, text, sizeof(text));
+	weir_findings_add(&doctor->findings, WEIR_FINDING_OK, name,
+		"%s%s answer%s through the tunnel, up to %u bytes%s", text, with,
+		answered > 0 ? "" : "s", target->fits, without);
+}
+
 static void report(struct weir_doctor *doctor, const struct target *target) {
-	char name[96], text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN];
+	char name[96], text[INET6_ADDRSTRLEN];
+	bool missing = false;
 
 	if (!target->routed) {
 		return; // reported already
 	}
 	name_of(target, name, sizeof(name));
-	weir_address_format(&target->backend->address, text, sizeof(text));
-	weir_address_format(target->vip, vip, sizeof(vip));
-	if (!target->direct && !target->tunnel && !target->through) {
+	if (!target->direct && !target->tunnel && target->through == NULL) {
 		report_silent(doctor, target, name);
-	} else if (!target->tunnel && !target->through) {
+		return;
+	}
+	if (!target->tunnel && target->through == NULL) {
+		weir_address_format(&target->backend->address, text, sizeof(text));
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
 			"%s answers, but not through the tunnel: no decapsulation there, or not "
 			"for packets from this balancer",
 			text);
 		weir_findings_cure(
 			&doctor->findings, "ssh %s systemctl enable --now weir-decap", text);
-	} else if (!target->through && !target->hidden) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"decapsulates, but VIP %s does not answer: it is not an address of the "
-			"backend",
-			vip);
-		weir_findings_cure(&doctor->findings, "ssh %s ip %saddr add %s/%d dev lo", text,
-			target->vip->family == 4 ? "" : "-6 ", vip,
-			target->vip->family == 4 ? 32 : 128);
-	} else if (target->least > 0) {
+		return;
+	}
+	for (uint32_t i = 0; i < target->vip_count; i++) {
+		if (!target->vips[i].hidden && !target->vips[i].answered) {
+			report_vip(doctor, target, name, &target->vips[i]);
+			missing = true;
+		}
+	}
+	if (target->least > 0) {
 		report_size(doctor, target, name);
-	} else {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, name,
-			target->through
-				? "%s and its VIP %s answer through the tunnel, up to %u bytes"
-				: "%s answers through the tunnel; VIP %s is not probed; up "
-				  "to %u bytes",
-			text, vip, target->fits);
+	} else if (!missing) {
+		report_ok(doctor, target, name);
 	}
 }
 
 // --- targets ------------------------------------------------------------------------------
 
-// A VIP of the backend's address family, if there is one.
-static const struct weir_address *choose_vip(
-	const struct weir_config_service *service, const struct weir_config_backend *backend) {
-	for (uint32_t i = 0; i < service->bind_count; i++) {
-		if (service->binds[i].address.family == backend->address.family) {
-			return &service->binds[i].address;
-		}
-	}
-	return &service->binds[0].address;
+static bool same(const struct weir_address *a, const struct weir_address *b) {
+	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-static bool is_listed(const struct targets *targets, const struct target *other) {
-	for (uint32_t i = 0; i < targets->count; i++) {
-		const struct target *target = &targets->list[i];
-
-		if (memcmp(&target->backend->address, &other->backend->address,
-			    sizeof(other->backend->address)) == 0 &&
-			memcmp(target->vip, other->vip, sizeof(*other->vip)) == 0) {
+static bool has_vip(const struct target *target, const struct weir_address *vip) {
+	for (uint32_t i = 0; i < target->vip_count; i++) {
+		if (same(target->vips[i].address, vip)) {
 			return true;
 		}
 	}
 	return false;
 }
 
+// Whether a service before has the same backend and VIP.
+static bool is_listed(const struct targets *targets, const struct weir_address *backend,
+	const struct weir_address *vip) {
+	for (uint32_t i = 0; i < targets->count; i++) {
+		const struct target *target = &targets->list[i];
+
+		if (same(&target->backend->address, backend) && has_vip(target, vip)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Add at most `most` VIPs of a family.
+static void add_vips(struct targets *targets, const struct weir_config_service *service, int family,
+	uint32_t most, struct target *target) {
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		const struct weir_address *vip = &service->binds[i].address;
+
+		if (vip->family != family || has_vip(target, vip) ||
+			is_listed(targets, &target->backend->address, vip)) {
+			continue;
+		}
+		if (most == 0 || target->vip_count == VIPS_MOST) {
+			targets->more_vips |= target->vip_count == VIPS_MOST;
+			return;
+		}
+		most--;
+		target->vips[target->vip_count++].address = vip;
+	}
+}
+
 static void list_targets(const struct weir_config *config, struct targets *targets) {
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
 
-		for (uint32_t k = 0; k < service->backend_count && service->bind_count > 0; k++) {
-			const struct target target = {.service = service->name,
-				.backend = &service->backends[k],
-				.vip = choose_vip(service, &service->backends[k])};
+		for (uint32_t k = 0; k < service->backend_count; k++) {
+			struct target target = {
+				.service = service->name, .backend = &service->backends[k]};
+			const int own = target.backend->address.family, other = own == 4 ? 6 : 4;
 
+			add_vips(targets, service, own, 1, &target);
+			add_vips(targets, service, other, 1, &target);
+			add_vips(targets, service, own, VIPS_MOST, &target);
+			add_vips(targets, service, other, VIPS_MOST, &target);
+			if (target.vip_count == 0) {
+				continue;
+			}
 			if (targets->count == TARGETS_MOST) {
 				targets->more = true;
 				return;
 			}
-			if (!is_listed(targets, &target)) {
-				targets->list[targets->count++] = target;
-			}
+			targets->list[targets->count++] = target;
 		}
 	}
 }
@@ -413,11 +520,15 @@ static void look_at(struct weir_doctor *doctor, struct targets *targets, struct 
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "backends",
 			"only the first %d were probed", TARGETS_MOST);
 	}
+	if (targets->more_vips) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "backends",
+			"only %d VIPs of each backend were probed", VIPS_MOST);
+	}
 }
 
 void weir_doctor_check_backends(struct weir_doctor *doctor) {
 	struct targets targets = {.list = calloc(TARGETS_MOST, sizeof(*targets.list))};
-	struct weir_echo *probes = calloc(3 * TARGETS_MOST, sizeof(*probes));
+	struct weir_echo *probes = calloc((2 + VIPS_MOST) * TARGETS_MOST, sizeof(*probes));
 
 	if (targets.list == NULL || probes == NULL) {
 		doctor->findings.out_of_memory = true;

@@ -25,6 +25,7 @@
 #define IPV4_BYTES 20
 #define IPV6_BYTES 40
 #define ICMP_BYTES 8
+#define SENT_MOST 64 // requests before replies are read, which would overflow the buffers
 #define RECEIVED_MOST 256 // datagrams between two checks of the deadline
 
 static void put16(uint8_t *at, uint32_t value) {
@@ -291,6 +292,9 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 			for (uint32_t i = 0; i < count; i++) {
 				if (!probes[i].answered) {
 					send_probe(sockets, &probes[i], i);
+				}
+				if (i % SENT_MOST == SENT_MOST - 1) {
+					receive(sockets, probes, count);
 				}
 			}
 			again = now + AGAIN_MS;

@@ -2,11 +2,13 @@
 #include "kernel.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
 #include <libmnl/libmnl.h>
 #include <linux/ethtool.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +142,38 @@ int weir_kernel_neighbour(const struct weir_address *address, unsigned int index
 }
 
 // --- interfaces ---------------------------------------------------------------------------
+
+int weir_kernel_address(const char *interface, int family, struct weir_address *ret) {
+	const int wanted = family == 4 ? AF_INET : AF_INET6;
+	struct ifaddrs *list;
+	int r = -EADDRNOTAVAIL;
+
+	if (getifaddrs(&list) < 0) {
+		return -errno;
+	}
+	for (const struct ifaddrs *at = list; at != NULL && r < 0; at = at->ifa_next) {
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+
+		if (at->ifa_addr == NULL || at->ifa_addr->sa_family != wanted ||
+			strcmp(at->ifa_name, interface) != 0) {
+			continue;
+		}
+		if (family == 4) {
+			memcpy(&in, at->ifa_addr, sizeof(in));
+			*ret = weir_address_of(4, (const uint8_t *)&in.sin_addr);
+			r = 0;
+			continue;
+		}
+		memcpy(&in6, at->ifa_addr, sizeof(in6));
+		if (!IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr)) {
+			*ret = weir_address_of(6, (const uint8_t *)&in6.sin6_addr);
+			r = 0;
+		}
+	}
+	freeifaddrs(list);
+	return r;
+}
 
 static int query_device(const char *interface, unsigned long request, struct ifreq *ifr) {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

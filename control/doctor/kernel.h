@@ -28,6 +28,10 @@ int weir_kernel_route(const struct weir_address *destination, struct weir_kernel
 // State of a neighbour, NUD_* of <linux/neighbour.h>. Returns it or negative errno: -ENOENT.
 int weir_kernel_neighbour(const struct weir_address *address, unsigned int index);
 
+// The first address of a family that an interface has, other than link-local ones. Returns 0,
+// -EADDRNOTAVAIL, or another negative errno; *ret is untouched then.
+int weir_kernel_address(const char *interface, int family, struct weir_address *ret);
+
 // Whether an interface has an ethtool flag, such as ETH_FLAG_LRO. Returns 1, 0 or negative errno.
 int weir_kernel_flag(const char *interface, uint32_t flag);
 // Whether a named feature is on ("rx-gro-hw"): 1, WEIR_KERNEL_FIXED if it is on and cannot be

@@ -14,6 +14,8 @@ from scenario import scenario
 OUTER = [{"name": "web-1", "address": "10.0.0.11"}, {"name": "web-2", "address": backend_address(2, 6)},
          {"name": "web-3", "address": "10.0.0.13"}, {"name": "web-4", "address": "10.0.0.14"}]
 
+OTHER_VIP = "198.51.100.11"
+
 
 def inside(namespace, *command):
     """Run it with the /sys of the namespace. Returns (exit status, output)."""
@@ -57,16 +59,35 @@ def cure(lab, finding, namespace=None):
     assert status == 0, (command, output)
 
 
-@scenario(services=[web(OUTER)])
+def probes_some_of_many_vips(lab):
+    """Of ten VIPs eight are probed, at least one of each family."""
+    many = [f"198.51.100.{number}" for number in range(20, 29)] + ["2001:db8:f::20"]
+    path = lab.dir + "/many.json"
+    with open(lab.config_path, encoding="ascii") as file:
+        configuration = json.load(file)
+    configuration["services"] = [web(OUTER[2:3], vips=many)]
+    with open(path, "w", encoding="ascii") as file:
+        json.dump(configuration, file)
+    output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--json", "--run-dir", lab.run_dir, "--config", path)[1]
+    rows = [row for row in json.loads(output)["findings"] if row["check"] == "backends"]
+    missing = [vip for row in rows for vip in many if f"VIP {vip} does not answer" in row["found"]]
+    assert missing == many[:1] + many[-1:] + many[1:7], missing
+    assert rows[-1]["level"] == "notice" and rows[-1]["found"] == "only 8 VIPs of each backend were probed", rows
+
+
+@scenario(services=[web(OUTER, vips=(VIP4, VIP6, OTHER_VIP))])
 def doctor_finds_problems_of_backends(lab):
     """A missing decapsulator, VIP, host or large MTU is found, and repaired"""
+    for number in (1, 2, 3, 4):
+        lab.namespaces[f"b{number}"].ip("addr", "add", OTHER_VIP + "/32", "dev", "lo")
     found, _ = weirctl_doctor(lab)
     for number in (1, 2, 3, 4):
         row = found["backends", f"web/web-{number}"]
         size = 1540 if number == 2 else 1520
-        assert row["level"] == "ok" and f"up to {size} bytes" in row["found"], row
+        assert row["level"] == "ok" and row["found"] == (
+            f"{OUTER[number - 1]['address']} and its 3 VIPs answer through the tunnel, up to {size} bytes"), row
     assert found["control", "weir-control"]["level"] == "ok", found
-    b1, b2, b3 = (lab.namespaces[f"b{number}"] for number in (1, 2, 3))
+    b1, b3 = lab.namespaces["b1"], lab.namespaces["b3"]
 
     lab.programs["agent-1"].stop()
     row = find(lab, "backends", "web/web-1", "fault", "but not through the tunnel")
@@ -74,11 +95,22 @@ def doctor_finds_problems_of_backends(lab):
     lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0")  # what that unit starts
     find(lab, "backends", "web/web-1", "ok")
 
-    b1.ip("addr", "del", VIP4 + "/32", "dev", "lo")
-    b2.ip("addr", "del", VIP6 + "/128", "dev", "lo")
-    for name in ("web-1", "web-2"):
-        cure(lab, find(lab, "backends", f"web/{name}", "fault", "VIP"))
-        find(lab, "backends", f"web/{name}", "ok")
+    lost = ("1", VIP4), ("1", VIP6), ("1", OTHER_VIP), ("2", VIP4), ("2", VIP6)  # of both families in both
+    for number, vip in lost:
+        inside(lab.namespaces["b" + number], "ip", "addr", "del", vip, "dev", "lo")
+        row = find(lab, "backends", "web/web-" + number, "fault", f"decapsulates, but VIP {vip} does not answer")
+        other = (":" in vip) != (number == "2")
+        assert row["found"].endswith(" is not decapsulated there") == other, row
+        cure(lab, row)
+        find(lab, "backends", "web/web-" + number, "ok", "and its 3 VIPs answer")
+    lab.lb.ip("route", "add", "unreachable", VIP6)  # as on a router
+    find(lab, "backends", "web/web-1", "ok", "and its 3 VIPs answer")
+    lab.lb.ip("route", "del", "unreachable", VIP6)
+    lab.lb.ip("addr", "del", "2001:db8:a::2/64", "dev", "lb0")
+    find(lab, "backends", "web/web-1", "ok", f"and its 2 VIPs answer through the tunnel, up to 1520 bytes; "
+         f"VIP {VIP6} is not probed")
+    lab.lb.ip("addr", "add", "2001:db8:a::2/64", "dev", "lb0", "nodad")
+    probes_some_of_many_vips(lab)
 
     lab.net.ip("link", "set", "b3", "mtu", 1400)  # a switch, which sends no ICMP error
     row = find(lab, "backends", "web/web-3", "fault", "packets of more than 1400 bytes are lost")
