@@ -52,8 +52,8 @@ TEST(tcp_of_another_form_is_shown_as_far_as_possible) {
 	static const char *const odd[] = {"null", "{}", "[null]", "[{\"tcp\": 5}]",
 		"[{\"tcp\": {}}]", "[{\"tcp\": {\"ipv4\": {}}}]",
 		"[{\"tcp\": {\"ipv4\": {\"rtt_median_us\": \"x\", \"connections\": []}}}]",
-		"[{\"service\": 3, \"name\": null, \"tcp\": {\"ipv4\": {\"rtt_median_us\": 1e300, "
-		"\"rtt_p99_us\": -5, \"retransmitted_percent\": 1e-300}}}]"};
+		JSON([{"service": 3, "name": null, "tcp": {"ipv4": {"rtt_median_us": 1e300,
+			"rtt_p99_us": -5, "retransmitted_percent": 1e-300}}}])};
 
 	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
 		json_t *result = json_loads(odd[i], JSON_DECODE_ANY, NULL);
