@@ -8,6 +8,7 @@
 #include "config_difference.h"
 #include "config_running.h"
 #include "doctor.h"
+#include "running.h"
 #include "status.h"
 #include "tree.h"
 #include "weir_version.h"
@@ -53,27 +54,45 @@ static void ask_control(
 	}
 }
 
-// The file with what weir-dataplane runs with; owned by the caller. NULL: unknown.
+// What weir-dataplane wrote into its run directory, without services; owned by the caller. NULL:
+// unknown.
 static struct weir_config *read_running(
-	const struct weir_cli *cli, const char *root, const char *file, const json_t *version) {
+	const struct weir_cli *cli, const char *root, const json_t *version) {
 	const char *epoch =
 		json_string_value(json_object_get(json_object_get(version, "dataplane"), "epoch"));
-	struct weir_config *runs = NULL, *merged = NULL;
-	struct weir_config_errors errors;
+	struct weir_config *runs = NULL;
 	char path[WEIR_TREE_PATH_BYTES];
 
-	if (weir_config_running_read(weir_tree_path(root, cli->options->run_dir, path),
-		    epoch != NULL ? strtoull(epoch, NULL, 16) : 0, &runs) < 0) {
-		return NULL;
-	}
-	if (weir_config_read(file, &merged, &errors) == 0 &&
-		weir_config_keep_running(merged, runs) < 0) {
-		weir_config_free(merged);
-		merged = NULL;
+	(void)weir_config_running_read(weir_tree_path(root, cli->options->run_dir, path),
+		epoch != NULL ? strtoull(epoch, NULL, 16) : 0, &runs);
+	return runs;
+}
+
+// Complete what runs with the file, or else, if that is not valid, with the services of
+// weir-control. Returns NULL, with the configuration released, if out of memory.
+static struct weir_config *complete(
+	struct weir_config *runs, const char *file, struct weir_doctor *doctor) {
+	struct weir_config *merged = NULL;
+	struct weir_config_errors errors;
+	int r;
+
+	if (weir_config_read(file, &merged, &errors) == 0) {
+		r = weir_config_keep_running(merged, runs);
+		weir_config_free(runs);
+		runs = merged;
+		doctor->runs_services = true;
+	} else if (doctor->services != NULL && doctor->backends != NULL) {
+		r = weir_doctor_running_services(runs, doctor->services, doctor->backends);
+		doctor->runs_services = true;
+	} else {
+		r = 0;
 	}
 	weir_config_errors_fini(&errors);
-	weir_config_free(runs);
-	return merged;
+	if (r < 0) {
+		weir_config_free(runs);
+		runs = NULL;
+	}
+	return runs;
 }
 
 static int show(const struct weir_cli *cli, const struct weir_doctor *doctor) {
@@ -111,7 +130,8 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 		file = used != NULL ? used : weir_tree_path(root, CONFIG_DEFAULT, default_path);
 	}
 	(void)weir_config_read(file, &config, &errors);
-	runs = read_running(cli, root, file, doctor.version);
+	runs = read_running(cli, root, doctor.version);
+	runs = runs != NULL ? complete(runs, file, &doctor) : NULL;
 	doctor.root = root;
 	doctor.config_path = file;
 	doctor.file = config;

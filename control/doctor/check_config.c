@@ -84,6 +84,23 @@ static void check_timeouts(struct weir_doctor *doctor) {
 	}
 }
 
+// Without a valid file: what the other checks use, and which of them are skipped.
+static void report_substitute(struct weir_doctor *doctor) {
+	const char *skipped = doctor->skipped;
+
+	if (doctor->config == NULL) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, doctor->config_path,
+			"cannot be used, and what runs is unknown: not checked: %s", skipped);
+	} else {
+		weir_findings_add(&doctor->findings,
+			doctor->runs_services ? WEIR_FINDING_NOTICE : WEIR_FINDING_WARNING,
+			doctor->config_path,
+			"cannot be used: the values that run are checked%s; not checked: %s",
+			doctor->runs_services ? "" : ", without the services, which are unknown",
+			skipped);
+	}
+}
+
 void weir_doctor_check_config(struct weir_doctor *doctor) {
 	const struct weir_config *config = doctor->file;
 	const uint32_t before = doctor->findings.count;
@@ -95,6 +112,7 @@ void weir_doctor_check_config(struct weir_doctor *doctor) {
 		show(doctor, WEIR_FINDING_WARNING, &doctor->errors->warning[i]);
 	}
 	if (config == NULL) {
+		report_substitute(doctor);
 		return;
 	}
 	for (uint32_t i = 0; i < config->port_count; i++) {

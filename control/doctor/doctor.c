@@ -9,11 +9,14 @@ typedef void (*check_fn)(struct weir_doctor *doctor);
 struct check {
 	const char *name;
 	check_fn run;
+	enum weir_doctor_need need;
 	bool live;
 };
 
-#define X(function, name, text) {name, weir_doctor_check_##function, false},
-#define LIVE(function, name, text) {name, weir_doctor_check_##function, true},
+#define X(function, need, name, text) \
+	{name, weir_doctor_check_##function, WEIR_DOCTOR_NEEDS_##need, false},
+#define LIVE(function, need, name, text) \
+	{name, weir_doctor_check_##function, WEIR_DOCTOR_NEEDS_##need, true},
 static const struct check checks[] = {WEIR_DOCTOR_CHECKS(X) WEIR_DOCTOR_LIVE_CHECKS(LIVE)};
 #undef X
 #undef LIVE
@@ -68,14 +71,48 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 	}
 }
 
+static bool has(const struct weir_doctor *doctor, enum weir_doctor_need need) {
+	switch (need) {
+	case WEIR_DOCTOR_NEEDS_NOTHING:
+		return true;
+	case WEIR_DOCTOR_NEEDS_FILE:
+		return doctor->file != NULL;
+	case WEIR_DOCTOR_NEEDS_CONFIG:
+		return doctor->config != NULL;
+	case WEIR_DOCTOR_NEEDS_SERVICES:
+		return doctor->file != NULL || (doctor->config != NULL && doctor->runs_services);
+	}
+	return true;
+}
+
+static bool is_possible(const struct weir_doctor *doctor, const struct check *check) {
+	return !check->live || doctor->root[0] == '\0';
+}
+
+static void list_skipped(struct weir_doctor *doctor) {
+	const size_t bytes = sizeof(doctor->skipped);
+	char *text = doctor->skipped;
+	size_t length = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && length < bytes; i++) {
+		if (is_possible(doctor, &checks[i]) && !has(doctor, checks[i].need)) {
+			length += (size_t)snprintf(text + length, bytes - length, "%s%s",
+				length > 0 ? ", " : "", checks[i].name);
+		}
+	}
+}
+
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
 	if (doctor->dataplane == 0) {
 		doctor->runs = NULL; // left by one that was killed
 	}
+	doctor->candidate &= doctor->file != NULL;
 	doctor->config = doctor->runs != NULL && !doctor->candidate ? doctor->runs : doctor->file;
+	list_skipped(doctor);
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
-		if (!checks[i].live || doctor->root[0] == '\0') {
+		if (is_possible(doctor, &checks[i])) {
 			doctor->findings.check = checks[i].name;
 			checks[i].run(doctor);
 		}

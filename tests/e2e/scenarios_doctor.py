@@ -275,6 +275,42 @@ def doctor_works_without_the_daemons(lab):
     wait_for("the way by the bridge", reaches, 20)
 
 
+@scenario(services=[web({"web-1": 100}, agent={})], hosts=1)
+def doctor_checks_what_runs_without_a_valid_file(lab):
+    """After a refused reload the values that run are checked; what is not checked is named"""
+    with open(lab.config_path, encoding="ascii") as file:
+        whole = file.read()
+    with open(lab.config_path, "w", encoding="ascii") as file:
+        file.write(whole.rstrip()[:-1])
+    assert lab.weirctl("config", "reload", check=False)[0] == 1
+    lab.lb.ip("link", "set", "lb0", "mtu", "1400")
+    lab.programs["agent-1"].stop()
+    lab.lb.ip("addr", "add", VIP4 + "/32", "dev", "lo")
+
+    def look_at(options, level, words, skipped):
+        found, status = weirctl_doctor(lab, *options)
+        row = found["config", lab.config_path]
+        assert status == 2 and row["level"] == level and words in row["found"], found
+        assert row["found"].partition("not checked: ")[2].split(", ") == skipped, row
+        return found
+    for options in ((), ("--config", lab.config_path)):
+        found = look_at(options, "notice", "the values that run are checked; ", ["restart"])
+        assert found["port-mtu", "lb0"]["level"] == "fault", found
+        assert found["vips", VIP4]["level"] == "fault", found
+        assert "but not through the tunnel" in found["backends", "web/web-1"]["found"], found
+        assert any(check == "access" and "agent.keys" in subject for check, subject in found), found
+        assert not any("start weir-dataplane" in (row["cure"] or "") for row in found.values()), found
+    lab.programs["control"].stop()
+    needs_services = ["restart", "neighbour-table", "vips", "rp-filter", "backends"]
+    found = look_at(("--config", lab.config_path), "warning", "without the services", needs_services)
+    assert found["port-mtu", "lb0"]["level"] == "fault" and ("backends", "web/web-1") not in found, found
+    lab.programs["dataplane"].stop()
+    found, _ = weirctl_doctor(lab, "--config", lab.config_path)
+    row = found["config", lab.config_path]
+    assert row["level"] == "warning" and "what runs is unknown: not checked: restart, cores, " in row["found"], row
+    assert row["found"].endswith("redirects, neighbour-table, offloads, vips, rp-filter, backends"), row
+
+
 PLACES = ("here", "elsewhere", "nowhere")
 
 

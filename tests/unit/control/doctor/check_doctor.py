@@ -142,7 +142,7 @@ def read_checks(root):
         checks[program] = []
         for name, body in re.findall(r"#define (WEIR\w*CHECKS)\(X\)((?:.*\\\n)+.*)", text):
             checks[program] += [(check, what, "LIVE" in name) for check, what in
-                                re.findall(r'X\(\w+, "([a-z-]+)",\s*(?:\\\s*)?"([^"]*)"\)', body)]
+                                re.findall(r'X\(\w+, (?:[A-Z]+, )?"([a-z-]+)",\s*(?:\\\s*)?"([^"]*)"\)', body)]
     return checks
 
 
