@@ -139,6 +139,7 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 	doctor.candidate = cli->options->config != NULL;
 	doctor.errors = &errors;
 	doctor.run_dir = cli->options->run_dir;
+	doctor.usual_run_dir = cli->options->usual_run_dir;
 	doctor.unreachable = why;
 	doctor.own_version = WEIR_VERSION;
 	weir_doctor_run(&doctor);

@@ -269,10 +269,12 @@ static const struct weir_option_list list = {
 
 int weir_cli_options_parse(int argc, char **argv, const char *environment_run_dir,
 	struct weir_cli_options *ret, char *why, size_t why_bytes) {
+	const char *usual = environment_run_dir != NULL && environment_run_dir[0]
+				    ? environment_run_dir
+				    : WEIR_RUN_DIR_DEFAULT;
 	struct weir_cli_options options = {
-		.run_dir = environment_run_dir != NULL && environment_run_dir[0]
-				   ? environment_run_dir
-				   : WEIR_RUN_DIR_DEFAULT,
+		.run_dir = usual,
+		.usual_run_dir = usual,
 		.timeout_ms = WEIR_CLI_TIMEOUT_MS,
 		.worker = -1,
 		.preview = {.algorithm = WEIR_SUBSET_DETERMINISTIC},

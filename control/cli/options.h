@@ -72,6 +72,7 @@ struct weir_cli_canary {
 
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
+	const char *usual_run_dir; // without the option
 	bool json, watch, strict, wait, once, all, tcp;
 	int timeout_ms;
 	int interval_ms; // of --watch and top, or of a drain; 0 = not given

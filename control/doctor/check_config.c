@@ -91,6 +91,10 @@ static void report_substitute(struct weir_doctor *doctor) {
 	if (doctor->config == NULL) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, doctor->config_path,
 			"cannot be used, and what runs is unknown: not checked: %s", skipped);
+		if (doctor->dataplane != 0 && doctor->root[0] == '\0' && geteuid() != 0) {
+			weir_findings_cure(&doctor->findings, "sudo weirctl doctor --config %s",
+				doctor->config_path);
+		}
 	} else {
 		weir_findings_add(&doctor->findings,
 			doctor->runs_services ? WEIR_FINDING_NOTICE : WEIR_FINDING_WARNING,

@@ -2,7 +2,11 @@
 #include "doctor.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "daemon_options.h"
 
 typedef void (*check_fn)(struct weir_doctor *doctor);
 
@@ -71,6 +75,38 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 	}
 }
 
+// Add --run-dir to the calls of weirctl in a cure that would use another directory without it. One
+// for the directory of other daemons has it. sudo does not pass on the environment.
+static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t bytes) {
+	static const char word[] = "weirctl ", sudo[] = "sudo ";
+	const bool safe = doctor->run_dir[strspn(doctor->run_dir, WEIR_SHELL_SAFE)] == '\0';
+	const char *quote = safe ? "" : "'", *at = cure;
+	char named[sizeof(doctor->findings.list->cure)];
+	size_t n = 0;
+
+	if (strstr(cure, "--run-dir") != NULL || strchr(doctor->run_dir, '\'') != NULL) {
+		return;
+	}
+	while (*at != '\0' && n < bytes - 1) {
+		const bool alone = at - cure >= (ptrdiff_t)strlen(sudo) &&
+				   strncmp(at - strlen(sudo), sudo, strlen(sudo)) == 0;
+		const char *usual = alone ? WEIR_RUN_DIR_DEFAULT : doctor->usual_run_dir;
+
+		if (strncmp(at, word, strlen(word)) == 0 && (at == cure || at[-1] == ' ') &&
+			strcmp(doctor->run_dir, usual) != 0) {
+			n += (size_t)snprintf(named + n, bytes - n, "%s--run-dir %s%s%s ", word,
+				quote, doctor->run_dir, quote);
+			at += strlen(word);
+		} else {
+			named[n++] = *at++;
+		}
+	}
+	if (n < bytes - 1) { // otherwise it is too long
+		named[n] = '\0';
+		memcpy(cure, named, n + 1);
+	}
+}
+
 static bool has(const struct weir_doctor *doctor, enum weir_doctor_need need) {
 	switch (need) {
 	case WEIR_DOCTOR_NEEDS_NOTHING:
@@ -123,5 +159,10 @@ void weir_doctor_run(struct weir_doctor *doctor) {
 	if (doctor->root[0] == '\0' && doctor->version == NULL && doctor->error != -EACCES &&
 		doctor->error != -EPERM) {
 		start_control_first(&doctor->findings, doctor->control != 0);
+	}
+	for (uint32_t i = 0; i < doctor->findings.count; i++) {
+		struct weir_finding *finding = &doctor->findings.list[i];
+
+		name_run_dir(doctor, finding->cure, sizeof(finding->cure));
 	}
 }

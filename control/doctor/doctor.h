@@ -93,6 +93,7 @@ struct weir_doctor {
 	const json_t *waiting; // weir-control's answer to "config.waiting"; NULL: none
 	const struct weir_config_errors *errors;
 	const char *run_dir;
+	const char *usual_run_dir; // of a weirctl without the option, started by the same shell
 	const json_t *version; // weir-control's answer to "version"; NULL: no answer
 	const json_t *status; // as weirctl status; NULL on a copy
 	const json_t *backends; // weir-control's answer to "backend.show"; NULL: no answer

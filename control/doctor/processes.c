@@ -14,8 +14,6 @@
 
 #define COMMAND_LINE_BYTES 8192
 #define OPTION "--run-dir"
-#define SHELL_SAFE \
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%" // in any word
 
 static const struct program {
 	const char *name, *verb; // verb NULL: it has none
@@ -134,7 +132,7 @@ static void look_at(const char *root, const struct program *program, const char 
 		found->elsewhere.pid = (pid_t)strtol(pid, NULL, 10);
 		// Every user can start a process of this name, and the text may go into a shell.
 		if (strlen(theirs) < sizeof(found->elsewhere.run_dir) &&
-			theirs[strspn(theirs, SHELL_SAFE)] == '\0') {
+			theirs[strspn(theirs, WEIR_SHELL_SAFE)] == '\0') {
 			snprintf(found->elsewhere.run_dir, sizeof(found->elsewhere.run_dir), "%.*s",
 				WEIR_PROCESS_DIR_BYTES - 1, theirs);
 		}

@@ -12,6 +12,8 @@
 #include <sys/types.h>
 
 #define WEIR_PROCESS_DIR_BYTES 128
+#define WEIR_SHELL_SAFE \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%" // in any word
 
 enum weir_program { WEIR_PROGRAM_DATAPLANE, WEIR_PROGRAM_CONTROL, WEIR_PROGRAM_AGENT };
 

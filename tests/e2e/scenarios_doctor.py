@@ -49,13 +49,19 @@ def find(lab, check, subject, level, words="", look_at=weirctl_doctor):
     return wait_for(f"{level} {check} {subject} {words}", look, 30)
 
 
+def called(lab, words):
+    """A command in a cure, of a weirctl whose --run-dir is not the usual one."""
+    return f"weirctl --run-dir {lab.run_dir} {words}"
+
+
 def cure(lab, finding, namespace=None):
     """Run the command on the balancer, or after "ssh ADDRESS" on that backend."""
     command, namespace = finding["cure"], namespace or lab.lb
     there = re.match(r"ssh \S*?1(\d) (.*)", command)
     if there:
         namespace, command = lab.namespaces[f"b{there[1]}"], there[2]
-    status, output = inside(namespace, "bash", "-ec", command)
+    status, output = inside(namespace, "env", f"PATH={os.path.dirname(lab.binary('weirctl'))}:{os.environ['PATH']}",
+                            "bash", "-ec", command)
     assert status == 0, (command, output)
 
 
@@ -191,6 +197,22 @@ def changes_that_wait(lab):
     assert left == [f"dataplane-{lab.api('version')['dataplane']['epoch']}.json"], left
 
 
+def check_directory_in_environment(lab):
+    """A weirctl that has the directory from its environment leaves it out of cures, except after sudo."""
+    lab.api("backend.drain", backend="web-1")
+    for variable, options, prefix in ((lab.run_dir, (), "weirctl "),
+                                      (lab.run_dir, ("--run-dir", lab.run_dir), "weirctl "),
+                                      ("/nowhere", ("--run-dir", lab.run_dir), called(lab, ""))):
+        rows = json.loads(inside(lab.lb, "env", "WEIR_RUN_DIR=" + variable, lab.binary("weirctl"), "doctor", "--json",
+                                 *options)[1])["findings"]
+        cures = [row["cure"] for row in rows if (row["check"], row["subject"]) == ("health", "web/web-1")]
+        assert cures == [prefix + "backend ready web/web-1"], (variable, options, cures)
+    output = inside(lab.lb, "setpriv", "--reuid", "nobody", "--bounding-set", "-all", "env",
+                    "WEIR_RUN_DIR=" + lab.run_dir, lab.binary("weirctl"), "doctor", "--config", lab.config_path)[1]
+    assert f"$ sudo {called(lab, 'doctor --config ' + lab.config_path)}\n" in output, output
+    lab.api("backend.ready", backend="web-1")
+
+
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_works_without_the_daemons(lab):
     """Faults without the processes and without a usable backend; what waits for a restart; without root it
@@ -207,22 +229,23 @@ def doctor_works_without_the_daemons(lab):
             ("maintenance", "gets no new flows: it has been in maintenance for ")):
         lab.api("backend." + command, backend="web-1")
         row = find(lab, "health", "web/web-1", "warning", words)
-        assert row["cure"] == "weirctl backend ready web/web-1", row
-        lab.api("backend.ready", backend="web-1")
+        assert row["cure"] == called(lab, "backend ready web/web-1"), row
+        cure(lab, row)
         find(lab, "health", "backends", "ok")
+    check_directory_in_environment(lab)
     lab.api("bind.drain", service="web")
     row = find(lab, "services", "web", "notice", "is drained")
-    assert row["cure"] == "weirctl service ready web", row
+    assert row["cure"] == called(lab, "service ready web"), row
     assert ("services", "services") not in weirctl_doctor(lab)[0]
     lab.api("bind.ready", service="web")
     lab.api("bind.drain", address=VIP4)
     row = find(lab, "services", "web", "notice", "1 of its 2 binds is drained")
-    assert row["cure"] == f"weirctl vip ready {VIP4}", row
+    assert row["cure"] == called(lab, f"vip ready {VIP4}"), row
     lab.api("bind.drain", address=VIP6)
     row = find(lab, "services", "web", "notice", "is drained: new flows are refused")
-    assert row["cure"] == f"weirctl vip ready {VIP6}", row
+    assert row["cure"] == called(lab, f"vip ready {VIP6}"), row
     lab.api("bind.drain", service="web")
-    assert find(lab, "services", "web", "notice")["cure"] == "weirctl service ready web"
+    assert find(lab, "services", "web", "notice")["cure"] == called(lab, "service ready web")
     lab.api("bind.ready", service="web")
     find(lab, "services", "services", "ok")
     lab.programs["dataplane"].signal(signal.SIGSTOP)
@@ -234,8 +257,8 @@ def doctor_works_without_the_daemons(lab):
     status, output = inside(lab.lb, "setpriv", "--reuid", "nobody", "--clear-groups",
                             "--bounding-set", "-all", lab.binary("weirctl"), "doctor", "--config",
                             lab.config_path, "--run-dir", lab.run_dir)
-    assert re.search(r"^warning +control +weir-control +no permission to use .*\n +\$ sudo weirctl",
-                     output, re.M), output
+    assert re.search(r"^warning +control +weir-control +no permission to use .*\n +\$ "
+                     + re.escape("sudo " + called(lab, "doctor")) + "$", output, re.M), output
     row = find(lab, "dataplane", "weir-dataplane", "fault", "no packet is forwarded")
     assert row["cure"] == "systemctl start weir-dataplane", row
     lab.start_dataplane()  # what that does
@@ -258,7 +281,8 @@ def doctor_works_without_the_daemons(lab):
     status, output = inside(lab.lb, "setpriv", "--reuid", "nobody", "--bounding-set", "-all",
                             lab.binary("weirctl"), "doctor", "--config", lab.config_path,
                             "--run-dir", lab.run_dir)
-    assert re.search(r"^notice +backends +backends +not probed: Operation not permitted", output,
+    assert re.search(r"^notice +backends +backends +not probed: Operation not permitted; run as root\n +\$ "
+                     + re.escape("sudo " + called(lab, "doctor --config " + lab.config_path)) + "$", output,
                      re.M), output
 
     lab.lb.ip("link", "add", "above", "type", "bridge")  # which weir-control maps to the port
@@ -470,8 +494,8 @@ def doctor_finds_problems_on_a_backend(lab):
     row = find(lab, "health", subject, "warning", "and its weir-agent, which can end that, is silent")
     command, _, other = row["cure"].partition(" # or: ")
     assert command == "ssh 10.0.0.11 systemctl start weir-agent", row
-    assert other == "weirctl backend ready web/web-1", row
-    lab.weirctl(*other.split()[1:])
+    assert other == called(lab, "backend ready web/web-1"), row
+    cure(lab, {"cure": other})
     find(lab, "health", "backends", "ok")
     agents.start(1)
 

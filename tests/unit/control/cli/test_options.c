@@ -51,6 +51,9 @@ TEST(run_dir_from_option_environment_default) {
 	assert_string_equal(options.run_dir, "/b");
 	assert_int_equal(PARSE("/a", &options, why, "--run-dir=/c=d", "x"), 0);
 	assert_string_equal(options.run_dir, "/c=d");
+	assert_string_equal(options.usual_run_dir, "/a");
+	assert_int_equal(PARSE(NULL, &options, why, "--run-dir=/a", "x"), 0);
+	assert_string_equal(options.usual_run_dir, "/run/weir");
 }
 
 TEST(options_may_be_anywhere) {
