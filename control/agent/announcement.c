@@ -116,6 +116,7 @@ static void begin_as(
 	struct weir_announcement *announcement, enum weir_health_word word, const char *why) {
 	announcement->serial = announcement->word_serial = 1;
 	announcement->word = word;
+	weir_saved_state_write(announcement->params.saved, word);
 	snprintf(announcement->why, sizeof(announcement->why), "%s", why);
 }
 

@@ -3,6 +3,7 @@
 // The server on the backend, and the agent that reports for it.
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,9 +14,11 @@
 #include "doctor_checks.h"
 #include "duration.h"
 #include "listeners.h"
+#include "local_socket.h"
 #include "plural.h"
 #include "privileges.h"
 #include "processes.h"
+#include "saved_state.h"
 #include "status.h"
 #include "tree.h"
 #include "watched_ports.h"
@@ -160,6 +163,30 @@ static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	}
 }
 
+// Without root only the socket shows that an agent has run there.
+static bool has_died(const char *run_dir) {
+	char path[PATH_MAX];
+	int left = weir_saved_state_is_left(run_dir);
+
+	snprintf(path, sizeof(path), "%s/%s", run_dir, WEIR_LOCAL_SOCKET);
+	return left >= 0 ? left == 1 : access(path, F_OK) == 0;
+}
+
+static void report_absent(struct weir_agent_doctor *doctor) {
+	const char *run_dir = doctor->options->run_dir;
+
+	if (has_died(run_dir)) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, run_dir,
+			"the weir-agent of this directory has died: balancers get no load reports "
+			"or drain notices");
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, run_dir,
+			"weir-agent is not responding: balancers get no load reports or drain "
+			"notices");
+	}
+	weir_findings_cure(&doctor->findings, "systemctl enable --now weir-agent");
+}
+
 void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
 	const size_t balancers = json_array_size(json_object_get(doctor->status, "balancers"));
 	struct weir_findings *findings = &doctor->findings;
@@ -168,10 +195,7 @@ void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
 		return;
 	}
 	if (doctor->status == NULL) {
-		weir_findings_add(findings, WEIR_FINDING_NOTICE, doctor->options->run_dir,
-			"weir-agent is not responding: balancers get no load reports or drain "
-			"notices");
-		weir_findings_cure(findings, "systemctl enable --now weir-agent");
+		report_absent(doctor);
 		return;
 	}
 	if (balancers == 0) {

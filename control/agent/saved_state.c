@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +44,22 @@ enum weir_health_word weir_saved_state_read(int fd) {
 	}
 	return word == '0' + WEIR_HEALTH_WORD_LAME_DUCK ? WEIR_HEALTH_WORD_LAME_DUCK
 							: WEIR_HEALTH_WORD_NONE;
+}
+
+int weir_saved_state_is_left(const char *run_dir) {
+	char path[PATH_MAX], word;
+	ssize_t n;
+	int fd, r;
+
+	snprintf(path, sizeof(path), "%s/%s", run_dir, WEIR_SAVED_STATE);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0) {
+		return -errno;
+	}
+	n = read(fd, &word, 1);
+	r = n < 0 ? -errno : n == 1 && word != '0' + WEIR_HEALTH_WORD_NONE;
+	close(fd);
+	return r;
 }
 
 void weir_saved_state_write(int fd, enum weir_health_word word) {

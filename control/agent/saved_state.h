@@ -19,6 +19,10 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log);
 // The state that a crashed process saved. fd: -1 is allowed.
 enum weir_health_word weir_saved_state_read(int fd);
 
+// Whether the agent that used a run directory last has not ended on purpose, or still runs. Returns
+// 1, 0, or negative errno: unknown; -ENOENT: none has used it.
+int weir_saved_state_is_left(const char *run_dir);
+
 // NONE: this process ends on purpose, so nothing is restored. fd: -1 is allowed.
 void weir_saved_state_write(int fd, enum weir_health_word word);
 

@@ -452,6 +452,11 @@ def doctor_finds_problems_on_a_backend(lab):
     found, status = look(lab)
     bad = [row for row in found.values() if row["level"] not in ("ok", "notice")]
     assert status == 0 and not bad, bad
+    lab.programs["speaker-1"].kill()
+    row = expect("balancers", run_dir, "warning", "has died")
+    assert row["cure"] == "systemctl enable --now weir-agent" and look(lab)[1] == 1, row
+    agents.start(1)
+    expect("balancers", "weir-agent run", "ok", "probe it: 1")
 
     # As on systems that get the MTU by DHCP.
     inside(b1, "bash", "-ec", "route=$(ip route show default); ip route add $route metric 100; "
@@ -491,6 +496,7 @@ def doctor_finds_problems_on_a_backend(lab):
     sh(lab.binary("weir-agent"), "ready", "--run-dir", run_dir)
     find(lab, "health", "backends", "ok")
     agents.drain(1)  # SIGTERM: it stays a lame duck
+    expect("balancers", run_dir, "notice", "weir-agent is not responding")
     row = find(lab, "health", subject, "warning", "and its weir-agent, which can end that, is silent")
     command, _, other = row["cure"].partition(" # or: ")
     assert command == "ssh 10.0.0.11 systemctl start weir-agent", row
