@@ -11,7 +11,8 @@ KEY_ID = 7
 
 
 class Agents:
-    """One `weir-agent run` per backend of the lab. Made before the lab's own programs start:
+    """One `weir-agent run` per backend of the lab. Made before the lab's own programs start, by
+    start_lab(), or after:
 
         lab.extra = Agents.configuration(lab)
     """
@@ -50,6 +51,18 @@ class Agents:
     def start_all(self):
         for number in self.lab.hosts:
             self.start(number)
+
+    def start_lab(self):
+        """Start everything, and wait until the balancer has an answer from each agent."""
+        self.lab.extra = self.configuration(self.lab)
+        self.lab.write_config()
+        self.lab.start_backends()
+        self.start_all()
+        self.lab.start_dataplane()
+        self.lab.start_control()
+        self.lab.wait_ready()
+        self.wait_answered()
+        return self
 
     def wait_answered(self, numbers=None, service="web", timeout=20):
         """Wait until the balancer has an answer from each agent."""

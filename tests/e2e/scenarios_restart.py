@@ -108,22 +108,11 @@ def undisturbed_requests(lab):
     print(f"{requests} requests and {downloads.ended} downloads: none failed")
 
 
-def start(lab, agents, services):
-    lab.extra = Agents.configuration(lab)
-    lab.write_config(services)
-    lab.start_backends()
-    agents.start_all()
-    lab.start_dataplane()
-    lab.start_control()
-    lab.wait_ready()
-    agents.wait_answered()
-
-
 @scenario(start=False, hosts=HOSTS, services=[service(agent={"interval_ms": 500})], seconds=300)
 def rolling_restart_by_agents_fails_nothing(lab):
     """Eight nginx restarted one by one behind their agents: no request, no download fails"""
     agents = Agents(lab, "--port", "80", "--interval", "30s")
-    start(lab, agents, lab.services)
+    agents.start_lab()
     with undisturbed_requests(lab) as downloads:
         for number in lab.hosts:
             status = agents.drain(number)
@@ -142,7 +131,7 @@ def rolling_restart_by_agents_fails_nothing(lab):
 def too_short_a_drain_breaks_the_longer_downloads(lab):
     """A drain of 2 s: downloads that take 1 s end, exactly those that take 6 s break"""
     agents = Agents(lab, "--port", "80", "--interval", "2s")
-    start(lab, agents, lab.services)
+    agents.start_lab()
     digests = {"short": lab.make_file("short.bin", RATE), "long": lab.make_file("long.bin", 6 * RATE)}
     downloads = [(kind, clients.Download(lab.client, VIP4, f"/slow/{kind}.bin"))
                  for kind in ["short"] * 6 + ["long"] * 6]

@@ -38,19 +38,6 @@ def make_far_client(lab):
     return far
 
 
-def start(lab, *options):
-    lab.extra = Agents.configuration(lab)
-    lab.write_config()
-    agents = Agents(lab, "--port", "80", *options)
-    lab.start_backends()
-    agents.start_all()
-    lab.start_dataplane()
-    lab.start_control()
-    lab.wait_ready()
-    agents.wait_answered()
-    return agents
-
-
 def figures(lab, name, family="ipv4"):
     """Those of a backend, once there are some."""
     found = []
@@ -71,7 +58,7 @@ def most_used(connections):
 def round_trips_and_losses_of_clients_are_shown(lab):
     """nginx behind direct return, and a client 20 ms away: its round trips and lost packets show in
     weirctl and in metrics, by backend and family. Nothing shows where it is off."""
-    agents = start(lab)
+    agents = Agents(lab, "--port", "80").start_lab()
     lab.start_metrics()
     far = make_far_client(lab)
     lab.make_file("some", 2 << 20)

@@ -10,7 +10,7 @@ from agents import Agents
 from lab import service
 from netns import wait_for
 from scenario import scenario
-from scenarios_restart import backends, start, undisturbed_requests, wait_used
+from scenarios_restart import backends, undisturbed_requests, wait_used
 
 HOSTS = int(os.environ.get("WEIR_HOSTS", "3"))
 USER = 33  # www-data
@@ -53,7 +53,7 @@ def sigterm_to_exec_fails_nothing(lab):
     os.chmod(lab.dir, 0o755)
     agents = Agents(lab, *SERVICES)
     servers = Servers(lab, agents)
-    start(lab, agents, lab.services)
+    agents.start_lab()
     for number in lab.hosts:
         lab.kill_backend(number)
         servers.start(number)

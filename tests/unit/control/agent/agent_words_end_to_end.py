@@ -181,17 +181,22 @@ def agent_ends_a_word_with_the_process_that_announced_it(lab):
     server.wait()
 
 
+def listen_anew(lab, before):
+    """A socket that listens at OTHER after one that was there during before()."""
+    with listen(lab, port=OTHER):
+        wait_for("open", lambda: port_of(lab, OTHER)["state"] == "open")
+        before()
+    wait_for("closed", lambda: port_of(lab, OTHER)["state"] == "closed")
+    return listen(lab, port=OTHER)
+
+
 @scenario
 def agent_ends_the_words_of_all_ports_of_a_service(lab):
     """Also if that of one has ended: a socket listens there again."""
     lab.start_agent(*SERVICES)
     balancer = reader(lab)
     with listen(lab):
-        with listen(lab, port=OTHER):
-            wait_for("open", lambda: port_of(lab, OTHER)["state"] == "open")
-            announce(lab, WEB, "lame-duck")
-        wait_for("closed", lambda: port_of(lab, OTHER)["state"] == "closed")
-        with listen(lab, port=OTHER):
+        with listen_anew(lab, lambda: announce(lab, WEB, "lame-duck")):
             wait_for("a fresh word", lambda: balancer.ask()["ports"] == {f"{PORT}/tcp": DUCK}, 40)
             announce(lab, WEB, "ready")
             assert balancer.ask()["ports"] == {}
@@ -230,11 +235,7 @@ def agent_keeps_a_postponed_ready(lab):
     lab.start_agent(*SERVICES)
     balancer = reader(lab)
     with listen(lab):
-        with listen(lab, port=OTHER):
-            wait_for("open", lambda: port_of(lab, OTHER)["state"] == "open")
-            postpone(lab, b"ready", b"down")
-        wait_for("closed", lambda: port_of(lab, OTHER)["state"] == "closed")
-        with listen(lab, port=OTHER):
+        with listen_anew(lab, lambda: postpone(lab, b"ready", b"down")):
             wait_for("ready", lambda: balancer.ask()["ports"] == {}, 20)
 
 
