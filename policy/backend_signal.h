@@ -59,7 +59,7 @@ static inline uint64_t weir_signal_bits(double value, uint32_t most) {
 	return value < most ? (uint64_t)value : most;
 }
 
-// before: the word that it replaces. Another serial tells workers that it is another report.
+// before: the word that it replaces. Another serial marks another report.
 static inline uint64_t weir_signal_of_share(
 	const struct weir_signal_share *share, uint64_t before) {
 	uint64_t serial = (before >> WEIR_SIGNAL_SERIAL_SHIFT & WEIR_SIGNAL_SERIALS) + 1;

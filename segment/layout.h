@@ -498,7 +498,7 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 
 #define WEIR_ABI_SHARED_LIMITS 15 // the first one with these
 
-#define WEIR_ABI_SHARES 15 // the first one whose workers know shares in signals (backend_signal.h)
+#define WEIR_ABI_SHARES 15 // the first one whose workers use shares in signals (backend_signal.h)
 
 // --- service times: single producer, single consumer --------------------------------------
 //

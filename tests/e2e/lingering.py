@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A descriptor that is slow to close, for a process that did not ask for it."""
+"""A descriptor that is slow to close, for a process that does not expect one."""
 import contextlib
 import signal
 import subprocess
