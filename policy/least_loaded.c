@@ -7,7 +7,7 @@
 #include "window.h"
 
 static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
-	uint64_t load = weir_policy_over_part(backend, weir_policy_load(client, backend));
+	uint64_t load = weir_policy_load_over_part(client, backend);
 
 	return load < WEIR_POLICY_KEY_NONE ? (uint32_t)load : WEIR_POLICY_KEY_NONE - 1;
 }

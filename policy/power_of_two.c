@@ -10,7 +10,7 @@ static uint64_t load_of(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
 
-	return weir_policy_over_part(backend, weir_policy_load(client, backend));
+	return weir_policy_load_over_part(client, backend);
 }
 
 // The better of two ids that may be invalid or at their limit; the first one if they are equal.

@@ -57,3 +57,16 @@ static inline uint64_t weir_policy_load(
 	}
 	return ((uint64_t)backend->active + backend->errors) * WEIR_SIGNAL_FLOW + backend->reported;
 }
+
+// The same, divided by the backend's part in slow start and rounded down to whole flows: with few
+// flows each, a backend whose load is above that of others by a fraction would not be chosen. Among
+// equals, turns limit what it takes.
+static inline uint64_t weir_policy_load_over_part(
+	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
+	uint64_t load = weir_policy_load(client, backend);
+
+	if (__builtin_expect(backend->share.part == 0, 1)) {
+		return load;
+	}
+	return weir_policy_over_part(backend, load) / WEIR_SIGNAL_FLOW * WEIR_SIGNAL_FLOW;
+}

@@ -119,15 +119,15 @@ static double run(const struct load *load) {
 	return counts[NEW] * (double)(BACKENDS - 1) / others;
 }
 
-// Idle, moderately loaded, and with a hundred flows at a time at each backend.
+// Idle, with one or two flows at each backend, moderately loaded, and with a hundred flows.
 TEST(share_follows_the_factor) {
-	static const uint64_t services_ns[] = {MS / 10, 10 * MS, 25 * MS, 1000 * MS};
-	static const double factors[] = {0.1, 0.25, 0.5, 0.9};
+	static const uint64_t services_ns[] = {MS / 10, 10 * MS, 15 * MS, 25 * MS, 1000 * MS};
+	static const double factors[] = {0.1, 0.25, 0.5, 0.7, 0.9};
 
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
-		for (uint32_t i = 0; i < 16 && policy != WEIR_POLICY_MAGLEV; i++) {
-			struct load load = {(enum weir_policy)policy, factors[i / 4],
-				services_ns[i % 4], MS, 60000};
+		for (uint32_t i = 0; i < 25 && policy != WEIR_POLICY_MAGLEV; i++) {
+			struct load load = {(enum weir_policy)policy, factors[i / 5],
+				services_ns[i % 5], MS, 60000};
 			double share = run(&load);
 
 			if (share < 0.8 * load.factor || share > 1.2 * load.factor) {
