@@ -230,11 +230,17 @@ static void log_refusals(struct weir_daemon *daemon) {
 	}
 }
 
+static void read_links(struct weir_daemon *daemon) {
+	weir_links_read(&daemon->links, daemon->segment, weir_reload_config(daemon->reload),
+		weir_daemon_now_ns() / NS_PER_MS);
+}
+
 static void on_tick(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 
 	weir_daemon_set_time(daemon);
 	weir_daemon_configure_again(daemon);
+	read_links(daemon);
 	weir_rejections_tick(daemon->rejections, weir_daemon_now_ns() / NS_PER_MS);
 	if (daemon->segment != NULL) {
 		(void)weir_daemon_stalls(daemon);
@@ -374,6 +380,15 @@ static void on_recheck(void *context, uint16_t backend) {
 	weir_agents_hasten(daemon->agents, backend);
 }
 
+static bool on_failed(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
+	char *why, size_t bytes) {
+	struct weir_daemon *daemon = context;
+
+	read_links(daemon);
+	return weir_links_excuse(&daemon->links, weir_next_hops_port(daemon->next_hops, backend),
+		weir_daemon_now_ns() / NS_PER_MS - took_ms, timeout_ms, why, bytes);
+}
+
 // Create the modules for the state of backends.
 static int create_backends(struct weir_daemon *daemon) {
 	uv_loop_t *loop = &daemon->loop;
@@ -387,8 +402,9 @@ static int create_backends(struct weir_daemon *daemon) {
 		r = weir_health_create(loop, on_health, on_report, daemon, &daemon->health);
 	}
 	if (r == 0) {
-		r = weir_probed_agents_create(
-			loop, daemon->log, daemon->health, daemon->reports, &daemon->probed_agents);
+		weir_health_on_failed(daemon->health, on_failed);
+		r = weir_probed_agents_create(loop, daemon->log, daemon->health, daemon->reports,
+			on_failed, daemon, &daemon->probed_agents);
 	}
 	if (r < 0) {
 		return r;

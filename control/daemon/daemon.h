@@ -28,6 +28,7 @@
 #include "flow_lookup.h"
 #include "flow_steals.h"
 #include "health.h"
+#include "links.h"
 #include "log_limit.h"
 #include "mailboxes.h"
 #include "next_hops.h"
@@ -61,6 +62,7 @@ struct weir_daemon {
 	struct weir_probed_agents *probed_agents;
 	struct weir_agents *agents; // of probed_agents
 	struct weir_next_hops *next_hops;
+	struct weir_links links;
 	struct weir_mailboxes mailboxes;
 	struct weir_lookups *lookups;
 	struct weir_flow_lists *flow_lists;

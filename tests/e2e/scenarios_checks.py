@@ -2,13 +2,17 @@
 """Health checks of every type with real servers, and reports of backends in their answers."""
 import os
 import time
+from collections import Counter
 
-from lab import HERE, PYTHON, service
+import clients
+from agents import Agents
+from lab import HERE, PYTHON, VIP4, service
 from netns import sh, wait_for
 from scenario import scenario
 
 GRPC = os.path.join(HERE, "..", "unit", "control", "daemon", "health", "grpc_server.py")
 BACKENDS = {"web-1": 100, "web-2": 100}
+THREE = {**BACKENDS, "web-3": 100}
 
 
 def checked(name, port, **more):
@@ -85,3 +89,72 @@ def checks_of_every_type(lab):
     assert time.monotonic() - begin < 8
     expect(lab, "tls", "refusing", "healthy")
     expect(lab, "beside", "refusing", "healthy")
+
+
+def wait_for_results(lab, count):
+    """Wait until each check, and each probe of an agent, has ended this many times more."""
+    ended, ages = Counter(), {}
+
+    def look():
+        for row in lab.api("health.show"):
+            check, age = (row["service"], row["backend"]), row["last"]["age_ms"]
+            ended[check] += age < ages.get(check, 0)
+            ages[check] = age
+        return min(ended.values()) >= count
+
+    wait_for(f"{count} results of each check", look, 20, 0.02)
+
+
+def without_link(lab, namespace):
+    """The balancer's link is down for more than `fall` checks, and web-3 dies meanwhile."""
+    def no_results():
+        rows = [(row["service"], row["backend"], row["last"]["detail"]) for row in lab.api("health.show")
+                if row["last"]["detail"] != "no result: port wan has no link"]
+        assert not rows, rows
+        return True
+
+    lines = clients.line_per_backend(lab.client, VIP4, [f"web-{number}" for number in lab.hosts])
+    for line in lines.values():
+        line.sock.settimeout(20)
+    changes = len(lab.api("health.history"))
+    namespace.ip("link", "set", "lb0", "down")
+    wait_for("checks without a result", no_results, 10, 0.1)
+    wait_for_results(lab, 6)
+    no_results()
+    code, out, _ = lab.weirctl("status", check=False)
+    assert code == 2 and "port wan has no link" in out, (code, out)
+    lab.stop_host(3)
+    namespace.ip("link", "set", "lb0", "up")
+    dead = lines.pop("web-3")
+    clients.check_lines(lines)
+    wait_for("web-3 refusing", lambda: all(row["health"] == "refusing" for row in lab.api("health.show")
+                                           if row["backend"] == "web-3"), 10)
+    clients.check_lines(lines)
+    blamed = [change for change in lab.api("health.history")[changes:]
+              if change["to"] == "refusing" and change["backend"] != "web-3"]
+    assert not blamed, blamed
+    for line in [dead, *lines.values()]:
+        line.close()
+    lab.start_host(3)
+    wait_for("every backend usable", lab.all_usable, 20)
+
+
+@scenario(start=False, hosts=3, services=[
+    service("lines", 7000, backends=THREE, vips=(VIP4,), check={"type": "tcp"}, on_backend_down="reset"),
+    service("path", 80, backends=THREE, vips=(VIP4,), check={"type": "http", "path": "/healthz", "via": "data-path"}),
+    service("agents", 9000, protocol="udp", backends=THREE, vips=(VIP4,),
+            agent={"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300},
+            health_check={"type": "agent", "rise": 1, "fall": 3})])
+def lost_link_blames_no_backend(lab):
+    """Without a link checks have no result and reset nothing; a server that dies is found after it"""
+    agents = Agents(lab)
+    lab.extra = Agents.configuration(lab)
+    lab.write_config()
+    lab.control_options += ("--data-path-checks",)
+    lab.start_backends()
+    agents.start_all()
+    lab.start_dataplane()
+    lab.start_control()
+    wait_for("every backend usable", lab.all_usable, 20)
+    for namespace in (lab.net, lab.lb):  # without a carrier, and disabled
+        without_link(lab, namespace)

@@ -533,6 +533,16 @@ static void on_tcp(void *owner, const struct weir_agent_tcp *tcp) {
 	}
 }
 
+static bool on_unanswered(
+	void *owner, uint32_t took_ms, uint32_t timeout_ms, char *why, size_t bytes) {
+	const struct agent *agent = owner;
+	const struct weir_agents_events *events = &agent->agents->events;
+
+	return events->excuse != NULL && agent->members != 0 &&
+	       events->excuse(events->context, (uint16_t)(agent->members - 1), took_ms, timeout_ms,
+		       why, bytes);
+}
+
 static void on_probe_ended(void *owner, enum weir_agents_outcome outcome, const char *detail,
 	uint32_t duration_ms, bool lost) {
 	const struct agent *agent = owner;
@@ -581,6 +591,7 @@ int weir_agents_create(
 		.random = weir_agent_random_number(),
 		.report = on_report,
 		.tcp = on_tcp,
+		.excuse = on_unanswered,
 		.ended = on_probe_ended};
 	weir_wheel_init(&agents->wheel, read_now_ms());
 	uv_timer_init(loop, &agents->timer);

@@ -68,6 +68,10 @@ struct weir_agents_events {
 	// A probe has ended. detail: one line.
 	void (*probed)(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 		const char *detail, uint32_t duration_ms);
+	// A probe was not answered. Returns whether this host had no link to the agent: the probe
+	// then ends as UNKNOWN, with why as its detail. NULL = it never is so.
+	bool (*excuse)(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
+		char *why, size_t bytes);
 	// After an answer, WEIR_AGENT_SILENT_PROBES consecutive probes were not answered.
 	void (*lost)(void *context, uint16_t backend);
 	void *context;

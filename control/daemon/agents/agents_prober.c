@@ -182,9 +182,16 @@ static void count_end(struct weir_agents_prober *prober, bool answered) {
 static void end_probe(
 	struct weir_agents_prober *prober, enum weir_agents_outcome outcome, const char *detail) {
 	uint32_t duration_ms = (uint32_t)((uv_hrtime() - prober->probe[0].sent_ns) / 1000000);
+	char why[WEIR_AGENTS_DETAIL_BYTES];
 	bool lost = false;
 
 	prober->awaiting = false;
+	if (outcome == WEIR_AGENTS_SILENT &&
+		prober->probing->excuse(prober->owner, duration_ms, prober->settings.timeout_ms,
+			why, sizeof(why))) {
+		outcome = WEIR_AGENTS_UNKNOWN;
+		detail = why;
+	}
 	if (outcome != WEIR_AGENTS_UNKNOWN) {
 		count_end(prober, outcome == WEIR_AGENTS_ANSWERED);
 		lost = !prober->answers && !prober->lost &&

@@ -30,6 +30,8 @@ struct weir_agents_probing {
 	void (*report)(void *owner, const struct weir_report *report);
 	// TCP figures were accepted.
 	void (*tcp)(void *owner, const struct weir_agent_tcp *tcp);
+	// A probe was not answered, as in struct weir_agents_events.
+	bool (*excuse)(void *owner, uint32_t took_ms, uint32_t timeout_ms, char *why, size_t bytes);
 	// A probe has ended. lost: since the last answer, WEIR_AGENT_SILENT_PROBES of them without
 	// one.
 	void (*ended)(void *owner, enum weir_agents_outcome outcome, const char *detail,

@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +17,9 @@
 #include "api_counters.h"
 #include "api_drain_sum.h"
 #include "api_order.h"
-#include "config_host.h"
 #include "daemon.h"
 #include "flow_state.h"
+#include "port_link.h"
 #include "totals.h"
 #include "weir_version.h"
 
@@ -446,33 +445,9 @@ static json_t *json_xstats(const struct weir_port_counters *counters) {
 	return xstats;
 }
 
-enum weir_link_state weir_api_link(const struct weir_daemon *daemon, uint32_t port) {
-	const struct weir_config *config = weir_reload_config(daemon->reload);
-	const struct weir_port_info *info = &daemon->segment->header->port[port];
-	char interface[IF_NAMESIZE];
-
-	for (uint32_t i = 0; i < config->port_count && info->kernel_ifindex != 0; i++) {
-		if (strncmp(config->ports[i].name, info->name, sizeof(info->name)) == 0 &&
-			weir_config_device_interface(config->ports[i].device, interface)) {
-			return weir_link_state_read(info->kernel_ifindex);
-		}
-	}
-	// The kernel has none, or a tap beside the device.
-	if (daemon->segment->port_counters == NULL) {
-		return WEIR_LINK_UNKNOWN;
-	}
-	switch (weir_counter_read(&daemon->segment->port_counters[port].link)) {
-	case WEIR_DEVICE_LINK_UP:
-		return WEIR_LINK_UP;
-	case WEIR_DEVICE_LINK_DOWN:
-		return WEIR_LINK_NO_CARRIER;
-	default:
-		return WEIR_LINK_UNKNOWN;
-	}
-}
-
 static json_t *json_port(const struct weir_daemon *daemon, uint32_t number) {
-	const enum weir_link_state link = weir_api_link(daemon, number);
+	const enum weir_link_state link =
+		weir_port_link(daemon->segment, weir_reload_config(daemon->reload), number);
 	const struct weir_segment *segment = daemon->segment;
 	struct weir_port_info port = segment->header->port[number];
 	char mac[18];

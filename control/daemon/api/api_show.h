@@ -41,8 +41,6 @@ json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_back
 // The ports, or the port of a name, while a dataplane is attached. Extended statistics are included
 // if above 0.
 json_t *weir_api_ports(const struct weir_daemon *daemon, const char *name);
-// Of a port of the segment; unknown unless its device is an interface of the kernel.
-enum weir_link_state weir_api_link(const struct weir_daemon *daemon, uint32_t port);
 
 // A worker as in worker.show; `drops`: also its drops {reason: n}.
 json_t *weir_json_worker_row(const struct weir_daemon *daemon, uint32_t worker, bool drops);

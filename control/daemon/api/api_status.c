@@ -14,6 +14,7 @@
 #include "daemon.h"
 #include "duration.h"
 #include "plural.h"
+#include "port_link.h"
 
 #define NAMES_MOST 5 // services named in a reason
 #define TEXT_BYTES WEIR_UNCHECKED_BYTES // of the longest reason
@@ -103,7 +104,7 @@ static void judge_links(const struct weir_daemon *daemon, struct verdict *verdic
 	uint32_t down = 0;
 
 	for (uint32_t i = 0; i < segment->ports; i++) {
-		link[i] = weir_api_link(daemon, i);
+		link[i] = weir_port_link(segment, weir_reload_config(daemon->reload), i);
 		down += link[i] != WEIR_LINK_UP && link[i] != WEIR_LINK_UNKNOWN;
 	}
 	for (uint32_t i = 0; i < segment->ports; i++) {

@@ -12,6 +12,7 @@
 struct owner { // a backend with an address
 	struct weir_address address;
 	uint16_t backend;
+	uint8_t port; // index + 1 of the last one to it; 0 = unknown
 };
 
 struct weir_next_hops {
@@ -110,6 +111,9 @@ static void on_next_hop(void *context, const struct weir_address *address,
 		if (!get_backend(hops, &hops->owners[i], &backend)) {
 			continue;
 		}
+		if (hop->resolved) {
+			hops->owners[i].port = (uint8_t)(hop->port + 1);
+		}
 		log_next_hop(hops, &backend, hop, why);
 		weir_states_next_hop(hops->states, id, hop->resolved, why);
 		weir_health_set_source(hops->health, id, &hop->source, hop->source_bits);
@@ -135,6 +139,30 @@ bool weir_next_hops_find(
 	return weir_neighbours_find(hops->neighbours, address, ret);
 }
 
+// The last port to a backend with this address, index + 1; 0 = unknown.
+static uint8_t last_port(
+	const struct weir_next_hops *hops, const struct weir_address *address, uint16_t id) {
+	struct weir_next_hop hop;
+
+	if (weir_tables_next_hop(hops->tables, id, &hop) == 0 && hop.resolved) {
+		return (uint8_t)(hop.port + 1);
+	}
+	for (uint32_t i = first_owner(hops, address); is_owner(hops, i, address); i++) {
+		if (hops->owners[i].backend == id) {
+			return hops->owners[i].port;
+		}
+	}
+	return 0;
+}
+
+int weir_next_hops_port(const struct weir_next_hops *hops, uint16_t id) {
+	struct weir_backend_state backend;
+
+	return hops->tables != NULL && weir_tables_backend(hops->tables, id, &backend) == 0
+		       ? last_port(hops, &backend.address, id) - 1
+		       : -1;
+}
+
 // --- configuration ------------------------------------------------------------------------
 
 // Include leaving backends: they still have flows.
@@ -150,6 +178,7 @@ static int list_owners(struct weir_next_hops *hops) {
 
 		if (weir_tables_backend(hops->tables, (uint16_t)id, &backend) == 0) {
 			owners[n].address = backend.address;
+			owners[n].port = last_port(hops, &backend.address, backend.id);
 			owners[n++].backend = backend.id;
 		}
 	}

@@ -31,6 +31,10 @@ void weir_next_hops_free(struct weir_next_hops *hops);
 // address, or of one behind the same gateway.
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
+// The port to a backend: of its next hop, or of the last one while it has none. Returns its index,
+// or -1: it never had any.
+int weir_next_hops_port(const struct weir_next_hops *hops, uint16_t backend);
+
 // Watch the backends of these tables over the ports of their segment (the previous ports while
 // there is none). Call after each weir_tables_apply and each new segment. tables: borrowed until
 // the next call. Returns 0 or negative errno.

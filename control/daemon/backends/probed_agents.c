@@ -35,6 +35,8 @@ struct weir_probed_agents {
 	struct weir_log *log;
 	struct weir_health *health;
 	struct weir_reports *reports;
+	weir_health_excuse_fn excuse;
+	void *excuse_context;
 	struct weir_agents *agents;
 	struct weir_tables *tables; // NULL until the first configure
 	struct backend *backends; // by id
@@ -74,6 +76,13 @@ static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome 
 		weir_health_set_idle(probed->health, backend, 0);
 	}
 	weir_health_agent_result(probed->health, backend, probe, detail, duration_ms);
+}
+
+static bool on_unanswered(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
+	char *why, size_t bytes) {
+	const struct weir_probed_agents *probed = context;
+
+	return probed->excuse(probed->excuse_context, backend, took_ms, timeout_ms, why, bytes);
 }
 
 static void on_lost(void *context, uint16_t backend) {
@@ -477,11 +486,13 @@ struct weir_agents *weir_probed_agents_of(const struct weir_probed_agents *probe
 }
 
 int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
-	struct weir_reports *reports, struct weir_probed_agents **ret) {
+	struct weir_reports *reports, weir_health_excuse_fn excuse, void *excuse_context,
+	struct weir_probed_agents **ret) {
 	struct weir_probed_agents *probed = calloc(1, sizeof(*probed));
 	struct weir_agents_events events = {.report = on_report,
 		.tcp = on_tcp,
 		.probed = on_probed,
+		.excuse = on_unanswered,
 		.lost = on_lost,
 		.context = probed};
 	int r;
@@ -492,6 +503,8 @@ int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir
 	probed->log = log;
 	probed->health = health;
 	probed->reports = reports;
+	probed->excuse = excuse;
+	probed->excuse_context = excuse_context;
 	r = weir_agents_create(loop, &events, &probed->agents);
 	if (r < 0) {
 		free(probed);

@@ -34,9 +34,11 @@ enum weir_agent_state {
 #undef X
 };
 
-// health, reports: borrowed. Returns 0 or negative errno.
+// health, reports: borrowed. excuse, excuse_context: about probes that were not answered, as in
+// struct weir_agents_events. Returns 0 or negative errno.
 int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
-	struct weir_reports *reports, struct weir_probed_agents **ret);
+	struct weir_reports *reports, weir_health_excuse_fn excuse, void *excuse_context,
+	struct weir_probed_agents **ret);
 void weir_probed_agents_free(struct weir_probed_agents *probed); // NULL is allowed
 
 // Probe the agents of this configuration, and reread the keys. Call after the health checks were

@@ -330,6 +330,10 @@ int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_
 		checking->loop, tunnel, on_lost, checking->context, &checking->path);
 }
 
+void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn excuse) {
+	health->checking.excuse = excuse;
+}
+
 void weir_health_free(struct weir_health *health) {
 	if (health == NULL) {
 		return;

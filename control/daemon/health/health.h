@@ -58,6 +58,12 @@ typedef void (*weir_health_fn)(
 typedef void (*weir_health_report_fn)(
 	void *context, uint16_t backend, const struct weir_report *report, const char *source);
 
+// A check of a backend failed that began took_ms ago. Returns whether this is no result about the
+// backend, because this host had no link to it; then why gets the check's detail, one line. Must
+// not call this module.
+typedef bool (*weir_health_excuse_fn)(void *context, uint16_t backend, uint64_t took_ms,
+	uint32_t timeout_ms, char *why, size_t bytes);
+
 // What to check. A check of type none is not run, and has no status.
 struct weir_health_target {
 	uint16_t backend; // id; at most one target each, and one with `alongside`
@@ -100,6 +106,10 @@ int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_re
 // Call at most once. Returns 0 or negative errno.
 int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_tunnel *tunnel,
 	weir_data_path_lost_fn on_lost);
+
+// Call this with the context of weir_health_create about failed checks, except those of type agent.
+// NULL (the default) = all of them count.
+void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn excuse);
 
 // Check these backends and no others. Checks with the same address, port and parameters keep their
 // state (verdict, counts, timers); a changed check resets its counts, but keeps its verdict; a new

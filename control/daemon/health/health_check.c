@@ -247,6 +247,19 @@ static void keep_detail(struct weir_health_check *check, struct update *update) 
 	memcpy(check->detail, update->detail, sizeof(check->detail));
 }
 
+// A failure for lack of a link is no result.
+static void excuse(struct weir_health_check *check, uint64_t now_ns,
+	enum weir_probe_outcome *outcome, struct update *update) {
+	const struct weir_health_checking *checking = check->checking;
+
+	if (*outcome == WEIR_PROBE_FAILED && checking->excuse != NULL &&
+		checking->excuse(checking->context, check->backend,
+			(now_ns - check->started_ns) / NS_PER_MS, check->params->check.timeout_ms,
+			update->detail, sizeof(update->detail))) {
+		*outcome = WEIR_PROBE_UNKNOWN;
+	}
+}
+
 static void finish(struct weir_health_check *check, enum weir_probe_outcome outcome,
 	const char *detail, const struct weir_report *report) {
 	struct update update = {.detail = ""};
@@ -260,6 +273,7 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 	weir_health_path_end(check->checking->path, &check->flow,
 		(now - check->started_ns) / NS_PER_MS, check->params->check.timeout_ms, &outcome,
 		update.detail, sizeof(update.detail));
+	excuse(check, now, &outcome, &update);
 	keep_detail(check, &update);
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
 	if (outcome != WEIR_PROBE_UNKNOWN) {

@@ -22,7 +22,8 @@ struct weir_health_checking { // common to all checks, and owned by the caller
 	uint64_t random; // state of the jitter, not 0
 	weir_health_fn on_health;
 	weir_health_report_fn on_report;
-	void *context; // of both
+	weir_health_excuse_fn excuse; // NULL = none
+	void *context; // of all three
 	// The verdict on a backend changed to FAILING: called before the others, to forget the
 	// words in the answers to all checks of the backend.
 	void (*forget)(struct weir_health *health, uint16_t backend);

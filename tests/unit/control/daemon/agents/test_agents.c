@@ -4,6 +4,7 @@
 // and refuses probes that are replayed, as weir-agent does.
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -36,6 +37,7 @@ struct lab {
 	struct weir_report report;
 	unsigned int tcps, tcps_of_9; // TCP figures
 	struct weir_agent_tcp tcp;
+	bool no_link; // to the agent
 };
 
 static void send_bytes(struct lab *lab, const uint8_t *bytes, size_t n) {
@@ -119,6 +121,18 @@ static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome 
 	lab->unknown += outcome == WEIR_AGENTS_UNKNOWN;
 }
 
+static bool on_unanswered(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
+	char *why, size_t bytes) {
+	const struct lab *lab = context;
+
+	if (lab->no_link) {
+		assert_int_equal(backend, 5);
+		assert_true(timeout_ms == 30 && took_ms + 1 >= timeout_ms);
+		snprintf(why, bytes, "no link");
+	}
+	return lab->no_link;
+}
+
 static void on_gone(void *context, uint16_t backend) {
 	struct lab *lab = context;
 
@@ -165,6 +179,7 @@ static int setup(void **state) {
 	struct weir_agents_events events = {.report = on_report,
 		.tcp = on_tcp,
 		.probed = on_probed,
+		.excuse = on_unanswered,
 		.lost = on_gone,
 		.context = lab};
 
@@ -664,6 +679,21 @@ TEST(silent_agent_fails_and_is_reported_once) {
 	lab->silent = 0;
 	UNTIL(lab, lab->silent >= WEIR_AGENT_SILENT_PROBES + 1);
 	assert_int_equal(lab->gone, 1);
+}
+
+TEST(silent_agent_without_a_link_is_not_lost) {
+	struct lab *lab = *state;
+
+	configure(lab, 5);
+	UNTIL(lab, lab->answered >= 2);
+	lab->no_link = true;
+	lab->answers = false;
+	UNTIL(lab, lab->unknown >= WEIR_AGENT_SILENT_PROBES + 2);
+	assert_int_equal(lab->silent, 0);
+	assert_int_equal(lab->gone, 0);
+	lab->no_link = false;
+	UNTIL(lab, lab->gone == 1);
+	assert_int_equal(lab->silent, WEIR_AGENT_SILENT_PROBES);
 }
 
 // Otherwise its reports would stay in use while another source reports about the backend.

@@ -29,6 +29,8 @@ struct lab {
 	struct weir_health_target targets[IDS];
 	uint32_t target_count;
 	bool clear_in_callback;
+	bool no_link; // to the backend
+	unsigned int excused;
 };
 
 static void on_health(
@@ -449,6 +451,45 @@ TEST(health_without_results_is_unchecked) {
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	watch_lab_run(&lab->loop, is_checked_again, lab, 5000, "a result");
 	assert_int_equal(weir_health_unchecked_ms(lab->health, 8), 0);
+}
+
+static bool excuse(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
+	char *why, size_t bytes) {
+	struct lab *lab = context;
+
+	assert_int_equal(backend, 7);
+	assert_true(took_ms <= 5000);
+	assert_int_equal(timeout_ms, lab->check.timeout_ms);
+	snprintf(why, bytes, "%s", lab->no_link ? "no link" : "");
+	lab->excused += lab->no_link;
+	return lab->no_link;
+}
+
+static bool is_excused_four_times(void *context) {
+	return ((struct lab *)context)->excused >= 4;
+}
+
+TEST(health_failures_without_a_link_do_not_count) {
+	struct lab *lab = *state;
+
+	weir_health_on_failed(lab->health, excuse);
+	lab->check.fall = 2;
+	add(lab, 7, "127.0.0.1");
+	lab->targets[0].initial = WEIR_HEALTH_VERDICT_PASSING;
+	lab->no_link = true;
+	configure(lab);
+	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
+	assert_int_equal(lab->excused, 0); // of failures only
+	close_port(lab);
+	watch_lab_run(&lab->loop, is_excused_four_times, lab, 5000, "no results");
+	assert_int_equal(lab->calls, 0);
+	assert_int_equal(status_of(lab, 7).fails, 0);
+	assert_true(status_of(lab, 7).without_result);
+	assert_string_equal(status_of(lab, 7).detail, "no link");
+	lab->no_link = false;
+	wait_for_call(lab);
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
+	assert_string_not_equal(lab->detail, "no link");
 }
 
 // --- configuring --------------------------------------------------------------------------

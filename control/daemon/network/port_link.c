@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "port_link.h"
+
+#include <net/if.h>
+#include <string.h>
+
+#include "config_host.h"
+
+enum weir_link_state weir_port_link(
+	const struct weir_segment *segment, const struct weir_config *config, uint32_t port) {
+	const struct weir_port_info *info = &segment->header->port[port];
+	char interface[IF_NAMESIZE];
+
+	for (uint32_t i = 0; i < config->port_count && info->kernel_ifindex != 0; i++) {
+		if (strncmp(config->ports[i].name, info->name, sizeof(info->name)) == 0 &&
+			weir_config_device_interface(config->ports[i].device, interface)) {
+			return weir_link_state_read(info->kernel_ifindex);
+		}
+	}
+	// The kernel has none, or a tap beside the device.
+	if (segment->port_counters == NULL) {
+		return WEIR_LINK_UNKNOWN;
+	}
+	switch (weir_counter_read(&segment->port_counters[port].link)) {
+	case WEIR_DEVICE_LINK_UP:
+		return WEIR_LINK_UP;
+	case WEIR_DEVICE_LINK_DOWN:
+		return WEIR_LINK_NO_CARRIER;
+	default:
+		return WEIR_LINK_UNKNOWN;
+	}
+}
