@@ -63,3 +63,11 @@ void weir_port_word_describe(const struct weir_port_word *port, char *to, size_t
 		reason[0] != '\0' ? reason
 				  : weir_health_word_name((enum weir_health_word)port->word));
 }
+
+void weir_port_word_describe_end(const struct weir_port_word *port, char *to, size_t bytes) {
+	snprintf(to, bytes, "%sport %u %s", port->protocol == IPPROTO_UDP ? "UDP " : "", port->port,
+		port->reason == WEIR_PORT_REASON_NO_LISTENER ||
+				port->reason == WEIR_PORT_REASON_HELD_DOWN
+			? "listens again"
+			: "is announced as ready");
+}

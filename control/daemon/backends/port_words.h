@@ -28,3 +28,5 @@ const struct weir_port_word *weir_port_words_worst(const struct weir_port_word *
 
 // "port 80: no listening socket", "UDP port 53: down"
 void weir_port_word_describe(const struct weir_port_word *port, char *to, size_t bytes);
+// Why a backend without this word of a port has a better state, one line.
+void weir_port_word_describe_end(const struct weir_port_word *port, char *to, size_t bytes);

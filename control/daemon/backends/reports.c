@@ -135,7 +135,9 @@ static const char *source_of(const struct entry *entry, const struct weir_port_w
 	return entry->by[by_host ? REPORTED_WORD : REPORTED_PORTS];
 }
 
-static void pass_on_word(struct weir_reports *reports, uint16_t id) {
+// ended: the port whose word a report has ended; NULL = none.
+static void pass_on_word(
+	struct weir_reports *reports, uint16_t id, const struct weir_port_word *ended) {
 	struct entry *entry = &reports->entries[id];
 	struct announced *announced = &entry->announced;
 	const struct weir_port_word *port = worst_port(entry);
@@ -149,6 +151,9 @@ static void pass_on_word(struct weir_reports *reports, uint16_t id) {
 	}
 	if (port != NULL) {
 		weir_port_word_describe(port, why, sizeof(why));
+	} else if (ended != NULL &&
+		   !weir_health_word_is_worse(announced->word, WEIR_HEALTH_WORD_READY)) {
+		weir_port_word_describe_end(ended, why, sizeof(why));
 	} else {
 		snprintf(why, sizeof(why), "%s",
 			announced->why[0] != '\0'
@@ -165,6 +170,8 @@ static void take_word(struct weir_reports *reports, uint16_t id, const struct we
 	const char *source) {
 	struct entry *entry = &reports->entries[id];
 	struct announced *announced = &entry->announced;
+	const struct weir_port_word *worst = worst_port(entry);
+	struct weir_port_word ended = worst != NULL ? *worst : (struct weir_port_word){.port = 0};
 	bool has_ports = report->port_word_count > 0 ||
 			 (announced->port_count > 0 && is_by(entry, REPORTED_PORTS, source));
 
@@ -182,7 +189,7 @@ static void take_word(struct weir_reports *reports, uint16_t id, const struct we
 		snprintf(
 			entry->by[REPORTED_PORTS], sizeof(entry->by[REPORTED_PORTS]), "%s", source);
 	}
-	pass_on_word(reports, id);
+	pass_on_word(reports, id, has_ports && worst != NULL ? &ended : NULL);
 }
 
 // --- to the tables --------------------------------------------------------------------------
@@ -406,7 +413,7 @@ static void withdraw_words(struct weir_reports *reports, uint16_t id, const char
 	if (ports) {
 		announced->port_count = 0;
 		if (announced->word == WEIR_HEALTH_WORD_LAME_DUCK) { // does not expire
-			pass_on_word(reports, id);
+			pass_on_word(reports, id, NULL);
 		}
 	}
 	if (word) {
@@ -419,7 +426,7 @@ static void withdraw_words(struct weir_reports *reports, uint16_t id, const char
 		announced->by_port = false;
 		weir_states_expire(reports->states, id, source);
 	} else if (word || ports) {
-		pass_on_word(reports, id);
+		pass_on_word(reports, id, NULL);
 	}
 	entry->by[REPORTED_WORD][0] = word ? '\0' : entry->by[REPORTED_WORD][0];
 	entry->by[REPORTED_PORTS][0] = ports ? '\0' : entry->by[REPORTED_PORTS][0];
@@ -525,7 +532,7 @@ static void set_binds(struct weir_reports *reports, const struct weir_config_ser
 	entry->bind_count = service->bind_count;
 	port = worst_port(entry);
 	if (entry->announced.passed_on != (port != NULL ? port->word : entry->announced.word)) {
-		pass_on_word(reports, id);
+		pass_on_word(reports, id, NULL);
 	}
 }
 

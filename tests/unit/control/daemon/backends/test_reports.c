@@ -133,9 +133,10 @@ TEST(word_of_a_port_counts_where_a_bind_covers_it) {
 	} cases[] = {
 		{2, {{80, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_REFUSING,
 			"port 80: no listening socket"},
-		{2, {{80, IPPROTO_TCP, 2, 0}}, WEIR_HEALTH_HEALTHY, "fine"},
+		{2, {{80, IPPROTO_TCP, 2, 0}}, WEIR_HEALTH_HEALTHY, "port 80 listens again"},
 		{2, {{80, IPPROTO_TCP, 1, 0}}, WEIR_HEALTH_STARTING, "port 80: starting"},
-		{2, {{80, IPPROTO_UDP, 4, 1}}, WEIR_HEALTH_HEALTHY, "fine"},
+		{2, {{80, IPPROTO_UDP, 4, 1}}, WEIR_HEALTH_HEALTHY,
+			"port 80 is announced as ready"},
 		{2, {{79, IPPROTO_TCP, 4, 1}, {81, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_HEALTHY, NULL},
 		{2, {{79, IPPROTO_TCP, 4, 1}, {80, IPPROTO_TCP, 3, 15}}, WEIR_HEALTH_LAME_DUCK,
 			"port 80: lame-duck"},
@@ -714,4 +715,20 @@ TEST(reload_keeps_what_a_health_check_of_type_agent_check_reported) {
 	reload(own);
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
 	assert_int_equal(lab_state(&own->lab, 1).own_weight, 50);
+}
+
+// The reason is not the last one of the host, which may be old.
+TEST(end_of_a_word_of_a_port_is_the_reason) {
+	struct own *own = *state;
+	struct weir_report ready = {.word = WEIR_HEALTH_WORD_READY, .why = "weir-agent ready"};
+	struct weir_report down = ready;
+
+	down.port_word_count = 1;
+	down.port_words[0] = (struct weir_port_word){80, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN, 1};
+	weir_reports_take(own->reports, 1, &ready, "agent");
+	weir_reports_take(own->reports, 1, &down, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	weir_reports_take(own->reports, 1, &ready, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
+	assert_why(own, 1, "port 80 listens again");
 }
