@@ -55,7 +55,9 @@ bool weir_links_excuse(const struct weir_links *links, int port, uint64_t began_
 	if (first == end) {
 		return false;
 	}
-	snprintf(why, bytes, "no result: port %s %s", links->ports[first].name,
-		links->ports[first].down ? "has no link" : "had no link");
+	snprintf(why, bytes,
+		links->ports[first].down ? "no result: port %s has no link"
+					 : "no result: port %s had no link",
+		links->ports[first].name);
 	return true;
 }

@@ -466,20 +466,25 @@ TEST(answer_after_a_flood_is_in_time) {
 	struct weir_agents_target target = target_of(lab, 5);
 	unsigned int probes, answered;
 
-	target.interval_ms = 200;
+	target.interval_ms = 400;
+	target.timeout_ms = 100;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
-	UNTIL(lab, lab->answered >= 1);
-	run_ms(lab, 50); // the word is confirmed
-	lab->answers = false;
-	probes = lab->probes;
-	UNTIL(lab, lab->probes > probes);
+	do { // again if this process got no CPU for a timeout
+		lab->answers = true;
+		answered = lab->answered;
+		UNTIL(lab, lab->answered > answered);
+		run_ms(lab, 50); // the word is confirmed
+		lab->answers = false;
+		lab->silent = 0;
+		probes = lab->probes;
+		UNTIL(lab, lab->probes > probes);
+	} while (lab->silent > 0);
 	answered = lab->answered;
-	assert_int_equal(lab->silent, 0);
 	for (int i = 0; i < 1500; i++) {
 		send_bytes(lab, garbage, sizeof(garbage));
 	}
 	answer(lab);
-	usleep(40000);
+	usleep(120000);
 	UNTIL(lab, lab->answered + lab->silent > answered);
 	assert_int_equal(lab->silent, 0);
 	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_LENGTH), 1500);
