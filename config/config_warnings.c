@@ -25,6 +25,16 @@ static void warn_seed(struct weir_json_reader *reader, const struct weir_json_pl
 	}
 }
 
+// Routers still send to this instance, which forwards nothing.
+static void warn_no_service(struct weir_json_reader *reader, const struct weir_json_place *services,
+	const struct weir_config *config) {
+	if (config->service_count == 0) {
+		weir_json_warning(reader, services,
+			"is empty: nothing is forwarded, and \"weirctl status\" is critical; add a "
+			"service");
+	}
+}
+
 static void warn_weights(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_json_place backends = weir_json_place_member(place, "backends");
@@ -229,6 +239,7 @@ void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_pl
 	for (uint32_t i = 0; i < config->port_count; i++) {
 		warn_source(reader, root, config, i);
 	}
+	warn_no_service(reader, &services, config);
 	warn_unchecked(reader, &services, config);
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_json_place place = weir_json_place_element(&services, i);

@@ -206,7 +206,7 @@ def install_changes_nothing(lab, apt="apt-get -q -y "):
         raise AssertionError("the installation does not say what to do next")
     version = machine.in_chroot("weir-dataplane --version && weir-control --version && weirctl --version")
     expect("versions", len(set(re.findall(r" (\d\S*)", version))), 1)
-    machine.in_chroot("weirctl config check --strict /etc/weir/weir.json")
+    machine.in_chroot("weirctl config check /etc/weir/weir.json | grep ' services: 0, .* warnings: 1)$'")
     machine.in_chroot("getent passwd weir && getent group weir weir-admin")
     expect("units that are enabled", machine.in_chroot(
         f"systemctl is-enabled {' '.join(UNITS)} || true").split(), ["disabled"] * len(UNITS))

@@ -52,7 +52,9 @@ struct expected {
 
 static const struct expected cases[] = {
 	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND)), ""},
-	{CONFIG("", ""), ""}, // no service, no hash
+	{CONFIG("\n", ""), // no service, no hash
+		"2:64: services: is empty: nothing is forwarded, and \"weirctl status\" is "
+		"critical; add a service\n"},
 	// Nothing detects a dead backend.
 	{CONFIG(SEED "\n", SERVICE("", BIND, BACKEND)), "2:65: services[0]: " NEVER_CHECKED("")},
 	{CONFIG(SEED "\n",

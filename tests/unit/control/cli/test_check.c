@@ -12,6 +12,13 @@ TEST_ARGUMENT(good_file);
 TEST_ARGUMENT(broken_file);
 TEST_ARGUMENT(expected_file);
 
+// Without a warning.
+#define A_SERVICE \
+	"\"instance\": {\"hash_seed\": \"0x8f1d2c3b4a596877\"}, \"services\": [{\"name\": " \
+	"\"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"health_check\": {\"type\": \"none\"}, \"backends\": [{\"name\": " \
+	"\"a\", \"address\": \"10.0.0.1\"}]}]}\n"
+
 TEST(valid_file_is_ok_without_daemon) {
 	struct outcome outcome = RUN("/nonexistent", "config", "check", (char *)good_file);
 	char expected[600];
@@ -59,13 +66,34 @@ TEST(strict_accepts_a_file_without_warnings) {
 	struct outcome outcome;
 
 	assert_non_null(file);
-	fprintf(file, "{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], "
-		      "\"services\": []}\n");
+	fprintf(file, "{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], " A_SERVICE);
 	fclose(file);
 	outcome = RUN("/nonexistent", "config", "check", "--strict", path);
 	unlink(path);
 	assert_int_equal(outcome.status, 0);
-	expect_contains(outcome.out, ": ok (ports: 1, workers: 1, services: 0, backends: 0)\n");
+	expect_contains(outcome.out, ": ok (ports: 1, workers: 1, services: 1, backends: 1)\n");
+	free_outcome(&outcome);
+}
+
+TEST(a_file_without_services_is_accepted_with_a_warning) {
+	char path[] = "/tmp/weir-test-XXXXXX", expected[160];
+	FILE *file = fdopen(mkstemp(path), "w");
+	struct outcome outcome;
+
+	assert_non_null(file);
+	fprintf(file, "{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}],\n"
+		      "\"services\": []}\n");
+	fclose(file);
+	outcome = RUN("/nonexistent", "config", "check", path);
+	assert_int_equal(outcome.status, 0);
+	snprintf(expected, sizeof(expected),
+		"%s:2:13: warning: services: is empty: nothing is forwarded", path);
+	expect_contains(outcome.out, expected);
+	expect_contains(outcome.out, "services: 0, backends: 0, warnings: 1)\n");
+	free_outcome(&outcome);
+	outcome = RUN("/nonexistent", "config", "check", "--strict", path);
+	unlink(path);
+	assert_int_equal(outcome.status, 1);
 	free_outcome(&outcome);
 }
 
@@ -80,8 +108,7 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 	fprintf(file, "{\"ports\": [\n"
 		      "{\"name\": \"a\", \"device\": \"net_af_xdp0,iface=lo\"},\n"
 		      "{\"name\": \"b\", \"device\": \"net_af_xdp1,start_queue=1,iface=none-7\"},\n"
-		      "{\"name\": \"c\", \"device\": \"net_tap0,iface=none-8\"}],\n"
-		      "\"services\": []}\n");
+		      "{\"name\": \"c\", \"device\": \"net_tap0,iface=none-8\"}],\n" A_SERVICE);
 	fclose(file);
 	for (size_t i = 0; i < 2; i++) {
 		json_t *result;
@@ -106,7 +133,7 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 	outcome = RUN("/nonexistent", "config", "check", path);
 	unlink(path);
 	expect_contains(outcome.out, ":3: warning: ports[1].device: interface none-7 does not");
-	expect_contains(outcome.out, "backends: 0, warnings: 1)\n");
+	expect_contains(outcome.out, "backends: 1, warnings: 1)\n");
 	free_outcome(&outcome);
 }
 
@@ -177,14 +204,14 @@ TEST(cpu_that_is_not_online_is_a_warning) {
 
 	assert_non_null(file);
 	fprintf(file, "{\"ports\": [{\"name\": \"a\", \"device\": \"net_null0\"}], "
-		      "\"workers\": {\"cores\": [0, 1023]}, \"services\": []}\n");
+		      "\"workers\": {\"cores\": [0, 1023]}, " A_SERVICE);
 	fclose(file);
 	outcome = RUN("/nonexistent", "config", "check", "--strict", path);
 	unlink(path);
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "warning: workers.cores[1]: CPU 1023 is not online on this "
 				     "host, and weir-dataplane would not start\n");
-	expect_contains(outcome.out, "backends: 0, warnings: 1)\n");
+	expect_contains(outcome.out, "backends: 1, warnings: 1)\n");
 	free_outcome(&outcome);
 }
 
