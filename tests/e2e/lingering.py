@@ -20,7 +20,10 @@ except BlockingIOError:
 full.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 100))
 to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM if path[0] == "@" else socket.SOCK_STREAM)
 to.connect(path.replace("@", "\\0"))
-to.sendmsg([b"status\\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [full.fileno()]))])
+try:
+    to.sendmsg([b"status\\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [full.fileno()]))])
+except PermissionError:  # the receiver takes none (SO_PASSRIGHTS): the last reference is here
+    full.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 full.close()
 print("sent", flush=True)
 sys.stdin.read()
