@@ -14,6 +14,7 @@
 
 #define POLL_MS 500
 #define DEADLINE_TURN_MS 20 // weir-control needs so long to end a drain
+#define FLOWS_BYTES 24
 #define LINE_BYTES 1024
 
 // A drain whose end weirctl waits for.
@@ -103,6 +104,11 @@ static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
 }
 
+// "-" without weir-dataplane: unknown.
+static const char *flows_text(const json_t *row, const char *key, char text[static FLOWS_BYTES]) {
+	return weir_show_value(json_object_get(row, key), WEIR_SHOW_NUMBER, text, FLOWS_BYTES);
+}
+
 // Whose flows are among the open ones of a backend, host or VIP although the file does not have
 // them there; "" if none.
 static const char *removed_text(const json_t *row, char *text, size_t bytes) {
@@ -130,6 +136,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	const json_t *left = json_object_get(drain, "left_ms");
 	json_int_t flows = flows_of(row);
 	char line[LINE_BYTES], deadline[64] = "", used[256], reason[128], removed[320];
+	char open[FLOWS_BYTES];
 	const json_int_t most = wait->first > flows ? wait->first : flows;
 	bool changed = flows != wait->shown || strcmp(waits_for(drain), wait->reason) != 0;
 
@@ -141,9 +148,8 @@ static void show_progress(struct wait *wait, const json_t *row) {
 			weir_show_value(left, WEIR_SHOW_DURATION, used, sizeof(used)));
 	}
 	snprintf(line, sizeof(line),
-		"%s: draining, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-		" open flow%s%s%s%s%s",
-		wait->name, flows, most, weir_plural((uint64_t)most), deadline,
+		"%s: draining, %s of %" JSON_INTEGER_FORMAT " open flow%s%s%s%s%s", wait->name,
+		flows_text(row, "open_flows", open), most, weir_plural((uint64_t)most), deadline,
 		removed_text(row, removed, sizeof(removed)),
 		reason_text(drain, reason, sizeof(reason)), used_text(row, used, sizeof(used)));
 	if (wait->terminal) {
@@ -448,17 +454,17 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 	json_int_t out_of_use = number(host, "maintenance"), services = number(host, "services");
 	json_int_t backends = number(host, "backends") - out_of_use;
 	const json_t *in_use = json_object_get(host, "in_use");
-	char names[256], removed[320];
+	char names[256], removed[320], flows[FLOWS_BYTES];
 
 	fprintf(cli->out,
 		"%s: %s, %" JSON_INTEGER_FORMAT " backend%s in %" JSON_INTEGER_FORMAT
-		" service%s, %" JSON_INTEGER_FORMAT " active flow%s",
+		" service%s, %s active flow%s",
 		json_string_value(json_object_get(host, "address")),
 		is_out_of_use(host)   ? "maintenance"
 		: json_is_null(drain) ? "ready"
 				      : "drain",
 		backends, weir_plural((uint64_t)backends), services,
-		weir_plural((uint64_t)services), number(host, "active_flows"),
+		weir_plural((uint64_t)services), flows_text(host, "active_flows", flows),
 		weir_plural((uint64_t)number(host, "active_flows")));
 	if (json_is_number(left)) {
 		fprintf(cli->out, ", deadline in %s (%s)",
@@ -507,13 +513,12 @@ void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 	const char *then = json_string_value(json_object_get(drain, "at_deadline"));
 	json_int_t binds = number(result, "binds");
 	json_int_t along = number(result, "other_drained_binds");
-	char shown[80], duration[WEIR_DURATION_BYTES], removed[320];
+	char shown[80], duration[WEIR_DURATION_BYTES], removed[320], flows[FLOWS_BYTES];
 
-	fprintf(cli->out,
-		"%s: %s, %" JSON_INTEGER_FORMAT " bind%s, %" JSON_INTEGER_FORMAT " active flow%s",
+	fprintf(cli->out, "%s: %s, %" JSON_INTEGER_FORMAT " bind%s, %s active flow%s",
 		weir_terminal_text(address != NULL ? address : service, shown, sizeof(shown)),
 		number(result, "drained_binds") > 0 ? "drain" : "ready", binds,
-		weir_plural((uint64_t)binds), number(result, "active_flows"),
+		weir_plural((uint64_t)binds), flows_text(result, "active_flows", flows),
 		weir_plural((uint64_t)number(result, "active_flows")));
 	if (json_is_number(left)) {
 		fprintf(cli->out, ", deadline in %s (%s)",

@@ -45,7 +45,7 @@ static void add_drain(json_t *drain, json_t *other) {
 
 void weir_drain_add_former(json_t *row, const json_t *rows) {
 	json_t *former = json_array(), *other, *drain = json_object_get(row, "drain");
-	json_int_t flows = 0;
+	json_t *flows = json_pack("{s:i}", "open_flows", 0);
 	size_t i;
 
 	json_array_foreach (rows, i, other) {
@@ -54,14 +54,15 @@ void weir_drain_add_former(json_t *row, const json_t *rows) {
 		}
 		if (number(other, "open_flows") > 0) {
 			json_array_append(former, json_object_get(other, "address"));
-			flows += number(other, "open_flows");
 		}
+		add_flows(flows, other, "open_flows");
 		if (json_is_object(drain) && json_is_object(json_object_get(other, "drain"))) {
 			add_drain(drain, json_object_get(other, "drain"));
 		}
 	}
-	json_object_set_new(row, "open_flows", json_integer(number(row, "open_flows") + flows));
-	json_object_set_new(row, "former_open_flows", json_integer(flows));
+	add_flows(row, flows, "open_flows");
+	json_object_set(row, "former_open_flows", json_object_get(flows, "open_flows"));
+	json_decref(flows);
 	json_object_set_new(row, "former_addresses", former);
 }
 

@@ -13,6 +13,7 @@
 #include "api_audit.h"
 #include "api_change.h"
 #include "api_commands.h"
+#include "api_counters.h"
 #include "api_drain_sum.h"
 #include "daemon.h"
 #include "duration.h"
@@ -36,7 +37,7 @@ struct summary {
 	struct weir_drain_sum drains; // of services with drained ones
 	uint64_t until_ns; // the last deadline of these, also a passed one
 	bool endless; // one has none
-	uint64_t active_flows, open_flows;
+	uint64_t active_flows, open_flows; // 0 without a dataplane
 	uint32_t removed; // services that a reload took from the VIP, and that have open flows
 	json_t *names; // of the first of them, or NULL
 };
@@ -242,7 +243,7 @@ static json_t *json_binds(struct weir_daemon *daemon, const struct weir_api_call
 	struct summary sum;
 
 	sum_up(daemon, selected, names, &sum);
-	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o}",
+	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
 		"service", service != NULL ? json_string(service) : json_null(), "address",
 		selected->by_address
 			? json_string(weir_address_format(&selected->address, text, sizeof(text)))
@@ -251,8 +252,9 @@ static json_t *json_binds(struct weir_daemon *daemon, const struct weir_api_call
 		"drained_binds", (json_int_t)sum.drained, "other_binds", (json_int_t)sum.others,
 		"other_drained_binds", (json_int_t)sum.others_drained, "other_removed_binds",
 		(json_int_t)sum.others_removed, "removed_services", (json_int_t)sum.removed,
-		"removed_from", names, "active_flows", (json_int_t)sum.active_flows, "open_flows",
-		(json_int_t)sum.open_flows, "drain", weir_json_drains(&sum.drains, daemon->tables));
+		"removed_from", names, "active_flows", weir_json_count(daemon, sum.active_flows),
+		"open_flows", weir_json_count(daemon, sum.open_flows), "drain",
+		weir_json_drains(&sum.drains, daemon->tables));
 }
 
 void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,

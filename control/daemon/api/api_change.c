@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api_commands.h"
+#include "api_counters.h"
 #include "api_show.h"
 #include "daemon.h"
 #include "totals.h"
@@ -90,10 +91,11 @@ static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 	struct weir_backend_state state;
 
 	weir_tables_backend(daemon->tables, id, &state);
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "service", state.service, "backend",
+	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "service", state.service, "backend",
 		state.name, "admin", weir_api_admin_name(state.admin), "active_flows",
-		(json_int_t)counters.active_flows, "open_flows", (json_int_t)counters.open_flows,
-		"drain", weir_json_drain(daemon, &state), "warnings",
+		weir_json_count(daemon, counters.active_flows), "open_flows",
+		weir_json_count(daemon, counters.open_flows), "drain",
+		weir_json_drain(daemon, &state), "warnings",
 		json_warnings(daemon, &state, state.admin != WEIR_ADMIN_READY));
 }
 

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "api_counters.h"
 
+#include "daemon.h"
+
+json_t *weir_json_count(const struct weir_daemon *daemon, uint64_t count) {
+	return daemon->segment != NULL ? json_integer((json_int_t)count) : json_null();
+}
+
 void weir_json_share(json_t *object, const struct weir_share_counters *counters) {
 #define X(field, unit, metric, text) \
 	json_object_set_new(object, #field, \

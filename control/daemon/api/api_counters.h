@@ -7,6 +7,10 @@
 
 #include "segment.h"
 
+struct weir_daemon;
+
+// A number of flows, packets or bytes; null without a dataplane, whose counters it is from.
+json_t *weir_json_count(const struct weir_daemon *daemon, uint64_t count);
 // Add every counter and gauge to an object under its name. counters: NULL = unknown, all are null.
 void weir_json_share(json_t *object, const struct weir_share_counters *counters);
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters);

@@ -12,6 +12,7 @@
 #include "api_audit.h"
 #include "api_change.h"
 #include "api_commands.h"
+#include "api_counters.h"
 #include "api_drain_sum.h"
 #include "api_host.h"
 #include "api_show.h"
@@ -32,7 +33,7 @@ struct summary {
 	uint32_t services, backends, ready, maintenance; // of the configuration
 	uint32_t removed; // with open flows
 	struct weir_drain_sum drains;
-	uint64_t active_flows, open_flows;
+	uint64_t active_flows, open_flows; // 0 without a dataplane
 	json_t *open, *dropped, *in_use; // names of those with open flows, those whose flows were
 					 // dropped, and those with new flows
 };
@@ -160,20 +161,22 @@ static void sum_up(const struct weir_daemon *daemon, const struct host *host, st
 }
 
 static json_t *json_host(const struct weir_daemon *daemon, const struct host *host) {
-	struct summary sum = {
-		.open = json_array(), .dropped = json_array(), .in_use = json_array()};
+	struct summary sum = {.open = daemon->segment != NULL ? json_array() : NULL,
+		.dropped = json_array(),
+		.in_use = json_array()};
 
 	sum_up(daemon, host, &sum);
 	return json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+		"{s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o?, s:o, s:o}",
 		"address", host->address, "services", (json_int_t)sum.services, "backends",
 		(json_int_t)sum.backends, "ready", (json_int_t)sum.ready, "maintenance",
-		(json_int_t)sum.maintenance, "removed", (json_int_t)sum.removed, "draining",
-		(json_int_t)sum.drains.phases[WEIR_DRAIN_DRAINING], "drained",
+		(json_int_t)sum.maintenance, "removed", weir_json_count(daemon, sum.removed),
+		"draining", (json_int_t)sum.drains.phases[WEIR_DRAIN_DRAINING], "drained",
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_DRAINED], "kept",
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_KEPT], "dropped",
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_DROPPED], "active_flows",
-		(json_int_t)sum.active_flows, "open_flows", (json_int_t)sum.open_flows, "drain",
+		weir_json_count(daemon, sum.active_flows), "open_flows",
+		weir_json_count(daemon, sum.open_flows), "drain",
 		weir_json_drains(&sum.drains, daemon->tables), "open", sum.open, "dropped_from",
 		sum.dropped, "in_use", sum.in_use);
 }

@@ -81,11 +81,6 @@ static json_t *json_warnings(
 	return warnings;
 }
 
-// Without a dataplane counts are unknown, not 0.
-static json_t *count_or_null(const struct weir_daemon *daemon, uint64_t count) {
-	return daemon->segment != NULL ? json_integer((json_int_t)count) : json_null();
-}
-
 static json_t *json_service(
 	struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id) {
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, id);
@@ -104,15 +99,15 @@ static json_t *json_service(
 		(json_int_t)service->table_size, "slots", (json_int_t)state.slots, "backends",
 		(json_int_t)state.backends, "eligible", (json_int_t)state.eligible, "panic",
 		(int)state.panic, "generation", (json_int_t)state.generation, "active_flows",
-		count_or_null(daemon, counters.active_flows), "new_flows",
-		count_or_null(daemon, counters.new_flows), "packets",
-		count_or_null(daemon, counters.packets), "bytes",
-		count_or_null(daemon, counters.bytes), "dropped",
-		count_or_null(daemon, counters.dropped), "spilled",
-		count_or_null(daemon, counters.spilled), "rejected",
-		count_or_null(daemon, counters.rejected), "rehashed",
-		count_or_null(daemon, counters.rehashed), "reset",
-		count_or_null(daemon, counters.reset), "warnings",
+		weir_json_count(daemon, counters.active_flows), "new_flows",
+		weir_json_count(daemon, counters.new_flows), "packets",
+		weir_json_count(daemon, counters.packets), "bytes",
+		weir_json_count(daemon, counters.bytes), "dropped",
+		weir_json_count(daemon, counters.dropped), "spilled",
+		weir_json_count(daemon, counters.spilled), "rejected",
+		weir_json_count(daemon, counters.rejected), "rehashed",
+		weir_json_count(daemon, counters.rehashed), "reset",
+		weir_json_count(daemon, counters.reset), "warnings",
 		json_warnings(daemon, &state, id));
 }
 
@@ -264,8 +259,8 @@ static json_t *json_share(struct weir_daemon *daemon, const struct weir_shares *
 		(json_int_t)state->effective_weight, "effective_share_percent",
 		percent_or_null(weir_shares_effective(shares, state)), "achieved_share_percent",
 		percent_or_null(weir_shares_recent(shares, state)), "open_flows",
-		count_or_null(daemon, counters.open_flows), "errors",
-		count_or_null(daemon, counters.errors), "service_time_ms",
+		weir_json_count(daemon, counters.open_flows), "errors",
+		weir_json_count(daemon, counters.errors), "service_time_ms",
 		estimate.service_ns > 0 ? json_real(round((double)estimate.service_ns / 1e3) / 1e3)
 					: json_null(),
 		"samples",

@@ -193,8 +193,8 @@ TEST(wait_is_for_the_former_address_too) {
 
 // The counted flows do not tell why it goes on. A later line comes when the reason changes.
 TEST(wait_names_the_reason_when_no_flow_is_counted) {
-	struct server *server = start(ROW("drain", "0", WAITS("dataplane", "null")) "\n" ROW(
-		"drain", "0", WAITS("dataplane", "null")) "\n" ROW("drain", "0",
+	struct server *server = start(ROW("drain", "null", WAITS("dataplane", "null")) "\n" ROW(
+		"drain", "null", WAITS("dataplane", "null")) "\n" ROW("drain", "0",
 		WAITS("recount", "47300")) "\n" ROW("drain", "0",
 		WAITS("recount", "46800")) "\n" ROW("drain", "0", STATE("drained", "null")));
 	struct outcome outcome =
@@ -202,7 +202,7 @@ TEST(wait_names_the_reason_when_no_flow_is_counted) {
 
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out,
-		"web/web-1: draining, 0 of 7 open flows, 59.4s left; waits for weir-dataplane, "
+		"web/web-1: draining, - of 7 open flows, 59.4s left; waits for weir-dataplane, "
 		"which does not run: its open flows are unknown\n"
 		"web/web-1: draining, 0 of 7 open flows, 59.4s left; waits at most 47.3s for the "
 		"recount of flows after the restart of weir-dataplane\n");
@@ -328,6 +328,32 @@ TEST(host_drain_reports_the_whole_host) {
 		"ready\n");
 	expect_contains(server_request(server), "\"address\":\"10.0.0.11\"");
 	expect_contains(server_request(server), "\"interval_ms\":60000");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+// Without weir-dataplane.
+TEST(unknown_flows_of_a_host_or_vip_are_not_none) {
+	static const struct server_answer answers[] = {
+		{"host.drain",
+			"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": "
+			"3, \"backends\": 4, \"ready\": 0, \"maintenance\": 0, \"removed\": "
+			"null, \"active_flows\": null, \"open_flows\": null, \"open\": null, "
+			"\"in_use\": [], \"drain\": " STATE("draining", "60000") "}}"},
+		{"bind.ready",
+			"{\"ok\": true, \"result\": {\"service\": null, \"address\": "
+			"\"198.51.100.10\", \"services\": 1, \"binds\": 1, \"drained_binds\": 0, "
+			"\"active_flows\": null, \"open_flows\": null, \"drain\": null}}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "host", "drain", "10.0.0.11");
+
+	assert_string_equal(outcome.out,
+		"10.0.0.11: drain, 4 backends in 3 services, - active flows, deadline in 1m00s "
+		"(keep)\n");
+	free_outcome(&outcome);
+	outcome = RUN(server_folder(server), "vip", "ready", "198.51.100.10");
+	assert_string_equal(outcome.out, "198.51.100.10: ready, 1 bind, - active flows\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }

@@ -242,3 +242,36 @@ TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	json_decref(services);
 	*open = 0;
 }
+
+// The result of a request, which must be null under each of these names. keys: ends with NULL.
+static void expect_unknown(const struct web *web, const char *request, const char *const *keys) {
+	json_t *result = lab_result(&web->lab, "%s", request);
+	const json_t *row = json_is_array(result) ? json_array_get(result, 0) : result;
+
+	for (size_t i = 0; keys[i] != NULL; i++) {
+		if (!json_is_null(json_object_get(row, keys[i]))) {
+			fail_msg("%s: %s is known", request, keys[i]);
+		}
+	}
+	json_decref(result);
+}
+
+// A script that waits for no flows would go on.
+TEST(without_a_dataplane_flows_are_unknown) {
+	static const char *const of_host[] = {
+		"active_flows", "open_flows", "removed", "open", NULL};
+	static const char *const flows[] = {"open_flows", "active_flows", NULL};
+	struct web *web = *state;
+
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	expect_unknown(web, JSON({"command": "host.drain", "address": "10.0.1.11"}), of_host);
+	expect_unknown(web, JSON({"command": "host.show", "address": "10.0.1.11"}), of_host);
+	expect_unknown(web, JSON({"command": "bind.drain", "address": "198.51.100.10"}), flows);
+	expect_unknown(web, JSON({"command": "bind.show", "service": "web"}), flows);
+	expect_unknown(web, JSON({"command": "backend.drain", "backend": "w-2"}), flows);
+	expect_unknown(web, JSON({"command": "backend.show", "backend": "w-2"}), flows);
+	expect_unknown(web, JSON({"command": "service.show", "service": "web"}), &flows[1]);
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+}
