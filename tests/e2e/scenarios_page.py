@@ -189,7 +189,7 @@ def is_stale(browser):
     return browser.run("return document.body.classList.contains('stale');")
 
 
-@scenario(services=[web(), echo()], alone=True, seconds=400)
+@scenario(services=[web(), echo()], pair=True, seconds=400)
 def page_shows_events(lab):
     """Chromium: states, shares, flows, events, plots; light and dark; control down; no complaint"""
     browser = open_page(lab)
@@ -261,7 +261,7 @@ def reload_fails(lab):
     assert code == 1, error
 
 
-@scenario(services=[lines(drain={"at_deadline": "keep"}), echo()], alone=True, seconds=200)
+@scenario(services=[lines(drain={"at_deadline": "keep"}), echo()], pair=True, seconds=200)
 def page_shows_drains_reloads_and_starts(lab):
     """Chromium: time left of drains, their begin and end, reloads, starts of both processes"""
     browser = open_page(lab)
@@ -334,7 +334,7 @@ def plotted(lab):
     return history["rings"][0]["samples"], history["starts"]
 
 
-@scenario(services=[web()], alone=True, seconds=200)
+@scenario(services=[web()], pair=True, seconds=200)
 def page_keeps_its_plots_over_restarts(lab):
     """Chromium: plots begin filled, also after a restart of weir-metrics, which a broken file does not prevent"""
     folder = os.path.join(lab.dir, "state")
