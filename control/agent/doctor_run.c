@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <string.h>
 
+#include "daemon_options.h"
 #include "doctor_checks.h"
 #include "local_client.h"
+#include "processes.h"
 
 struct check {
 	const char *name;
@@ -12,6 +14,37 @@ struct check {
 #define X(function, name, text) {name, weir_agent_doctor_check_##function},
 static const struct check checks[] = {WEIR_AGENT_DOCTOR_CHECKS(X)};
 #undef X
+
+// Add an option of this call to a cure that lacks it.
+static void add_option(
+	struct weir_finding *finding, const char *option, const char *value, const char *usual) {
+	const char *quote = value[strspn(value, WEIR_SHELL_SAFE)] == '\0' ? "" : "'";
+	const size_t used = strlen(finding->cure), room = sizeof(finding->cure) - used;
+
+	if (strcmp(value, usual) == 0 || strchr(value, '\'') != NULL ||
+		strstr(finding->cure, option) != NULL) {
+		return;
+	}
+	if (snprintf(finding->cure + used, room, " %s %s%s%s", option, quote, value, quote) >=
+		(int)room) {
+		finding->cure[used] = '\0'; // it is too long
+	}
+}
+
+// A weir-agent in a cure is to look where this one did.
+static void name_options(const struct weir_agent_options *options, struct weir_finding *finding) {
+	static const char sudo[] = "sudo ", program[] = "weir-agent ", doctor[] = "doctor ";
+	const char *call = finding->cure;
+
+	call += strncmp(call, sudo, strlen(sudo)) == 0 ? strlen(sudo) : 0;
+	if (strncmp(call, program, strlen(program)) != 0) {
+		return;
+	}
+	add_option(finding, "--run-dir", options->run_dir, WEIR_AGENT_RUN_DIR_DEFAULT);
+	if (strncmp(call + strlen(program), doctor, strlen(doctor)) == 0) {
+		add_option(finding, "--key-file", options->key_file, WEIR_AGENT_KEY_FILE);
+	}
+}
 
 static void print(const struct weir_agent_doctor *doctor) {
 	json_t *json;
@@ -38,6 +71,9 @@ int weir_agent_doctor_run(const struct weir_agent_options *options) {
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		doctor.findings.check = checks[i].name;
 		checks[i].run(&doctor);
+	}
+	for (uint32_t i = 0; i < doctor.findings.count; i++) {
+		name_options(options, &doctor.findings.list[i]);
 	}
 	print(&doctor);
 	r = weir_findings_exit(&doctor.findings);

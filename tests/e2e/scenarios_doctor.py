@@ -482,11 +482,12 @@ def doctor_finds_problems_on_a_backend(lab):
     inside(b1, "ip", "route", "add", *route.split())
     expect("mtu", "eth0", "ok")
 
-    status, output = inside(b1, "setpriv", "--reuid", "nobody", "--clear-groups",
-                            "--bounding-set", "-all", lab.binary("weir-agent"), "doctor", "eth0",
-                            "--key-file", keys, "--run-dir", run_dir)
-    assert re.search(rf"^notice +key-file +{keys} +not checked: Permission denied", output,
-                     re.M), output
+    for directory, quoted in ((run_dir, run_dir), (lab.dir + "/a b", f"'{lab.dir}/a b'")):
+        status, output = inside(b1, "setpriv", "--reuid", "nobody", "--clear-groups",
+                                "--bounding-set", "-all", lab.binary("weir-agent"), "doctor", "eth0",
+                                "--key-file", keys, "--run-dir", directory)
+        assert re.search(rf"^notice +key-file +{keys} +not checked: Permission denied.*\n +\$ sudo weir-agent "
+                         rf"doctor eth0 --run-dir {quoted} --key-file {keys}$", output, re.M), output
 
     subject = "web/web-1"
     find(lab, "health", "backends", "ok")
