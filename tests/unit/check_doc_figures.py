@@ -23,7 +23,7 @@ FIGURES = (
      "WEIR_API_CLIENTS", 1),
     ("docs/reference/control-api.md", "even if {} others are busy", "control/daemon/api/api.h",
      "WEIR_API_CLIENTS", 1),
-    ("docs/reference/control-api.md", "omitted` flows beyond {}.", "control/daemon/compare/comparison.h",
+    ("docs/reference/control-api.md", "omitted` | flows beyond {} |", "control/daemon/compare/comparison.h",
      "WEIR_COMPARISON_FLOWS", 1),
     ("docs/reference/control-api.md", "for_ms? ({} to", "control/daemon/compare/comparison.h",
      "WEIR_COMPARISON_MS_LEAST", 1),
