@@ -108,6 +108,7 @@ const char *weir_import_scheduler_policy(const char *name);
 struct weir_import_backend {
 	struct weir_address address;
 	uint16_t port; // 0 = that of the service
+	bool translated; // NAT: else packets arrive at the port of the VIP whatever is written
 	json_int_t weight;
 	uint32_t upper; // limit of connections; 0 = none
 };

@@ -210,12 +210,21 @@ static void note_limit(struct weir_import_service *service, uint32_t upper) {
 }
 
 static void note_port(struct weir_import *import, const struct weir_import_service *service,
-	const struct weir_import_place *place, const char *address, uint16_t port) {
-	if (port != 0 && port != service->port) {
+	const struct weir_import_place *place, const char *address,
+	const struct weir_import_backend *backend) {
+	if (backend->port == 0 || backend->port == service->port) {
+		return;
+	}
+	if (backend->translated) {
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, address,
 			"it listens on port %u: Weir does not translate ports, so the server must "
 			"listen on the port of the VIP",
-			port);
+			backend->port);
+	} else {
+		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, address,
+			"port %u: IPVS ignores it, too, with direct routing and tunnels: packets "
+			"arrive at the port of the VIP",
+			backend->port);
 	}
 }
 
@@ -227,7 +236,7 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 
 	weir_address_format(&backend->address, address, sizeof(address));
 	weight = weight_of(import, place, address, backend->weight);
-	note_port(import, service, place, address, backend->port);
+	note_port(import, service, place, address, backend);
 	former = json_object_get(service->by_address, address);
 	if (former != NULL) { // IPVS has one entry for each port
 		json_int_t sum = json_integer_value(json_object_get(former, "weight")) + weight;

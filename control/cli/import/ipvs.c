@@ -408,9 +408,7 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 		!read_count(import, rule, 'y', UINT32_MAX, 0, &lower)) {
 		return;
 	}
-	if (rule->value['m'] == NULL) { // packets arrive at the port of the VIP
-		backend.port = 0;
-	}
+	backend.translated = rule->value['m'] != NULL;
 	backend.weight = (json_int_t)weight;
 	backend.upper = (uint32_t)upper;
 	weir_import_backend(import, service, &rule->place, &backend);

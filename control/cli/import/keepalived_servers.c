@@ -293,15 +293,13 @@ static void read_real(struct weir_import *import, struct virtual *virtual,
 	}
 	method = method != 0 ? method : 'm';
 	target.port = backend.port;
-	if (method != 'm') { // packets arrive at the port of the VIP whatever is written
-		backend.port = 0;
-	}
+	backend.translated = method == 'm';
 	weir_import_backend(import, &virtual->service, &server->place, &backend);
 	weir_import_forwarding(import, &virtual->service, &server->place, method);
 	take_check(import, virtual, server,
 		weir_keepalived_check(
 			import, server, &defaults, &target, &virtual->service.was_checked),
-		backend.port);
+		backend.translated ? backend.port : 0);
 }
 
 // --- virtual servers ----------------------------------------------------------------------

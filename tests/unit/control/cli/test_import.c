@@ -178,7 +178,7 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 		       "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -g -w 70000 -x 9 -y 8\n"
 		       "-a -t 192.0.2.1:80 -r 10.0.0.1:81 -m -w 1\n" // 3
 		       "-A -u [2001:db8::1]:53 -s rr -o\n"
-		       "-a -u [2001:db8::1]:53 -r [2001:db8::2]:53 -i --tun-type gre\n" // 5
+		       "-a -u [2001:db8::1]:53 -r [2001:db8::2]:54 -i --tun-type gre\n" // 5
 		       "-A -f 3 -s rr -6\n"
 		       "-a -f 3 -r [2001:db8::2]:0 -g\n" // 7
 		       "-A --sctp-service 192.0.2.1:9 -s rr\n"
@@ -194,6 +194,7 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	expect_note(&lab, 2, "above the maximum");
 	expect_note(&lab, 2, "-y");
 	expect_note(&lab, 3, "listens on port 81");
+	expect_note(&lab, 5, "port 54: IPVS ignores it, too");
 	expect_note(&lab, 3, "sum of the weights");
 	expect_note(&lab, 4, "-o");
 	expect_note(&lab, 5, "not gre");

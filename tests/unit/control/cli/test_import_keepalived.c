@@ -3,6 +3,8 @@
 // weirctl import keepalived: the result of single statements, and of text that keepalived ignores.
 #include "import_lab.h"
 
+#include "import_report.h"
+
 // Errors: a limit of the import, a required file, or there is nothing to import.
 static const struct refusal of_keepalived[] = {
 	{"\nincluder nowhere.conf\n", 2, "include \"nowhere.conf\": No such file"},
@@ -388,22 +390,48 @@ TEST(missing_protocol_is_noted) {
 	done(&lab);
 }
 
-// The port of a server is that of the VIP unless packets are translated.
+// The port of a server is that of the VIP unless packets are translated, also for IPVS.
 TEST(port_of_a_server_counts_with_nat_only) {
 	static const char format[] = "virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind %s\n"
 				     " real_server 10.0.0.1 8080 {\n TCP_CHECK {\n }\n }\n}\n";
 	char text[256];
 
-	for (int nat = 0; nat <= 1; nat++) {
+	static const char *const notes[][3] = {{"NAT", "adjust", "it listens on port 8080"},
+		{"DR", "left out", "port 8080: IPVS ignores it, too"},
+		{"TUN", "left out", "port 8080: IPVS ignores it, too"}};
+
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
 		struct lab lab;
 
-		snprintf(text, sizeof(text), format, nat ? "NAT" : "DR");
+		snprintf(text, sizeof(text), format, notes[i][0]);
 		lab = import(text, true, NULL);
-		assert_int_equal(has_note(&lab, "10.0.0.1"), nat);
+		assert_true(has_note(&lab, "10.0.0.1"));
+		expect_note(&lab, 4, notes[i][2]);
+		assert_true(notes_of_kind(&lab, notes[i][1]) > 0);
 		assert_int_equal(
 			number_in(json_object_get(service(&lab, 0), "health_check"), "port"), 8080);
 		done(&lab);
 	}
+}
+
+// One line for all servers.
+TEST(ignored_ports_are_one_note_of_the_report) {
+	struct lab lab =
+		import("virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind DR\n"
+		       " real_server 10.0.0.1 8080 {\n }\n real_server 10.0.0.2 8081 {\n }\n"
+		       " real_server 10.0.0.3 80 {\n }\n}\n",
+			true, NULL);
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	weir_import_report_print(out, &lab.import, false);
+	fclose(out);
+	expect_contains(text,
+		"source:4: left out: 10.0.0.1, and 1 more: port 8080: IPVS ignores it, too, with "
+		"direct routing and tunnels: packets arrive at the port of the VIP; line 6\n");
+	free(text);
+	done(&lab);
 }
 
 // --- what cannot be imported --------------------------------------------------------------
