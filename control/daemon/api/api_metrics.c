@@ -15,6 +15,7 @@
 #include "api_canary.h"
 #include "api_commands.h"
 #include "api_drain_sum.h"
+#include "api_order.h"
 #include "api_show.h"
 #include "api_status.h"
 #include "api_tcp.h"
@@ -22,14 +23,15 @@
 #include "totals.h"
 #include "weir_version.h"
 
-// Position in the list: services first, then backends, then their TCP figures, each by id.
+// Position in the list: services first, then backends, then their TCP figures.
 struct figures {
 	struct weir_daemon *daemon;
 	const struct weir_segment *segment; // at the start of the list, NULL = none
 	uint64_t epoch;
 	struct weir_shares *shares; // NULL without tables
-	uint32_t service, backend; // next ids
-	uint32_t tcp; // twice the next id; + 1: IPv6
+	struct weir_api_order *services, *backends; // at the start of the list; NULL without tables
+	uint32_t service, backend; // next in their order
+	uint32_t tcp; // twice the next backend; + 1: IPv6
 	uint32_t unchecked[WEIR_SERVICES_MAX]; // backends, by service id, at the start of the list
 };
 
@@ -217,8 +219,8 @@ static const char *const backend_columns[] = {"kind",
 static bool next_service(struct figures *figures, json_t **ret) {
 	const struct weir_tables *tables = figures->daemon->tables;
 
-	while (figures->service < weir_tables_service_ids(tables)) {
-		uint16_t id = (uint16_t)figures->service++;
+	while (figures->service < figures->services->count) {
+		const uint16_t id = figures->services->ids[figures->service++];
 		const struct weir_config_service *config;
 		struct weir_service_state state;
 
@@ -238,10 +240,11 @@ static bool next_service(struct figures *figures, json_t **ret) {
 static bool next_backend(struct figures *figures, json_t **ret) {
 	const struct weir_tables *tables = figures->daemon->tables;
 
-	while (figures->backend < weir_tables_backend_ids(tables)) {
+	while (figures->backend < figures->backends->count) {
+		const uint16_t id = figures->backends->ids[figures->backend++];
 		struct weir_backend_state state;
 
-		if (weir_tables_backend(tables, (uint16_t)figures->backend++, &state) == 0) {
+		if (weir_tables_backend(tables, id, &state) == 0) {
 			*ret = backend_row(figures, &state);
 			return true;
 		}
@@ -250,12 +253,11 @@ static bool next_backend(struct figures *figures, json_t **ret) {
 }
 
 static bool next_tcp(struct figures *figures, json_t **ret) {
-	const struct weir_tables *tables = figures->daemon->tables;
+	while (figures->tcp / 2 < figures->backends->count) {
+		const uint32_t at = figures->tcp++;
 
-	while (figures->tcp / 2 < weir_tables_backend_ids(tables)) {
-		uint32_t at = figures->tcp++;
-
-		*ret = weir_json_tcp_row(figures->daemon, (uint16_t)(at / 2), at % 2 != 0);
+		*ret = weir_json_tcp_row(
+			figures->daemon, figures->backends->ids[at / 2], at % 2 != 0);
 		if (*ret != NULL) {
 			return true;
 		}
@@ -277,6 +279,8 @@ static int next_row(void *context, json_t **ret) {
 static void free_figures(void *context) {
 	struct figures *figures = context;
 
+	free(figures->services);
+	free(figures->backends);
 	weir_shares_free(figures->shares);
 	free(figures);
 }
@@ -364,13 +368,15 @@ void weir_api_metrics_show(struct weir_daemon *daemon, struct weir_api_call *cal
 	}
 	*figures = (struct figures){
 		.daemon = daemon, .segment = daemon->segment, .epoch = daemon->epoch};
-	if (daemon->tables != NULL &&
-		weir_api_shares(daemon, WEIR_SHARES_ALL, &figures->shares) < 0) {
-		free(figures);
-		weir_api_answer(call, NULL);
-		return;
-	}
 	if (daemon->tables != NULL) {
+		figures->services = weir_api_service_order(daemon);
+		figures->backends = weir_api_order(daemon);
+		if (figures->services == NULL || figures->backends == NULL ||
+			weir_api_shares(daemon, WEIR_SHARES_ALL, &figures->shares) < 0) {
+			free_figures(figures);
+			weir_api_answer(call, NULL);
+			return;
+		}
 		weir_checks_count(daemon->health, daemon->tables, figures->unchecked);
 	}
 	rows.context = figures;

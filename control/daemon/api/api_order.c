@@ -77,3 +77,16 @@ free_rest:
 	free(next);
 	return order;
 }
+
+struct weir_api_order *weir_api_service_order(const struct weir_daemon *daemon) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+	struct weir_api_order *order =
+		calloc(1, sizeof(*order) + config->service_count * sizeof(order->ids[0]));
+
+	for (uint32_t i = 0; order != NULL && i < config->service_count; i++) {
+		int id = weir_tables_service_find(daemon->tables, config->services[i].name);
+
+		order->ids[order->count++] = id >= 0 ? (uint16_t)id : WEIR_SERVICE_NONE;
+	}
+	return order;
+}

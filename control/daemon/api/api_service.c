@@ -117,8 +117,8 @@ struct service_list { // the rows of a reply
 	struct weir_daemon *daemon;
 	const struct weir_segment *segment; // that the rows' ids and counters belong to
 	uint64_t epoch;
-	uint32_t next, count;
-	uint16_t ids[]; // [count], in the order of the configuration at the start of the list
+	struct weir_api_order *order; // at the start of the list
+	uint32_t next; // in the order
 };
 
 // Tries its position at the start of the list first; a reload may have changed it.
@@ -139,36 +139,42 @@ static int next_service(void *context, json_t **ret) {
 	if (daemon->segment != list->segment || daemon->epoch != list->epoch) {
 		return -ECANCELED;
 	}
-	while (list->next < list->count) {
-		uint32_t place = list->next++;
-		const char *name = weir_tables_service_name(daemon->tables, list->ids[place]);
+	while (list->next < list->order->count) {
+		const uint32_t place = list->next++;
+		const uint16_t id = list->order->ids[place];
+		const char *name = weir_tables_service_name(daemon->tables, id);
 		const struct weir_config_service *config =
 			name != NULL ? config_of(list, place, name) : NULL;
 
 		if (config != NULL) { // else removed meanwhile
-			*ret = json_service(daemon, config, list->ids[place]);
+			*ret = json_service(daemon, config, id);
 			return 1;
 		}
 	}
 	return 0;
 }
 
-int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret) {
-	const struct weir_config *config = weir_reload_config(daemon->reload);
-	struct service_list *list =
-		malloc(sizeof(*list) + config->service_count * sizeof(list->ids[0]));
+static void free_services(void *context) {
+	struct service_list *list = context;
 
-	if (list == NULL) {
+	free(list->order);
+	free(list);
+}
+
+int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret) {
+	struct service_list *list = malloc(sizeof(*list));
+	struct weir_api_order *order = weir_api_service_order(daemon);
+
+	if (list == NULL || order == NULL) {
+		free(order);
+		free(list);
 		return -ENOMEM;
 	}
-	*list = (struct service_list){
-		.daemon = daemon, .segment = daemon->segment, .epoch = daemon->epoch};
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		int id = weir_tables_service_find(daemon->tables, config->services[i].name);
-
-		list->ids[list->count++] = id >= 0 ? (uint16_t)id : WEIR_SERVICE_NONE;
-	}
-	*ret = (struct weir_api_rows){.next = next_service, .free = free, .context = list};
+	*list = (struct service_list){.daemon = daemon,
+		.segment = daemon->segment,
+		.epoch = daemon->epoch,
+		.order = order};
+	*ret = (struct weir_api_rows){.next = next_service, .free = free_services, .context = list};
 	return 0;
 }
 

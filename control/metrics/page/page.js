@@ -408,8 +408,7 @@ function groupCells(name, sum) {
 		[before && row ? short(sum) : ""], [""], [""], [""]], {group: true});
 }
 
-// {service: [row, ...]}, in the order of the services, removed ones last. Backends are listed by id,
-// and a service gets ids at every reload.
+// {service: [row, ...]}, in the order of the services, removed ones last.
 function backendsByService() {
 	const groups = new Map([...shown.service.keys()].map((name) => [name, []]));
 	for (const [name, row] of shown.backend) {

@@ -168,6 +168,24 @@ static void expect_rows(const struct web *web, const char *command, const char *
 	json_decref(result);
 }
 
+// The rows of metrics.show, which are arrays: services as their name, backends as above.
+static void expect_metrics(const struct web *web, const char *expected) {
+	json_t *result = lab_result(&web->lab, JSON({"command": "metrics.show"})), *row;
+	char text[512] = "";
+	size_t i, used = 0;
+
+	json_array_foreach (json_object_get(result, "rows"), i, row) {
+		const char *name = json_string_value(json_array_get(row, 1));
+		bool is_service = strcmp(json_string_value(json_array_get(row, 0)), "service") == 0;
+
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s%s ", name,
+			is_service ? "" : "/",
+			is_service ? "" : json_string_value(json_array_get(row, 2)));
+	}
+	assert_string_equal(text, expected);
+	json_decref(result);
+}
+
 static size_t count_backends(const struct web *web) {
 	json_t *list = lab_result(&web->lab, JSON({"command": "backend.show"}));
 	size_t count = json_array_size(list);
@@ -192,6 +210,9 @@ TEST(lists_have_the_order_of_the_file) {
 	expect_rows(web, "backend.show", NULL, "name", expected);
 	expect_rows(web, "health.show", NULL, "backend", "new/n-1 web/w-3 web/w-2 dns/w-1 ");
 	expect_rows(web, "stats.show", "backends", "name", expected);
+	expect_rows(
+		web, "service.show", NULL, "name", "(no text)/new (no text)/web (no text)/dns ");
+	expect_metrics(web, "new web dns new/n-1 web/w-3 web/w-2 web/w-1 dns/w-1 ");
 	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 0;
 	reload_with(web, WEB_SERVICES ", " DNS_SERVICE);
 	LAB_UNTIL(count_backends(web) == 3); // the others have left
