@@ -9,8 +9,7 @@
 // the flows of all workers, instances and others. What the worker's own flows lack of it is added
 // to them, until the next report. So flows that the worker starts and ends later count at once, and
 // the sum of all workers' loads is the reported number and what they all have changed since. A
-// share below the own flows changes nothing: a backend that reports too few gets no more flows than
-// without reports.
+// share below the own flows changes nothing.
 //
 // Threads: as policy.h. Ticks advance by comparison, after a pause of any length.
 #pragma once

@@ -25,40 +25,42 @@ static uint64_t hold_ns(const struct weir_reported_count *count, uint64_t now_ns
 
 // The change since the previous report of the same backend.
 static void add_change(struct weir_reported_share *share, const struct weir_reported_count *count,
-	uint32_t backends, double all, double own, double begun) {
+	const struct weir_reported_count *next, uint32_t backends) {
 	uint32_t most = MEAN_ROUNDS * backends;
 	double kept = 1 - 1 / (FOLLOWS_ROUNDS * backends);
-	double own_change = own - count->own;
+	double own_change = next->own - count->own;
 	double part;
 
+	share->product = share->product * kept + own_change * (next->all - count->all);
+	share->square = share->square * kept + own_change * own_change;
+	if (next->too_few) {
+		return;
+	}
 	share->reports = share->reports < most ? share->reports + 1 : most;
 	part = 1.0 / share->reports;
-	share->own += (own - share->own) * part;
-	share->all += (all - share->all) * part;
-	share->begun += (begun - share->begun) * part;
-	share->product = share->product * kept + own_change * (all - count->all);
-	share->square = share->square * kept + own_change * own_change;
+	share->own += (next->own - share->own) * part;
+	share->all += (next->all - share->all) * part;
+	share->begun += ((double)(next->begun - count->begun) - share->begun) * part;
 }
 
 void weir_reported_share_add(struct weir_reported_share *share, struct weir_reported_count *count,
 	uint32_t backends, double all, uint64_t own, uint64_t begun, uint64_t now_ns) {
-	uint64_t until_ns = now_ns + hold_ns(count, now_ns);
+	struct weir_reported_count next = {.own = (double)own,
+		.all = all < ALL_MOST ? all : ALL_MOST,
+		.begun = begun,
+		.last_ns = now_ns,
+		.until_ns = now_ns + hold_ns(count, now_ns)};
 
-	all = all < ALL_MOST ? all : ALL_MOST;
-	if (share->reports == 0) {
+	next.too_few = next.all < WEIR_REPORTED_SHARE_FOLLOWS * next.own;
+	if (share->square <= 0) { // the first report
 		share->product = share->square = TRUST;
 	}
 	// Not after a pause; nor after another dataplane, whose counts begin at 0.
 	if (now_ns < count->until_ns && begun >= count->begun) {
-		add_change(
-			share, count, backends, all, (double)own, (double)(begun - count->begun));
+		add_change(share, count, &next, backends);
 	}
-	*count = (struct weir_reported_count){.own = (double)own,
-		.all = all,
-		.begun = begun,
-		.last_ns = now_ns,
-		.until_ns = until_ns};
-	share->until_ns = share->until_ns > until_ns ? share->until_ns : until_ns;
+	*count = next;
+	share->until_ns = share->until_ns > next.until_ns ? share->until_ns : next.until_ns;
 }
 
 // The mean of e^-t over t in 0..r.
@@ -73,10 +75,20 @@ static double part(const struct weir_reported_share *share, uint32_t workers) {
 	return (share->own < share->all ? share->own / share->all : 1) / workers;
 }
 
+static bool follows(const struct weir_reported_share *share) {
+	return share->product >= WEIR_REPORTED_SHARE_FOLLOWS * share->square;
+}
+
+static const char no_reports[] = "no reports of requests in progress";
+static const char do_not_follow[] = "reported requests do not follow the flows";
+
 const char *weir_reported_share_unused(
 	const struct weir_reported_share *share, uint32_t workers, uint64_t now_ns) {
-	if (share->reports == 0 || now_ns >= share->until_ns) {
-		return "no reports of requests in progress";
+	if (now_ns >= share->until_ns) {
+		return no_reports;
+	}
+	if (share->reports == 0) {
+		return follows(share) ? no_reports : do_not_follow;
 	}
 	if (share->own <= 0 || share->all <= 0) {
 		return "no flows";
@@ -87,10 +99,7 @@ const char *weir_reported_share_unused(
 	if (gain(share) < WEIR_REPORTED_SHARE_GAIN) {
 		return "most flows end before the next report";
 	}
-	if (share->product < WEIR_REPORTED_SHARE_FOLLOWS * share->square) {
-		return "reported requests do not follow the flows";
-	}
-	return NULL;
+	return follows(share) ? NULL : do_not_follow;
 }
 
 static uint64_t signal_of(const struct weir_reported_share *share, double all, uint32_t workers,
@@ -108,7 +117,8 @@ uint64_t weir_reported_share_signal(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns) {
 	return weir_reported_share_unused(share, workers, now_ns) == NULL
-		       ? signal_of(share, count->all, workers, errors, before)
+		       ? signal_of(share, count->too_few ? share->all : count->all, workers, errors,
+				 before)
 		       : weir_signal_of_errors(errors);
 }
 

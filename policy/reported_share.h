@@ -22,7 +22,10 @@
 //            that come and go. Its regression on the own flows is 1 if it is of this moment, and 0
 //            if it is late by an interval or more, or counts something else. Reports are used while
 //            it is at least WEIR_REPORTED_SHARE_FOLLOWS. Late ones would send flows to
-//            backends that were idle earlier, and all at once.
+//            backends that were idle earlier, and all at once. One of less than that part of the
+//            own flows is false by itself, or late: its backend has the mean of the others, as one
+//            that does not report. Without that, one that always reports 0 would get more flows
+//            than the others, whose shares contain those of other instances.
 //
 // Threads: pure functions.
 #pragma once
@@ -49,6 +52,7 @@ struct weir_reported_count { // of a backend: its last report. Zeroed: none
 	uint64_t begun; // total number of flows of this instance
 	uint64_t last_ns; // 0 = none
 	uint64_t until_ns; // valid until then: for three intervals, 3 s to 180 s
+	bool too_few; // less than WEIR_REPORTED_SHARE_FOLLOWS of `own`
 };
 
 // A report of one of `backends` (> 0) backends with `all` requests in progress (>= 0) has arrived,

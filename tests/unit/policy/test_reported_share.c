@@ -154,6 +154,39 @@ TEST(reports_of_something_else_are_not_used) {
 	assert_non_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
 }
 
+// Half of them report 0, falsely: the shares of the others are their own flows, not twice as many,
+// and theirs is the mean of the others.
+TEST(backend_that_reports_too_few_counts_as_without_reports) {
+	struct fleet fleet = fleet_of(10, 150);
+
+	for (uint32_t round = 0; round < 50; round++) {
+		turn_over(&fleet, fleet.own, true);
+		fleet.now_ns += 100 * MS;
+		for (uint32_t i = 0; i < BACKENDS; i++) {
+			report(&fleet, i, i % 2 == 0 ? fleet.own[i] + fleet.others[i] : 0);
+		}
+	}
+	assert_null(weir_reported_share_unused(&fleet.share, 1, fleet.now_ns));
+	for (uint32_t i = 0; i < BACKENDS; i++) {
+		assert_in_range(weir_signal_share_flows(signal_of(&fleet, i, 1)),
+			8 * WEIR_SIGNAL_FLOW, 12 * WEIR_SIGNAL_FLOW);
+	}
+}
+
+TEST(reports_that_are_all_too_few_are_not_used) {
+	struct fleet fleet = fleet_of(10, 0);
+
+	for (uint32_t round = 0; round < 50; round++) {
+		turn_over(&fleet, fleet.own, true);
+		fleet.now_ns += 100 * MS;
+		for (uint32_t i = 0; i < BACKENDS; i++) {
+			report(&fleet, i, fleet.own[i] / 8.0);
+		}
+	}
+	assert_string_equal(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns),
+		"reported requests do not follow the flows");
+}
+
 TEST(with_many_other_instances_reports_are_used) {
 	struct fleet fleet = fleet_of(4, 60);
 
