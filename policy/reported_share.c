@@ -13,6 +13,7 @@
 #define HOLD_LEAST_NS UINT64_C(3000000000)
 #define HOLD_MOST_NS UINT64_C(180000000000)
 #define ALL_MOST 1e9 // keeps products finite
+#define OUTLIER 4.0 // times the mean
 
 static uint64_t hold_ns(const struct weir_reported_count *count, uint64_t now_ns) {
 	uint64_t hold = count->last_ns > 0 && now_ns > count->last_ns
@@ -43,10 +44,19 @@ static void add_change(struct weir_reported_share *share, const struct weir_repo
 	share->begun += ((double)(next->begun - count->begun) - share->begun) * part;
 }
 
+// A single number of thousands of millions would be most of all sums for minutes.
+static double bounded(
+	const struct weir_reported_share *share, uint32_t backends, double all, double own) {
+	double most = share->reports < backends ? ALL_MOST : OUTLIER * (share->all + own + 1);
+
+	most = most < ALL_MOST ? most : ALL_MOST;
+	return all < most ? all : most;
+}
+
 void weir_reported_share_add(struct weir_reported_share *share, struct weir_reported_count *count,
 	uint32_t backends, double all, uint64_t own, uint64_t begun, uint64_t now_ns) {
 	struct weir_reported_count next = {.own = (double)own,
-		.all = all < ALL_MOST ? all : ALL_MOST,
+		.all = bounded(share, backends, all, (double)own),
 		.begun = begun,
 		.last_ns = now_ns,
 		.until_ns = now_ns + hold_ns(count, now_ns)};

@@ -25,7 +25,8 @@
 //            backends that were idle earlier, and all at once. One of less than that part of the
 //            own flows is false by itself, or late: its backend has the mean of the others, as one
 //            that does not report. Without that, one that always reports 0 would get more flows
-//            than the others, whose shares contain those of other instances.
+//            than the others, whose shares contain those of other instances. A report of more
+//            than four times the mean counts as that.
 //
 // Threads: pure functions.
 #pragma once

@@ -187,6 +187,29 @@ TEST(reports_that_are_all_too_few_are_not_used) {
 		"reported requests do not follow the flows");
 }
 
+// Once, or always.
+TEST(absurd_number_of_one_backend_changes_little_for_the_others) {
+	struct fleet fleet = fleet_of(10, 150);
+
+	run(&fleet, 100, 10, false, false);
+	for (uint32_t round = 0; round < 300; round++) {
+		turn_over(&fleet, fleet.own, true);
+		fleet.now_ns += 100 * MS;
+		for (uint32_t i = 0; i < BACKENDS; i++) {
+			report(&fleet, i,
+				i == 3 && (round == 0 || round > 200)
+					? UINT32_MAX
+					: fleet.own[i] + fleet.others[i]);
+		}
+		if (round == 1 || round == 40) {
+			assert_true(fleet.share.all < 200);
+		}
+		assert_null(weir_reported_share_unused(&fleet.share, 1, fleet.now_ns));
+		assert_in_range(weir_signal_share_flows(signal_of(&fleet, 2, 1)),
+			4 * WEIR_SIGNAL_FLOW, 13 * WEIR_SIGNAL_FLOW);
+	}
+}
+
 TEST(with_many_other_instances_reports_are_used) {
 	struct fleet fleet = fleet_of(4, 60);
 
