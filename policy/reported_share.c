@@ -26,7 +26,7 @@ static uint64_t hold_ns(const struct weir_reported_count *count, uint64_t now_ns
 
 // The change since the previous report of the same backend.
 static void add_change(struct weir_reported_share *share, const struct weir_reported_count *count,
-	const struct weir_reported_count *next, uint32_t backends) {
+	const struct weir_reported_count *next, bool outside, uint32_t backends) {
 	uint32_t most = MEAN_ROUNDS * backends;
 	double kept = 1 - 1 / (FOLLOWS_ROUNDS * backends);
 	double own_change = next->own - count->own;
@@ -34,7 +34,7 @@ static void add_change(struct weir_reported_share *share, const struct weir_repo
 
 	share->product = share->product * kept + own_change * (next->all - count->all);
 	share->square = share->square * kept + own_change * own_change;
-	if (next->too_few) {
+	if (next->too_few || outside) {
 		return;
 	}
 	share->reports = share->reports < most ? share->reports + 1 : most;
@@ -54,10 +54,10 @@ static double bounded(
 }
 
 void weir_reported_share_add(struct weir_reported_share *share, struct weir_reported_count *count,
-	uint32_t backends, double all, uint64_t own, uint64_t begun, uint64_t now_ns) {
-	struct weir_reported_count next = {.own = (double)own,
-		.all = bounded(share, backends, all, (double)own),
-		.begun = begun,
+	uint32_t backends, double all, const struct weir_reported_own *own, uint64_t now_ns) {
+	struct weir_reported_count next = {.own = (double)own->flows,
+		.all = bounded(share, backends, all, (double)own->flows),
+		.begun = own->begun,
 		.last_ns = now_ns,
 		.until_ns = now_ns + hold_ns(count, now_ns)};
 
@@ -66,8 +66,8 @@ void weir_reported_share_add(struct weir_reported_share *share, struct weir_repo
 		share->product = share->square = TRUST;
 	}
 	// Not after a pause; nor after another dataplane, whose counts begin at 0.
-	if (now_ns < count->until_ns && begun >= count->begun) {
-		add_change(share, count, &next, backends);
+	if (now_ns < count->until_ns && next.begun >= count->begun) {
+		add_change(share, count, &next, own->outside, backends);
 	}
 	*count = next;
 	share->until_ns = share->until_ns > next.until_ns ? share->until_ns : next.until_ns;

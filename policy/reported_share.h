@@ -7,8 +7,8 @@
 //
 // The share is the number of flows that the worker would have at the backend if those of all
 // workers were spread alike: the reported number, times the part of this instance in the reported
-// requests of all backends of the service (measured: other instances need not be known, nor be as
-// busy as this one), over its workers. So only ratios of reported numbers count.
+// requests of all backends that it gives flows to (measured: other instances need not be known, nor
+// be as busy as this one), over its workers that do. So only ratios of reported numbers count.
 //
 //   age      A report describes the flows of its moment, of which a part has ended since. How many
 //            is measured: flows that begin from one report to the next, over active ones, r. The
@@ -56,13 +56,19 @@ struct weir_reported_count { // of a backend: its last report. Zeroed: none
 	bool too_few; // less than WEIR_REPORTED_SHARE_FOLLOWS of `own`
 };
 
-// A report of one of `backends` (> 0) backends with `all` requests in progress (>= 0) has arrived,
-// when it has `own` flows of this instance; `begun` have begun there so far. now_ns: monotonic,
-// above 0.
-void weir_reported_share_add(struct weir_reported_share *share, struct weir_reported_count *count,
-	uint32_t backends, double all, uint64_t own, uint64_t begun, uint64_t now_ns);
+struct weir_reported_own { // of this instance at a backend
+	uint64_t flows, begun; // open ones, and how many have begun so far
+	bool outside; // its workers give it no new flows: its report is not in the averages
+};
 
-// Why reports are not used by each of `workers` (> 0) workers of this instance; NULL = they are.
+// A report of one of `backends` (> 0) backends with `all` requests in progress (>= 0) has arrived.
+// now_ns: monotonic, above 0.
+void weir_reported_share_add(struct weir_reported_share *share, struct weir_reported_count *count,
+	uint32_t backends, double all, const struct weir_reported_own *own, uint64_t now_ns);
+
+// workers (> 0): of this instance, that give flows to the backend.
+//
+// Why reports are not used by them; NULL = they are.
 const char *weir_reported_share_unused(
 	const struct weir_reported_share *share, uint32_t workers, uint64_t now_ns);
 

@@ -265,8 +265,11 @@ static void take_active(
 	struct weir_sim *sim, struct weir_sim_client *client, uint32_t id, uint64_t active) {
 	struct weir_sim_slot *slot = &client->slot[id];
 
+	const struct weir_reported_own own = {
+		.flows = client->worker.backends[id].active, .begun = slot->begun};
+
 	weir_reported_share_add(&client->share, &slot->count, client->table.count, (double)active,
-		client->worker.backends[id].active, slot->begun, sim->now_ns);
+		&own, sim->now_ns);
 	client->cost_ns[id] = weir_reported_share_signal(&client->share, &slot->count, 1,
 		active_errors(sim, slot->backend), client->cost_ns[id], sim->now_ns);
 }

@@ -104,7 +104,8 @@ static int add_member(struct service_estimates *service, uint16_t id) {
 				0 ||
 			grow((void **)&service->correction, room, sizeof(service->correction[0])) <
 				0 ||
-			grow((void **)&service->weight, room, sizeof(service->weight[0])) < 0) {
+			grow((void **)&service->weight, room, sizeof(service->weight[0])) < 0 ||
+			grow((void **)&service->part, room, sizeof(service->part[0])) < 0) {
 			return -ENOMEM;
 		}
 		service->room = room;
@@ -177,6 +178,7 @@ static void free_service(struct service_estimates *service) {
 		free(service->capability);
 		free(service->correction);
 		free(service->weight);
+		free(service->part);
 		free(service);
 	}
 }
@@ -414,6 +416,7 @@ static void settle(struct weir_estimates *estimates, bool new_segment, uint64_t 
 			weir_estimates_write(estimates, service, now_ns);
 		}
 		if (service != NULL && service->errors) {
+			weir_estimates_count_users(estimates, service);
 			weir_estimates_write_counts(estimates, service, now_ns);
 		}
 	}
@@ -523,6 +526,7 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns) {
 			weir_estimates_write(estimates, service, now_ns);
 		}
 		if (service->errors) {
+			weir_estimates_count_users(estimates, service);
 			weir_estimates_write_counts(estimates, service, now_ns);
 		}
 		if (service->probes) {

@@ -34,14 +34,50 @@ static uint64_t *signal_at(const struct weir_estimates *estimates, uint16_t id) 
 	return segment != NULL && id < segment->max_backends ? &segment->costs[id] : NULL;
 }
 
+void weir_estimates_count_users(
+	struct weir_estimates *estimates, struct service_estimates *service) {
+	struct weir_service_state state;
+
+	service->users_most = 0;
+	for (uint32_t i = 0; i < service->count; i++) {
+		estimates->backend[service->member[i]].users = 0;
+	}
+	if (weir_tables_service(estimates->tables, service->id, &state) < 0) {
+		return;
+	}
+	for (uint32_t subset = 0; subset < state.subsets; subset++) {
+		uint32_t n = weir_tables_subset_parts(
+			estimates->tables, service->id, subset, service->part, service->room);
+
+		for (uint32_t i = 0; i < n; i++) {
+			struct backend_estimates *backend =
+				service->part[i].backend < estimates->ids
+					? &estimates->backend[service->part[i].backend]
+					: NULL;
+
+			if (backend == NULL || backend->service != service ||
+				service->part[i].parts == 0) {
+				continue;
+			}
+			backend->users += state.subsets > 1 ? 1 : estimates->workers;
+			service->users_most = backend->users > service->users_most
+						      ? backend->users
+						      : service->users_most;
+		}
+	}
+}
+
 void weir_estimates_write_count(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns) {
 	const struct backend_estimates *backend = &estimates->backend[id];
+	uint32_t errors = errors_of(estimates, backend, now_ns);
 	uint64_t *signal = signal_at(estimates, id);
 
 	if (signal != NULL) {
-		uint64_t word = weir_reported_share_refresh(&backend->service->share,
-			&backend->count, estimates->workers, errors_of(estimates, backend, now_ns),
-			*signal, now_ns);
+		uint64_t word =
+			backend->users > 0
+				? weir_reported_share_refresh(&backend->service->share,
+					  &backend->count, backend->users, errors, *signal, now_ns)
+				: weir_signal_of_errors(errors);
 
 		__atomic_store_n(signal, word, __ATOMIC_RELAXED);
 	}
@@ -58,18 +94,14 @@ void weir_estimates_write_counts(
 	}
 }
 
-struct flows { // of this instance
-	uint64_t open, begun;
-};
-
-static struct flows flows_of(const struct weir_segment *segment, uint16_t id) {
-	struct flows sum = {0};
+static struct weir_reported_own flows_of(const struct weir_segment *segment, uint16_t id) {
+	struct weir_reported_own sum = {0};
 
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
 		const struct weir_share_counters *counters =
 			weir_segment_backend_counters(segment, worker, id);
 
-		sum.open += weir_counter_read(&counters->open_flows);
+		sum.flows += weir_counter_read(&counters->open_flows);
 		sum.begun += weir_counter_read(&counters->new_flows);
 	}
 	return sum;
@@ -81,7 +113,8 @@ uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t i
 	struct backend_estimates *backend = &estimates->backend[id];
 	struct service_estimates *service = backend->service;
 	uint64_t *signal = signal_at(estimates, id);
-	struct flows flows;
+	struct weir_reported_own flows;
+	uint32_t errors;
 	uint64_t word;
 
 	if (!service->errors || (report->given & WEIR_REPORT(ACTIVE)) == 0) {
@@ -91,10 +124,13 @@ uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t i
 		return WEIR_REPORT(ACTIVE); // of use for the next dataplane
 	}
 	flows = flows_of(segment, id);
+	flows.outside = backend->users == 0;
 	weir_reported_share_add(&service->share, &backend->count, service->count,
-		report->active_requests, flows.open, flows.begun, now_ns);
-	word = weir_reported_share_signal(&service->share, &backend->count, estimates->workers,
-		errors_of(estimates, backend, now_ns), *signal, now_ns);
+		report->active_requests, &flows, now_ns);
+	errors = errors_of(estimates, backend, now_ns);
+	word = backend->users > 0 ? weir_reported_share_signal(&service->share, &backend->count,
+					    backend->users, errors, *signal, now_ns)
+				  : weir_signal_of_errors(errors);
 	__atomic_store_n(signal, word, __ATOMIC_RELAXED);
 	return WEIR_REPORT(ACTIVE);
 }
@@ -107,6 +143,7 @@ const char *weir_estimates_requests_unused(
 			? estimates->service[service]
 			: NULL;
 
-	return weir_reported_share_unused(
-		found != NULL ? &found->share : &none, estimates->workers, now_ns);
+	return weir_reported_share_unused(found != NULL ? &found->share : &none,
+		found != NULL && found->users_most > 0 ? found->users_most : estimates->workers,
+		now_ns);
 }

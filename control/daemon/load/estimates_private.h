@@ -35,12 +35,14 @@ struct service_estimates {
 	uint32_t known; // number of known estimates
 	uint32_t known_then; // the same when the unknown ones were last set to the mean
 	uint32_t count; // members
+	uint32_t users_most; // of its backends
 	uint32_t room;
 	uint16_t *member; // [room] backend ids
 	uint16_t *changed; // [room] ids with new samples since the last write
 	double *capability; // [room] capabilities or utilizations
 	double *correction; // [room]
 	uint32_t *weight; // [room]
+	struct weir_subset_part *part; // [room]
 	uint32_t changed_count;
 	uint16_t id;
 	bool costs; // needs costs of its backends
@@ -64,6 +66,7 @@ struct backend_estimates {
 	uint64_t inherited_ns; // cost from the segment, used until inherited_until_ns
 	uint64_t inherited_until_ns;
 	struct weir_reported_count count; // service->errors: last report with requests in progress
+	uint32_t users; // service->errors: workers that gave it new flows, as of the last second
 	uint64_t latency_ns; // service->probes: latest; 0 = unknown
 	uint64_t probed_ns; // time of the latest probe; 0 = none
 	uint64_t known_ns; // part of the service's sum; 0 = unknown
@@ -135,6 +138,10 @@ bool weir_estimates_adjust_window(
 // that were used.
 uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns);
+// Count the workers that give flows to each backend of a service with service->errors: with
+// subsets, and while it is drained or down, not all of them do.
+void weir_estimates_count_users(
+	struct weir_estimates *estimates, struct service_estimates *service);
 // Write the signals of a service's backends, whose policy counts flows: errors, and shares of
 // reported requests.
 void weir_estimates_write_counts(

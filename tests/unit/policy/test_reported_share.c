@@ -13,6 +13,7 @@ struct fleet {
 	struct weir_reported_share share;
 	struct weir_reported_count count[BACKENDS];
 	uint32_t own[BACKENDS], others[BACKENDS], begun[BACKENDS];
+	bool outside[BACKENDS];
 	uint64_t now_ns, seed;
 };
 
@@ -39,8 +40,11 @@ static void turn_over(struct fleet *fleet, uint32_t of[BACKENDS], bool own) {
 }
 
 static void report(struct fleet *fleet, uint32_t i, double all) {
-	weir_reported_share_add(&fleet->share, &fleet->count[i], BACKENDS, all, fleet->own[i],
-		fleet->begun[i], fleet->now_ns);
+	const struct weir_reported_own own = {
+		.flows = fleet->own[i], .begun = fleet->begun[i], .outside = fleet->outside[i]};
+
+	weir_reported_share_add(
+		&fleet->share, &fleet->count[i], BACKENDS, all, &own, fleet->now_ns);
 }
 
 // Reports of all backends, every 100 ms. late: of the round before; apart: of other numbers.
@@ -152,6 +156,27 @@ TEST(reports_of_something_else_are_not_used) {
 
 	run(&fleet, 300, 30, false, true);
 	assert_non_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
+}
+
+// Seven have no flows of this instance, but those of others. Only shares of the three count.
+TEST(backends_outside_of_the_subset_are_not_in_the_averages) {
+	struct fleet fleet = fleet_of(10, 30);
+
+	for (uint32_t i = 3; i < BACKENDS; i++) {
+		fleet.outside[i] = true;
+	}
+	for (uint32_t round = 0; round < 100; round++) {
+		fleet.own[round % 3]++;
+		fleet.begun[round % 3]++;
+		fleet.now_ns += 100 * MS;
+		for (uint32_t i = 0; i < BACKENDS; i++) {
+			fleet.own[i] = i < 3 ? fleet.own[i] : 0;
+			report(&fleet, i, fleet.own[i] + fleet.others[i]);
+		}
+		fleet.own[round % 3]--;
+	}
+	assert_in_range(weir_signal_share_flows(signal_of(&fleet, 0, 1)), 9 * WEIR_SIGNAL_FLOW,
+		11 * WEIR_SIGNAL_FLOW);
 }
 
 // Half of them report 0, falsely: the shares of the others are their own flows, not twice as many,

@@ -2,6 +2,8 @@
 //
 // Shares of reported requests in progress, for policies that count flows: from counters of the
 // workers and reports of the backends to the signals that workers read.
+#include <string.h>
+
 #include "backend_signal.h"
 #include "estimates_lab.h"
 
@@ -79,6 +81,89 @@ TEST(workers_get_their_share) {
 			weir_signal_serial(lab_cost(&lab, 1)), weir_signal_serial(before));
 		estimates_lab_close(&lab);
 	}
+}
+
+// The number of workers that use each backend, as published.
+static void count_users(const struct estimates_lab *lab, uint32_t users[BACKENDS]) {
+	struct weir_subset_part part[BACKENDS];
+	struct weir_service_state state;
+
+	memset(users, 0, BACKENDS * sizeof(users[0]));
+	assert_int_equal(weir_tables_service(lab->lab.tables, 0, &state), 0);
+	for (uint32_t subset = 0; subset < state.subsets; subset++) {
+		uint32_t n = weir_tables_subset_parts(lab->lab.tables, 0, subset, part, BACKENDS);
+
+		for (uint32_t i = 0; i < n; i++) {
+			users[part[i].backend] += state.subsets > 1 ? 1 : lab->lab.segment->workers;
+		}
+	}
+}
+
+// Each worker has 4 or 8 flows at each backend that it uses, and two other instances as many. At
+// the rest there are flows of others alone.
+static void run_users(struct estimates_lab *lab, const uint32_t users[BACKENDS]) {
+	for (uint32_t round = 0; round < 40; round++) {
+		lab->now += LAB_SECOND / 10;
+		for (uint16_t id = 0; id < BACKENDS; id++) {
+			uint32_t open = users[id] * (4 + (round + id) / 2 % 2 * 4);
+
+			set_flows(lab, id, open, users[id] > 0 ? 2 * round : 0);
+			report(lab, id, users[id] > 0 ? 3 * open : 36);
+		}
+	}
+}
+
+// Of four backends the instance uses two, or each worker two others.
+TEST(in_a_subset_the_share_is_that_of_its_workers) {
+	static const enum weir_subset_client clients[] = {
+		WEIR_SUBSET_CLIENT_INSTANCE, WEIR_SUBSET_CLIENT_WORKER};
+
+	for (uint32_t c = 0; c < 2; c++) {
+		uint32_t users[BACKENDS], used = 0;
+		struct estimates_lab lab;
+
+		open_lab(&lab, WEIR_POLICY_LEAST_LOADED);
+		lab.config->services[0].subset.algorithm = WEIR_SUBSET_DETERMINISTIC;
+		lab.config->services[0].subset.size = 2;
+		lab.config->services[0].subset.client = clients[c];
+		lab_apply_follow(&lab);
+		count_users(&lab, users);
+		run_users(&lab, users);
+		assert_null(weir_estimates_requests_unused(lab.estimates, 0, lab.now));
+		for (uint16_t id = 0; id < BACKENDS; id++) {
+			if (users[id] == 0) {
+				assert_int_equal(lab_cost(&lab, id), 0);
+				continue;
+			}
+			used++;
+			report(&lab, id, 24);
+			expect_share(&lab, id, 8.0 / users[id]);
+		}
+		assert_int_equal(used, c == 0 ? 2 : 4);
+		estimates_lab_close(&lab);
+	}
+}
+
+// Its flows are left, and others go on sending to it.
+TEST(backend_in_maintenance_is_not_in_the_averages) {
+	uint32_t users[BACKENDS];
+	struct estimates_lab lab;
+
+	open_lab(&lab, WEIR_POLICY_LEAST_LOADED);
+	for (uint16_t id = 1; id < BACKENDS; id++) {
+		weir_tables_set_admin(lab.lab.tables, id, WEIR_ADMIN_MAINTENANCE);
+	}
+	lab_settle(&lab.lab);
+	weir_estimates_second(lab.estimates, lab.now);
+	memset(users, 0, sizeof(users));
+	users[0] = lab.lab.segment->workers;
+	run_users(&lab, users);
+	report(&lab, 0, 60);
+	expect_share(&lab, 0, 20.0 / users[0]);
+	weir_estimates_second(lab.estimates, lab.now);
+	expect_share(&lab, 0, 20.0 / users[0]);
+	assert_int_equal(lab_cost(&lab, 1), 0);
+	estimates_lab_close(&lab);
 }
 
 TEST(without_reports_there_are_none) {
