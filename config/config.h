@@ -324,9 +324,9 @@ void weir_config_free(struct weir_config *config); // NULL is allowed
 const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 
-// The bind used by the health check of a service: its address is the VIP of a check via the data
-// path, its first port the default port of a check. The first bind; via the data path the first TCP
-// bind, if there is one.
+// The bind used by the health check of a service: its address is the first VIP of checks via the
+// data path, its first port the default port of a check. The first bind; via the data path the
+// first TCP bind, if there is one.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
 
 // Text forms. buffers: INET6_ADDRSTRLEN is enough for an address.

@@ -14,7 +14,7 @@ HTTP = {"type": "http", "path": "/healthz", **VIA}
 TCP = {"type": "tcp", "port": 80, **VIA}
 OUTER6 = [{"name": f"web-{n}", "address": backend_address(n, 6)} for n in (1, 2, 3, 4)]
 OPTION = "--data-path-checks"
-FOUND_S = 3 * 0.42 + 0.4 + 1.0  # `fall` intervals of lab.py, a timeout, and time for the poll
+FOUND_S = 4 * 0.42 + 0.4 + 1.0  # `fall` intervals of lab.py, one for the other VIP, a timeout, and time for the poll
 
 
 def state(lab, service_name, number):
@@ -55,7 +55,7 @@ def rules(lab):
     service("outer6", 8083, backends=OUTER6, check=TCP),
     service("tls", 8443, check={"type": "https", "verify": False, "body": "ok", **VIA})])
 def data_path_checks_find_lost_vips(lab):
-    """A backend without VIP or decapsulation is refusing; direct checks do not detect it"""
+    """A backend without decapsulation, or one of its VIPs, is refusing; direct checks do not detect it"""
     for number in lab.hosts:
         start_servers(lab, number)
     start(lab, OPTION)
@@ -72,8 +72,13 @@ def data_path_checks_find_lost_vips(lab):
     assert result.failed == 0 and "web-1" not in result.served, (result.errors, result.served)
     assert "http via data-path" in lab.weirctl("health", "show", "web")[1]
     change_vip(lab, 1, "add", VIP4)
-    change_vip(lab, 1, "del", VIP6)
-    wait_for_states(lab, 1, **{**healthy, "six": "refusing"})
+    wait_for_states(lab, 1, **healthy)
+    change_vip(lab, 1, "del", VIP6)  # the second one of web and of tls
+    wait_for_states(lab, 1, **{**healthy, "six": "refusing", "web": "refusing", "tls": "refusing"})
+    assert detail(lab, "web", 1)["detail"].startswith(VIP6 + ": "), detail(lab, "web", 1)
+    lab.wait_published()
+    result = curl_batch(lab.client, VIP6, 60)
+    assert result.failed == 0 and "web-1" not in result.served, (result.errors, result.served)
     change_vip(lab, 1, "add", VIP6)
     wait_for_states(lab, 1, **healthy)
     lab.programs["agent-2"].stop()
@@ -97,6 +102,12 @@ def data_path_checks_without_a_result_change_nothing(lab):
     lab.lb.ip("addr", "add", VIP4 + "/32", "dev", "lo")
     wait_for("no result", lambda: detail(lab, "web", 1)["ok"] is None)
     assert detail(lab, "web", 1)["detail"] == f"no result: {VIP4} is an address of this host"
+    wait_for("unchecked", lambda: lab.backend("web-1")["unchecked_ms"])  # checks of the other VIP pass
+    assert detail(lab, "web", 1)["detail"] == f"no result: {VIP4} is an address of this host"
+    change_vip(lab, 2, "del", VIP6)
+    wait_for_states(lab, 2, web="refusing")
+    change_vip(lab, 2, "add", VIP6)
+    wait_for_states(lab, 2, web="healthy")
     lab.lb.ip("addr", "del", VIP4 + "/32", "dev", "lo")
     wait_for("a result", lambda: detail(lab, "web", 1)["ok"])
     lab.lb.ip("link", "del", "weir-check")

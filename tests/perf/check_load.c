@@ -287,6 +287,7 @@ static void open_data_path(struct load *load) {
 static void configure(
 	struct load *load, const struct weir_config_health_check *check, uint16_t port, bool far) {
 	struct weir_health_target *targets = calloc(load->backends, sizeof(*targets));
+	struct weir_address *vips = calloc(load->backends, sizeof(*vips));
 	int r;
 
 	for (uint32_t i = 0; i < load->backends; i++) {
@@ -304,8 +305,10 @@ static void configure(
 		if (check->via == WEIR_VIA_DATA_PATH) {
 			uint32_t vip = htonl(0xc6120000u + i);
 
-			targets[i].vip.family = 4;
-			memcpy(targets[i].vip.bytes, &vip, sizeof(vip));
+			vips[i].family = 4;
+			memcpy(vips[i].bytes, &vip, sizeof(vip));
+			targets[i].vips = &vips[i];
+			targets[i].vip_count = 1;
 		}
 	}
 	r = weir_health_configure(load->health, targets, load->backends);
@@ -313,6 +316,7 @@ static void configure(
 		fprintf(stderr, "configure: %s\n", strerror(-r));
 		exit(1);
 	}
+	free(vips);
 	free(targets);
 }
 

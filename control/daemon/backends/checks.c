@@ -46,10 +46,17 @@ static enum weir_health_word word_in_answers(
 		       : WEIR_HEALTH_WORD_NONE;
 }
 
+struct plan { // how a service is checked
+	struct weir_config_health_check check;
+	const struct weir_address *vips; // of the plan of all services; via the data path
+	uint32_t vip_count;
+};
+
 // A new check starts from the known state.
 static void add_target(const struct weir_states *states, const struct weir_config_service *service,
-	const struct weir_config_health_check *check, const struct weir_backend_state *backend,
+	const struct plan *plan, const struct weir_backend_state *backend,
 	struct weir_health_target *targets, uint32_t *n) {
+	const struct weir_config_health_check *check = &plan->check;
 	const struct weir_config_bind *bind = weir_config_checked_bind(service);
 	struct weir_states_status status;
 
@@ -62,13 +69,12 @@ static void add_target(const struct weir_states *states, const struct weir_confi
 		.service = backend->service_id,
 		.port = check->port != 0 ? check->port : bind->port_first,
 		.address = backend->address,
+		.vips = plan->vips,
+		.vip_count = plan->vip_count,
 		.check = check,
 		.initial = (enum weir_health_verdict)status.facts.verdict,
 		.word = word_in_answers(service, status.facts),
 	};
-	if (check->via == WEIR_VIA_DATA_PATH) {
-		targets[*n].vip = bind->address;
-	}
 	(*n)++;
 }
 
@@ -82,6 +88,54 @@ static struct weir_config_health_check check_of(const struct weir_config_service
 		check.timeout_ms = service->agent.timeout_ms;
 	}
 	return check;
+}
+
+static uint32_t count_binds(const struct weir_config *config) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		count += config->services[i].bind_count;
+	}
+	return count;
+}
+
+// The VIPs that a check via the data path connects to: that of weir_config_checked_bind, and those
+// of other binds of its protocol with the checked port, each once. Returns their number.
+static uint32_t find_vips(const struct weir_config_service *service, struct weir_address *ret) {
+	const struct weir_config_bind *first = weir_config_checked_bind(service);
+	const uint16_t configured = service->health_check.port;
+	const uint16_t port = configured != 0 ? configured : first->port_first;
+	uint32_t count = 0;
+
+	ret[count++] = first->address;
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		const struct weir_config_bind *bind = &service->binds[i];
+		bool wanted = bind->protocol == first->protocol && bind->port_first <= port &&
+			      port <= bind->port_last;
+
+		for (uint32_t k = 0; wanted && k < count; k++) {
+			wanted = !weir_address_equal(&ret[k], &bind->address);
+		}
+		if (wanted) {
+			ret[count++] = bind->address;
+		}
+	}
+	return count;
+}
+
+// vips: room for one a bind. Without memory NULL.
+static struct plan *make_plans(const struct weir_config *config, struct weir_address *vips) {
+	struct plan *plans = calloc(config->service_count + 1, sizeof(*plans));
+
+	for (uint32_t i = 0; plans != NULL && vips != NULL && i < config->service_count; i++) {
+		plans[i].check = check_of(&config->services[i]);
+		if (plans[i].check.via == WEIR_VIA_DATA_PATH) {
+			plans[i].vips = vips;
+			plans[i].vip_count = find_vips(&config->services[i], vips);
+			vips += plans[i].vip_count;
+		}
+	}
+	return plans;
 }
 
 static int name_durations(
@@ -102,22 +156,17 @@ int weir_checks_configure(struct weir_health *health, const struct weir_states *
 	struct weir_configured of = weir_configured_begin(tables, config);
 	struct weir_health_target *targets =
 		calloc(2 * count_backends(config) + 1, sizeof(targets[0]));
-	struct weir_config_health_check *checks =
-		calloc(config->service_count + 1, sizeof(checks[0]));
+	struct weir_address *vips = calloc(count_binds(config) + 1, sizeof(vips[0]));
+	struct plan *plans = make_plans(config, vips);
 	uint32_t n = 0;
 	int r = -ENOMEM;
 
-	if (targets == NULL || checks == NULL) {
+	if (targets == NULL || vips == NULL || plans == NULL) {
 		goto free_lists;
 	}
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		checks[i] = check_of(&config->services[i]);
-	}
 	while (weir_configured_next(&of)) {
-		const struct weir_config_health_check *check =
-			&checks[of.service - config->services];
-
-		add_target(states, of.service, check, &of.backend, targets, &n);
+		add_target(states, of.service, &plans[of.service - config->services], &of.backend,
+			targets, &n);
 		add_agent_check(of.service, &of.backend, targets, &n);
 	}
 	r = name_durations(weir_health_durations(health), tables);
@@ -125,7 +174,8 @@ int weir_checks_configure(struct weir_health *health, const struct weir_states *
 		r = weir_health_configure(health, targets, n);
 	}
 free_lists:
-	free(checks);
+	free(plans);
+	free(vips);
 	free(targets);
 	return r;
 }

@@ -100,28 +100,12 @@ static void release(struct memory *memory, uint32_t n) {
 	free(memory);
 }
 
-// The targets of a service are adjacent: they share `before`, the parameters of the last fresh
-// target, if it has the same check. Returns NULL if out of memory.
-static struct weir_health_params *share(struct weir_health_params *before,
-	const struct weir_config_health_check *before_of,
-	const struct weir_config_health_check *check) {
-	if (before == NULL || before_of != check) {
-		before = calloc(1, sizeof(*before));
-		if (before == NULL) {
-			return NULL;
-		}
-		before->check = *check;
-	}
-	before->users++;
-	return before;
-}
-
 // Allocate all memory for the fresh targets, so that applying them cannot fail halfway. Returns an
 // array in the order of the targets, or NULL.
 static struct memory *allocate(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
 	struct memory *memory = calloc(n + 1, sizeof(*memory));
-	const struct weir_config_health_check *before_of[2] = {NULL};
+	const struct weir_health_target *before_of[2] = {NULL};
 	struct weir_health_params *before[2] = {NULL};
 
 	for (uint32_t i = 0; memory != NULL && i < n; i++) {
@@ -131,9 +115,9 @@ static struct memory *allocate(
 		if (!is_fresh(health, &targets[i])) {
 			continue;
 		}
-		before[alongside] =
-			share(before[alongside], before_of[alongside], targets[i].check);
-		before_of[alongside] = targets[i].check;
+		before[alongside] = weir_health_params_share(
+			before[alongside], before_of[alongside], &targets[i]);
+		before_of[alongside] = &targets[i];
 		memory[i].params = before[alongside];
 		memory[i].check =
 			is_new ? weir_health_check_create(&health->checking, &targets[i]) : NULL;

@@ -21,6 +21,10 @@
 // one passed. After a restart of the server (weir_health_restart), checks are quick in the same
 // way, so that it is in use soon.
 //
+// Via the data path each check takes the next VIP of the target, after one that failed the same VIP
+// again, until it passes: `fall` failures in a row are those of one VIP. The verdict is PASSING
+// once `rise` in a row passed, and one of each VIP; those beyond `rise` are quick.
+//
 // A backend that is far from use (weir_health_set_far) is checked at a longer interval, except
 // while its last check disagrees with the verdict.
 //
@@ -70,8 +74,10 @@ struct weir_health_target {
 	uint16_t service; // id of its service, for the durations
 	uint16_t port; // host order; already the service's when check->port is 0
 	struct weir_address address;
-	struct weir_address vip; // via the data path: address to connect to; family 0 = connect
-				 // directly to `address`
+	// Via the data path: addresses to connect to, one a check; copied. 0 = connect directly to
+	// `address`.
+	const struct weir_address *vips;
+	uint32_t vip_count;
 	const struct weir_config_health_check *check; // copied
 	bool alongside; // in addition to the backend's check, like HAProxy's agent-check; its
 			// verdict is not reported

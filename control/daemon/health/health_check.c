@@ -7,6 +7,7 @@
 
 #include "health_agent_check.h"
 #include "health_http.h"
+#include "health_missing.h"
 #include "health_path.h"
 #include "health_relay.h"
 #include "health_tcp.h"
@@ -23,7 +24,7 @@ struct weir_health_check {
 	uint16_t port;
 	bool alongside; // agent-check in addition to the backend's check; its verdict has no effect
 	struct weir_address address;
-	struct weir_address vip; // via the data path; family 0 = connect directly to `address`
+	uint32_t vip; // via the data path: that of the current or next probe, in params->vips
 	struct weir_address source; // of the outer header; family 0 = not set yet
 	uint8_t source_bits;
 	struct weir_health_params *params;
@@ -37,8 +38,7 @@ struct weir_health_check {
 	uint64_t started_ns; // start of the running probe
 	uint64_t ended_ns; // end of the last probe, 0 = none ended
 	bool passed;
-	uint32_t missing; // probes in a row, up to the last, that could not run on this host
-	uint64_t missing_ns; // if there are any: end of the last one with a result, or of the first
+	struct weir_health_missing missing;
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	uint32_t duration_ms;
 	uint32_t streak;
@@ -69,7 +69,7 @@ static bool update_verdict(struct weir_health_check *check, bool passed) {
 	} else {
 		check->fails++;
 	}
-	if (passed && check->streak >= check->params->check.rise) {
+	if (passed && check->streak >= weir_health_params_passes(check->params)) {
 		verdict = WEIR_HEALTH_VERDICT_PASSING;
 	} else if (!passed && check->streak >= check->params->check.fall) {
 		verdict = WEIR_HEALTH_VERDICT_FAILING;
@@ -93,9 +93,9 @@ static bool is_settled(const struct weir_health_check *check) {
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
-	return check->quick > 0 ||
-	       (config->retry_interval_ms != 0 && check->ended_ns != 0 && check->missing == 0 &&
-		       !check->passed && check->verdict != WEIR_HEALTH_VERDICT_FAILING);
+	return check->quick > 0 || (config->retry_interval_ms != 0 && check->ended_ns != 0 &&
+					   !check->missing.no_result && !check->passed &&
+					   check->verdict != WEIR_HEALTH_VERDICT_FAILING);
 }
 
 static uint32_t retry_ms(const struct weir_health_check *check) {
@@ -208,11 +208,8 @@ void weir_health_check_clear_words(struct weir_health_check *check) {
 
 static void end_probe(
 	struct weir_health_check *check, enum weir_probe_outcome outcome, uint64_t now_ns) {
-	if (outcome != WEIR_PROBE_UNKNOWN) {
-		check->missing = 0;
-	} else if (check->missing++ == 0) {
-		check->missing_ns = check->ended_ns != 0 ? check->ended_ns : now_ns;
-	}
+	weir_health_missing_end(&check->missing, outcome, check->vip,
+		check->ended_ns != 0 ? check->ended_ns : now_ns);
 	check->quick = outcome != WEIR_PROBE_UNKNOWN ? check->quick : 0;
 	check->ended_ns = now_ns;
 }
@@ -225,6 +222,10 @@ static void take_result(struct weir_health_check *check, bool passed, uint64_t d
 	check->quick = passed && check->quick > 0 ? check->quick - 1 : 0;
 	update->changed = update_verdict(check, passed);
 	update->verdict = check->verdict;
+	if (passed && check->verdict != WEIR_HEALTH_VERDICT_PASSING &&
+		check->streak >= check->params->check.rise) { // only some of the VIPs are left
+		check->quick = 1;
+	}
 	if (update->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->alongside) {
 		check->checking->forget(check->checking->health, check->backend);
 	}
@@ -238,13 +239,16 @@ static void take_result(struct weir_health_check *check, bool passed, uint64_t d
 
 // Replaces control characters: the detail may contain text of a backend or its certificate, and is
 // written to logs, terminals and JSON.
-static void keep_detail(struct weir_health_check *check, struct update *update) {
+static void keep_detail(
+	struct weir_health_check *check, enum weir_probe_outcome outcome, struct update *update) {
 	for (char *c = update->detail; *c != '\0'; c++) {
 		if (*c < ' ' || *c > '~') {
 			*c = '?';
 		}
 	}
-	memcpy(check->detail, update->detail, sizeof(check->detail));
+	if (!weir_health_missing_stays(&check->missing, outcome, check->vip)) {
+		memcpy(check->detail, update->detail, sizeof(check->detail));
+	}
 }
 
 // A failure for lack of a link is no result.
@@ -274,13 +278,19 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 		(now - check->started_ns) / NS_PER_MS, check->params->check.timeout_ms, &outcome,
 		update.detail, sizeof(update.detail));
 	excuse(check, now, &outcome, &update);
-	keep_detail(check, &update);
+	if (outcome == WEIR_PROBE_FAILED && check->params->vip_count > 1) {
+		weir_health_params_name(check->params, check->vip, update.detail);
+	}
+	keep_detail(check, outcome, &update);
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
 	if (outcome != WEIR_PROBE_UNKNOWN) {
 		take_result(check, outcome == WEIR_PROBE_PASSED,
 			(now - check->started_ns) / NS_PER_US, report, &update);
 	}
 	end_probe(check, outcome, now);
+	if (outcome != WEIR_PROBE_FAILED && check->params->vip_count > 1) {
+		check->vip = (check->vip + 1) % check->params->vip_count;
+	}
 	schedule(check);
 	notify(check, &update);
 }
@@ -315,7 +325,7 @@ static int start_probe(struct weir_health_check *check, const struct weir_probe_
 static int open_path(struct weir_health_check *check, char *why, size_t bytes) {
 	struct weir_data_path_target target = {
 		.backend = check->address,
-		.vip = check->vip,
+		.vip = check->params->vips[check->vip],
 		.port = check->port,
 	};
 
@@ -329,9 +339,9 @@ static int open_path(struct weir_health_check *check, char *why, size_t bytes) {
 static void run(struct weir_health_start *start) {
 	struct weir_health_check *check =
 		(void *)((char *)start - offsetof(struct weir_health_check, start));
-	bool data_path = check->vip.family != 0;
+	bool data_path = check->params->vip_count > 0;
 	struct weir_probe_params params = {
-		.address = data_path ? check->vip : check->address,
+		.address = data_path ? check->params->vips[check->vip] : check->address,
 		.port = check->port,
 		.flow = data_path ? &check->flow : NULL,
 		.check = &check->params->check,
@@ -463,7 +473,7 @@ void weir_health_check_agent_result(struct weir_health_check *check,
 		return;
 	}
 	snprintf(update.detail, sizeof(update.detail), "%s", detail);
-	keep_detail(check, &update);
+	keep_detail(check, outcome, &update);
 	check->duration_ms = duration_ms;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
 		take_result(check, outcome == WEIR_PROBE_PASSED, duration_ms * US_PER_MS, NULL,
@@ -481,7 +491,7 @@ void weir_health_check_status(
 
 	*ret = (struct weir_health_status){
 		.type = check->params->check.type,
-		.via = check->vip.family != 0 ? WEIR_VIA_DATA_PATH : WEIR_VIA_DIRECT,
+		.via = check->params->vip_count > 0 ? WEIR_VIA_DATA_PATH : WEIR_VIA_DIRECT,
 		.verdict = check->verdict,
 		.late_ms = check->late_ms,
 		.interval_ms = is_retry(check)
@@ -493,7 +503,7 @@ void weir_health_check_status(
 	if (check->ended_ns != 0) {
 		ret->checked = true;
 		ret->passed = check->passed;
-		ret->without_result = check->missing > 0;
+		ret->without_result = check->missing.no_result;
 		memcpy(ret->detail, check->detail, sizeof(ret->detail));
 		ret->duration_ms = check->duration_ms;
 		ret->age_ms = (now - check->ended_ns) / NS_PER_MS;
@@ -502,33 +512,18 @@ void weir_health_check_status(
 }
 
 uint64_t weir_health_check_unchecked_ms(const struct weir_health_check *check) {
-	const uint64_t ms = (uv_hrtime() - check->missing_ns) / NS_PER_MS;
+	const uint64_t ms = (uv_hrtime() - check->missing.since_ns) / NS_PER_MS;
 
-	return check->missing < WEIR_HEALTH_UNCHECKED ? 0 : ms > 0 ? ms : 1;
+	return check->missing.count < WEIR_HEALTH_UNCHECKED ? 0 : ms > 0 ? ms : 1;
 }
 
 // --- the target ---------------------------------------------------------------------------
 
-static bool is_same_request(
-	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
-	return strcmp(a->path, b->path) == 0 && strcmp(a->host, b->host) == 0 &&
-	       strcmp(a->body, b->body) == 0 && strcmp(a->ca_file, b->ca_file) == 0 &&
-	       strcmp(a->server_name, b->server_name) == 0 && strcmp(a->send, b->send) == 0 &&
-	       strcmp(a->grpc_service, b->grpc_service) == 0 && a->tls == b->tls &&
-	       a->method == b->method && a->verify == b->verify && a->orca == b->orca &&
-	       a->status_first == b->status_first && a->status_last == b->status_last;
-}
-
 bool weir_health_check_is_of(
 	const struct weir_health_check *check, const struct weir_health_target *target) {
-	const struct weir_config_health_check *a = &check->params->check, *b = target->check;
-
 	return check->service == target->service && check->port == target->port &&
 	       weir_address_equal(&check->address, &target->address) &&
-	       weir_address_equal(&check->vip, &target->vip) && a->type == b->type &&
-	       a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
-	       a->retry_interval_ms == b->retry_interval_ms && a->rise == b->rise &&
-	       a->fall == b->fall && (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
+	       weir_health_params_are_of(check->params, target);
 }
 
 void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
@@ -542,7 +537,8 @@ void weir_health_check_set(struct weir_health_check *check, const struct weir_he
 	check->service = target->service;
 	check->port = target->port;
 	check->address = target->address;
-	check->vip = target->vip;
+	check->vip = check->missing.vip = 0;
+	check->missing.no_result = false;
 	check->ended_ns = 0;
 	check->duration_ms = 0;
 	check->detail[0] = '\0';
@@ -566,12 +562,6 @@ void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t 
 	if (uv_random(NULL, NULL, &checking->random, sizeof(checking->random), 0, NULL) < 0 ||
 		checking->random == 0) {
 		checking->random = uv_hrtime() | 1;
-	}
-}
-
-void weir_health_params_leave(struct weir_health_params *params) {
-	if (params != NULL && --params->users == 0) {
-		free(params);
 	}
 }
 

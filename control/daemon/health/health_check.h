@@ -9,6 +9,7 @@
 
 #include "health.h"
 #include "health_curl.h"
+#include "health_params.h"
 #include "health_starts.h"
 
 struct weir_health_check;
@@ -30,20 +31,13 @@ struct weir_health_checking { // common to all checks, and owned by the caller
 	struct weir_health *health; // for `forget`
 };
 
-// Parameters shared by the checks of a service.
-struct weir_health_params {
-	uint32_t users;
-	struct weir_config_health_check check;
-};
-
 void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t *loop);
-void weir_health_params_leave(struct weir_health_params *params); // frees unused; NULL is allowed
 
 // A check for a target's backend, with its initial verdict and word. It runs once
 // weir_health_check_set was called. Returns NULL if out of memory.
 struct weir_health_check *weir_health_check_create(
 	struct weir_health_checking *checking, const struct weir_health_target *target);
-// Check this target from now on, first after the delay. params: those of target->check; takes over
+// Check this target from now on, first after the delay. params: those of the target; takes over
 // one of their users. The verdict and the word are kept.
 void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
 	struct weir_health_params *params, uint64_t delay_ms);

@@ -20,6 +20,7 @@ struct lab {
 	uv_loop_t loop;
 	struct weir_health *health;
 	struct weir_config_health_check check;
+	struct weir_address vips[3];
 	struct weir_health_target target;
 	unsigned int calls;
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
@@ -74,11 +75,13 @@ static int setup(void **state) {
 		.rise = 1,
 		.fall = 2,
 	};
+	lab->vips[0] = watch_lab_address(VIP);
 	lab->target = (struct weir_health_target){
 		.backend = 7,
 		.port = PORT,
 		.address = watch_lab_address(WATCH_LAB_HOLE4),
-		.vip = watch_lab_address(VIP),
+		.vips = lab->vips,
+		.vip_count = 1,
 		.check = &lab->check,
 		.initial = WEIR_HEALTH_VERDICT_UNKNOWN,
 	};
@@ -178,6 +181,22 @@ TEST(check_of_a_silent_backend_fails) {
 		assert_string_equal(lab->detail, "timeout after 20 ms");
 		assert_false(status_of(lab).without_result);
 	}
+}
+
+// A VIP whose checks have no result, or pass, does not hide that another one is lost.
+TEST(failures_are_counted_for_each_vip) {
+	struct lab *lab = *state;
+
+	SHELL("ip addr add " VIP "/32 dev lo");
+	open_data_path(lab);
+	lab->vips[1] = watch_lab_address("198.51.100.11");
+	lab->vips[2] = watch_lab_address("198.51.100.12");
+	lab->target.vip_count = 3;
+	assert_int_equal(weir_health_configure(lab->health, &lab->target, 1), 0);
+	watch_lab_run(&lab->loop, was_called, lab, 2000, "two failures");
+	assert_string_equal(lab->detail, "198.51.100.11: timeout after 20 ms");
+	assert_int_equal(status_of(lab).fails, 2);
+	SHELL("ip addr del " VIP "/32 dev lo");
 }
 
 // A route that breaks the return path: answers of a backend would be dropped, so a timeout is no
