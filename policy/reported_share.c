@@ -61,7 +61,9 @@ void weir_reported_share_add(struct weir_reported_share *share, struct weir_repo
 		.last_ns = now_ns,
 		.until_ns = now_ns + hold_ns(count, now_ns)};
 
-	next.too_few = next.all < WEIR_REPORTED_SHARE_FOLLOWS * next.own;
+	// Without own flows, a false 0 looks like a true one.
+	next.too_few =
+		next.own > 0 ? next.all < WEIR_REPORTED_SHARE_FOLLOWS * next.own : count->too_few;
 	if (share->square <= 0) { // the first report
 		share->product = share->square = TRUST;
 	}

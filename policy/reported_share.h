@@ -53,7 +53,7 @@ struct weir_reported_count { // of a backend: its last report. Zeroed: none
 	uint64_t begun; // total number of flows of this instance
 	uint64_t last_ns; // 0 = none
 	uint64_t until_ns; // valid until then: for three intervals, 3 s to 180 s
-	bool too_few; // less than WEIR_REPORTED_SHARE_FOLLOWS of `own`
+	bool too_few; // the last one with own flows: less than WEIR_REPORTED_SHARE_FOLLOWS of these
 };
 
 struct weir_reported_own { // of this instance at a backend

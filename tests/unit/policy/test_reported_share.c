@@ -198,6 +198,30 @@ TEST(backend_that_reports_too_few_counts_as_without_reports) {
 	}
 }
 
+// Without own flows a 0 may be true; but not of one whose last report was false.
+TEST(backend_that_reports_too_few_is_not_believed_without_own_flows) {
+	struct fleet fleet = fleet_of(10, 150);
+	uint32_t own;
+
+	run(&fleet, 50, 10, false, false);
+	own = fleet.own[4];
+	fleet.now_ns += 100 * MS;
+	report(&fleet, 4, 0);
+	fleet.own[4] = 0;
+	fleet.now_ns += 100 * MS;
+	report(&fleet, 4, 0);
+	assert_in_range(weir_signal_share_flows(signal_of(&fleet, 4, 1)), 8 * WEIR_SIGNAL_FLOW,
+		12 * WEIR_SIGNAL_FLOW);
+	fleet.own[4] = own;
+	fleet.now_ns += 100 * MS;
+	report(&fleet, 4, own + 20); // believed again
+	fleet.own[4] = 0;
+	fleet.now_ns += 100 * MS;
+	report(&fleet, 4, 20);
+	assert_in_range(weir_signal_share_flows(signal_of(&fleet, 4, 1)), WEIR_SIGNAL_FLOW,
+		2 * WEIR_SIGNAL_FLOW);
+}
+
 TEST(reports_that_are_all_too_few_are_not_used) {
 	struct fleet fleet = fleet_of(10, 0);
 
