@@ -31,6 +31,13 @@ def detail(lab, service_name, number):
                 if row["backend"] == f"web-{number}")["last"]
 
 
+def wait_for_no_result(lab, number, why, when=""):
+    """The backend is unchecked for this reason, until which a check of another VIP may fail."""
+    wait_for(f"no result {when}: {why}", lambda: lab.backend(f"web-{number}")["unchecked_ms"]
+             and detail(lab, "web", number)["ok"] is None
+             and detail(lab, "web", number)["detail"] == "no result: " + why)
+
+
 def change_vip(lab, number, what, vip):
     lab.namespaces[f"b{number}"].ip("addr", what, vip + ("/128" if ":" in vip else "/32"), "dev",
                                     "lo")
@@ -100,10 +107,7 @@ def data_path_checks_without_a_result_change_nothing(lab):
     """A local VIP, or a removed device: the states stay, and the details show the reason"""
     start(lab, OPTION)
     lab.lb.ip("addr", "add", VIP4 + "/32", "dev", "lo")
-    wait_for("no result", lambda: detail(lab, "web", 1)["ok"] is None)
-    assert detail(lab, "web", 1)["detail"] == f"no result: {VIP4} is an address of this host"
-    wait_for("unchecked", lambda: lab.backend("web-1")["unchecked_ms"])  # checks of the other VIP pass
-    assert detail(lab, "web", 1)["detail"] == f"no result: {VIP4} is an address of this host"
+    wait_for_no_result(lab, 1, f"{VIP4} is an address of this host")  # checks of the other VIP pass
     change_vip(lab, 2, "del", VIP6)
     wait_for_states(lab, 2, web="refusing")
     change_vip(lab, 2, "add", VIP6)
@@ -111,8 +115,7 @@ def data_path_checks_without_a_result_change_nothing(lab):
     lab.lb.ip("addr", "del", VIP4 + "/32", "dev", "lo")
     wait_for("a result", lambda: detail(lab, "web", 1)["ok"])
     lab.lb.ip("link", "del", "weir-check")
-    wait_for("no result", lambda: detail(lab, "web", 2)["ok"] is None)
-    assert "weir-check was removed" in detail(lab, "web", 2)["detail"]
+    wait_for_no_result(lab, 2, "device weir-check was removed: restart weir-control")
     assert "device weir-check was removed" in lab.programs["control"].output()
     wait_for_states(lab, 1, web="healthy")
     wait_for_states(lab, 2, web="healthy")
@@ -169,3 +172,20 @@ def data_path_checks_need_their_option(lab):
     code, _, errors = lab.weirctl("config", "reload", check=False)
     assert code == 1 and OPTION in errors, (code, errors)
     assert lab.backends("web")[0]["health"] == "healthy"
+
+
+@scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
+                                                  check=HTTP)])
+def data_path_checks_need_an_address_of_the_family(lab):
+    """Without one on the balancer, checks of the IPv6 VIP have no result; those of the other one count"""
+    start(lab, OPTION)
+    wait_for_states(lab, 1, web="healthy")
+    lab.lb.ip("-6", "addr", "flush", "dev", "lb0", "scope", "global")
+    for routes in ("with a default route", "without"):
+        wait_for_no_result(lab, 1, "this host has no address of the VIP's family", routes)
+        lab.lb.ip("-6", "route", "flush", "default")
+    for number in (1, 2):
+        wait_for_states(lab, number, web="healthy")
+    change_vip(lab, 1, "del", VIP4)
+    wait_for_states(lab, 1, web="refusing")
+    wait_for_states(lab, 2, web="healthy")

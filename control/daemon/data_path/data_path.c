@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@
 #define PACKETS_PER_TURN 4096 // many checks may start and end in one turn
 #define BIND_TRIES 16 // other processes may use some of the ports
 #define SOURCE_PORT 9 // discard: nothing is sent there
+#define ADDRESS_MS 1000
 
 struct flow { // the latest flow of a port
 	struct weir_data_path_outer outer;
@@ -41,6 +44,10 @@ struct weir_data_path {
 	void *context;
 	int source_socket4, source_socket6; // datagram sockets, to look up source addresses
 	struct weir_data_path_netlink kernel;
+	struct {
+		uint64_t until_ms; // loop time
+		bool found;
+	} own_address[2]; // whether this host has one: IPv4, IPv6
 	bool lost;
 	struct weir_data_path_ports ports;
 	struct flow flows[WEIR_DATA_PATH_PORTS]; // by port
@@ -187,13 +194,55 @@ static int source_for(const struct weir_data_path *path, const struct weir_addre
 	return 0;
 }
 
+static bool is_link_local(const struct weir_address *address) {
+	return address->family == 6 && address->bytes[0] == 0xfe &&
+	       (address->bytes[1] & 0xc0) == 0x80;
+}
+
+// Whether this host has an address of the family to which backends can reply.
+static bool has_address(uint8_t family) {
+	struct ifaddrs *list = NULL;
+	bool found = false;
+
+	if (getifaddrs(&list) < 0) {
+		return true; // unknown
+	}
+	for (const struct ifaddrs *one = list; one != NULL && !found; one = one->ifa_next) {
+		struct weir_address address = {.family = family};
+
+		if (one->ifa_addr == NULL || (one->ifa_flags & IFF_LOOPBACK) != 0) {
+			continue;
+		}
+		if (family == 4) {
+			found = one->ifa_addr->sa_family == AF_INET;
+		} else if (one->ifa_addr->sa_family == AF_INET6) {
+			memcpy(address.bytes, &((struct sockaddr_in6 *)one->ifa_addr)->sin6_addr,
+				16);
+			found = !is_link_local(&address);
+		}
+	}
+	freeifaddrs(list);
+	return found;
+}
+
+// Looked up once a second: thousands of checks may begin in it.
+static bool has_address_now(struct weir_data_path *path, uint8_t family) {
+	const uint64_t now_ms = uv_now(path->poll.loop);
+	const int i = family == 6;
+
+	if (path->own_address[i].until_ms <= now_ms) {
+		path->own_address[i].until_ms = now_ms + ADDRESS_MS;
+		path->own_address[i].found = has_address(family);
+	}
+	return path->own_address[i].found;
+}
+
 // The source addresses of a flow: of the connection, and of the outer header. The connection's is
 // the source address for the backend. If the families differ, it is the source address for the VIP,
 // or the unspecified address, with which the kernel may choose any: VIPs often have an unreachable
 // route.
-static int find_addresses(const struct weir_data_path *path,
-	const struct weir_data_path_target *target, struct weir_address *ret_local,
-	struct weir_address *ret_outer) {
+static int find_addresses(struct weir_data_path *path, const struct weir_data_path_target *target,
+	struct weir_address *ret_local, struct weir_address *ret_outer) {
 	struct weir_address towards;
 	int r = source_for(path, &target->backend, &towards);
 
@@ -205,10 +254,11 @@ static int find_addresses(const struct weir_data_path *path,
 	if (target->vip.family == target->backend.family) {
 		return 0;
 	}
-	if (source_for(path, &target->vip, ret_local) < 0) {
+	if (source_for(path, &target->vip, ret_local) < 0 || is_link_local(ret_local)) {
 		*ret_local = (struct weir_address){.family = target->vip.family};
+		r = has_address_now(path, target->vip.family) ? 0 : -ENONET;
 	}
-	return 0;
+	return r;
 }
 
 // A socket bound to a free port of the block. Returns it with the port, or negative errno.
@@ -258,6 +308,9 @@ static void explain(const struct weir_data_path *path, int error, char *why, siz
 		break;
 	case -EAFNOSUPPORT:
 		snprintf(why, why_bytes, "IPv6 does not work on device %s", path->tunnel.name);
+		break;
+	case -ENONET:
+		snprintf(why, why_bytes, "this host has no address of the VIP's family");
 		break;
 	default:
 		snprintf(why, why_bytes, "%s", uv_strerror(error));

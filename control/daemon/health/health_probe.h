@@ -70,6 +70,7 @@ static inline enum weir_probe_outcome weir_probe_outcome_of(int error) {
 	case ENOBUFS:
 	case EADDRNOTAVAIL: // no local port left
 	case EAFNOSUPPORT: // IPv6 is disabled on this host
+	case ENONET: // this host has no address of the VIP's family
 	case EPERM: // a packet filter of this host
 	case EACCES:
 	case ENODEV: // the device of the data path is gone
