@@ -33,7 +33,7 @@ def figures(balancer, timeout=1.0):
 
 
 def measured(balancer):
-    """Figures once there are some."""
+    """The first TCP figures that contain connections."""
     found = []
 
     def ask():
@@ -50,8 +50,17 @@ def wait_figures(balancer, what, holds):
     def ask():
         last[0] = measured(balancer)
         return holds(last[0])
-    wait_for(f"{what}; last: {last}", ask, 20)
+    try:
+        wait_for(what, ask, 20)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; last: {last[0]}") from None
     return last[0]
+
+
+def sent(family, size):
+    """Whether this many bytes were sent. What the kernel retransmits on a busy machine counts, too."""
+    again = family["sent_bytes"] - size
+    return again == 0 or 0 < again <= 65536 * family["retransmitted"]
 
 
 def connect(lab, address, server):
@@ -61,7 +70,7 @@ def connect(lab, address, server):
 
 
 def move(sender, receiver, size):
-    """Data from one end to the other."""
+    """Send data from one end of a connection to the other."""
     sender.setblocking(False)
     sent = received = 0
     while received < size:
@@ -83,8 +92,8 @@ def nothing_is_looked_at_or_sent_without_a_request(lab):
         assert figures(other, 0.2) is None
     status = lab.status()
     assert "tcp" not in status and status["datagrams"]["tcp"] == 0, status
-    # A probe that no answer of this process came before may be a replay, with a forged sender: one
-    # datagram for one, also while another balancer has figures.
+    # A probe of a balancer that has got no answer of this process may be a replay with a forged
+    # sender: it gets one datagram, also while another balancer has figures.
     stranger.ask(hear=False), stranger.ask(hear=False)
     assert figures(stranger, 0.2) is None and "tcp" not in lab.status()
     measured(lab.balancer(wants=TCP_BIT))
@@ -103,7 +112,7 @@ def connections_of_both_families_are_measured(lab):
     pairs = [connect(lab, BACKEND, server) for _ in range(3)] + [connect(lab, BACKEND6, server6)]
     with lab.client.inside():
         unwatched = socket.create_connection((BACKEND, PORT + 1), 10)
-    with lab.backend.inside():  # of the host itself
+    with lab.backend.inside():  # a connection within the host itself
         local = socket.create_connection((BACKEND, PORT), 10)
     assert server.accept()[0] is not None
     first = wait_figures(balancer, "4 connections", lambda now: (
@@ -113,21 +122,20 @@ def connections_of_both_families_are_measured(lab):
     assert first["age_ms"] < 5000 and not first["partial"], first
     move(pairs[0][1], pairs[0][0], 1 << 20)
     move(pairs[3][1], pairs[3][0], 1000)
-    move(pairs[1][0], pairs[1][1], 1 << 20)  # from the client: not what the server sends
-    now = wait_figures(balancer, "bytes", lambda now: now["ipv4"]["sent_bytes"] == 1 << 20 and
-                       now["ipv6"]["sent_bytes"] == 1000)
-    assert now["ipv4"]["segments"] > 10 and now["ipv6"]["segments"] == 1, now
-    # One that opens and closes between two requests of a balancer is in the sums, if a look saw it.
+    move(pairs[1][0], pairs[1][1], 1 << 20)  # data from the client, which the server has not sent
+    now = wait_figures(balancer, "bytes", lambda now: sent(now["ipv4"], 1 << 20) and sent(now["ipv6"], 1000))
+    assert now["ipv4"]["segments"] > 10 and now["ipv6"]["segments"] == 1 + now["ipv6"]["retransmitted"], now
+    # A connection that opens and closes between two requests is in the sums, if the agent saw it.
     pairs.append(connect(lab, BACKEND, server))
     move(pairs[4][1], pairs[4][0], 2000)
-    wait_figures(balancer, "bytes", lambda now: now["ipv4"]["sent_bytes"] == (1 << 20) + 2000)
+    wait_figures(balancer, "bytes", lambda now: sent(now["ipv4"], (1 << 20) + 2000))
     for pair in pairs:
         pair[1].close(), pair[0].close()
     end = wait_figures(balancer, "no connection", lambda now: now["ipv4"]["connections"] == 0 and
                        now["ipv6"]["connections"] == 0)
-    assert end["ipv4"]["sent_bytes"] == (1 << 20) + 2000 and end["ipv4"]["rtt_p99_us"] == 0, end
+    assert sent(end["ipv4"], (1 << 20) + 2000) and end["ipv4"]["rtt_p99_us"] == 0, end
     status = lab.status()["tcp"]
-    assert status["looks"] > 2 and status["ipv4_sent_bytes"] == (1 << 20) + 2000, status
+    assert status["looks"] > 2 and status["ipv4_sent_bytes"] == end["ipv4"]["sent_bytes"], status
     assert "tcp        ipv4_sent_bytes" in lab.command("status")
     for each in (unwatched, local, other, server, server6):
         each.close()
@@ -174,14 +182,14 @@ def looks_end_with_the_request_and_go_on_with_the_next(lab):
     pair = connect(lab, BACKEND, server)
     measured(balancer)
     move(pair[1], pair[0], 5000)
-    wait_figures(balancer, "bytes", lambda now: now["ipv4"]["sent_bytes"] == 5000)
+    wait_figures(balancer, "bytes", lambda now: sent(now["ipv4"], 5000))
     balancer.wants = 0
     balancer.ask()
     assert figures(balancer, 0.2) is None and "tcp" not in lab.status()
-    move(pair[1], pair[0], 7000)  # while nothing is looked at
+    move(pair[1], pair[0], 7000)  # while the agent does not read the sockets
     balancer.wants = TCP_BIT
     again = measured(balancer)
-    assert again["ipv4"]["sent_bytes"] == 5000 and again["ipv4"]["connections"] == 1, again
+    assert sent(again["ipv4"], 5000) and again["ipv4"]["connections"] == 1, again
     for each in (*pair, server):
         each.close()
 
