@@ -3,8 +3,9 @@
 // Decap: removes the balancer's outer header (IPv4 or IPv6 in IPv4 or IPv6) and passes the inner
 // packet to the kernel. XDP, on a backend's interface.
 //
-// Touches only tunnel packets to the addresses in weir_decap_addresses; MAC addresses and VLAN tags
-// stay as they are. ECN by RFC 6040, section 4.2; the inner TTL and DSCP are the client's.
+// Changes only tunnel packets to the addresses in weir_decap_addresses; MAC addresses and VLAN tags
+// stay unchanged. ECN is handled as in RFC 6040, section 4.2; the inner TTL and DSCP are not
+// changed.
 #include <stdbool.h>
 
 #include <linux/in.h>
@@ -15,7 +16,7 @@
 #include "packet.h"
 
 #define L2_BYTES_MAX (ETH_HLEN + WEIR_VLAN_TAGS_MAX * sizeof(struct vlan_tag))
-#define IPV4_FRAGMENT bpf_htons(0x3fff) // more fragments, or an offset
+#define IPV4_FRAGMENT bpf_htons(0x3fff) // mask: more fragments, or an offset
 #define ECN_MASK 3
 #define ECN_NOT_ECT 0
 #define ECN_ECT1 1
@@ -49,7 +50,7 @@ struct {
 struct tunnel { // an outer header
 	void *inner;
 	__u32 header_bytes;
-	__u32 payload_bytes; // of the inner packet, from the outer header
+	__u32 payload_bytes; // bytes of the inner packet, according to the outer header
 	__u8 protocol; // IPPROTO_IPIP or IPPROTO_IPV6
 	__u8 ecn;
 };
@@ -65,9 +66,9 @@ static __always_inline int count(enum weir_decap_result result, __u32 bytes, int
 	return verdict;
 }
 
-// A length in host order. The verifier of Linux 6.1 does not derive that a swapped word has 16
-// bits, and accepts only bounded distances in a packet; clang would remove a plain mask, since it
-// changes nothing.
+// A length in host order. The verifier of Linux 6.1 accepts only bounded distances in a packet, but
+// does not derive that a swapped word has 16 bits. A plain mask would be removed by clang, because
+// the mask does not change the value.
 static __always_inline __u32 length_of(__be16 word) {
 	__u64 length = bpf_ntohs(word);
 
@@ -101,7 +102,7 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 		if (i >= words) {
 			break;
 		}
-		asm volatile("" : "+r"(word)); // or clang computes on `end`, which is not allowed
+		asm volatile("" : "+r"(word)); // otherwise, clang computes on `end`: not allowed
 		if ((void *)(word + 1) > end) {
 			return false;
 		}
@@ -112,8 +113,8 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 	return sum == 0xffff;
 }
 
-// The functions below return the result so far: WEIR_DECAP_DECAPSULATED = continue, another result
-// = drop for this reason, NOT_OURS = the kernel's.
+// The next functions return the intermediate result: WEIR_DECAP_DECAPSULATED = continue, NOT_OURS =
+// pass the packet to the kernel, another result = drop the packet for this reason.
 #define NOT_OURS (-1)
 
 static __always_inline int parse_outer_ipv4(void *at, void *end, struct tunnel *tunnel) {
@@ -229,7 +230,8 @@ static __always_inline int set_inner_ipv6(const struct tunnel *tunnel, void *end
 	return WEIR_DECAP_DECAPSULATED;
 }
 
-// Move the Ethernet header and its tags (l2_bytes, a constant at each call) up to the inner packet.
+// Move the Ethernet header and VLAN tags (l2_bytes, a constant at each call) up to the inner
+// packet.
 static __always_inline bool remove_header(
 	struct xdp_md *ctx, __u32 l2_bytes, __u32 header_bytes, __be16 type) {
 	void *data = (void *)(long)ctx->data;

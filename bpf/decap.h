@@ -12,7 +12,7 @@
 #define WEIR_DECAP_SOURCES_MAX 1024
 
 struct weir_decap_address {
-	__u8 address[16]; // IPv4 in the first 4 bytes, rest 0
+	__u8 address[16]; // IPv4 in the first 4 bytes, remaining bytes 0
 	__u8 family; // 4 or 6
 	__u8 reserved[3];
 };
@@ -25,11 +25,11 @@ struct weir_decap_prefix { // LPM trie: the family counts as the first 8 bits of
 	__u8 reserved[3];
 };
 
-// Results of decapsulating packets to our addresses. X(NAME, "name", "meaning")
+// Results of decapsulating packets to addresses of this host. X(NAME, "name", "meaning")
 // clang-format off
 #define WEIR_DECAP_RESULTS(X)                                                                      \
 	X(DECAPSULATED, "decapsulated", "outer header removed, passed to the kernel")              \
-	X(MARKED, "congestion_marked", "of these: congestion mark (CE) copied to the inner header") \
+	X(MARKED, "congestion_marked", "decapsulated packets whose congestion mark (CE) was copied to the inner header") \
 	X(SOURCE, "source_refused", "dropped: outer source not allowed by --from")                 \
 	X(FRAGMENT, "outer_fragment", "dropped: outer fragment; raise the MTU from the balancers") \
 	X(CHECKSUM, "outer_checksum", "dropped: wrong outer IPv4 header checksum")                 \
@@ -48,5 +48,5 @@ enum weir_decap_result {
 
 struct weir_decap_counter { // per CPU, indexed by enum weir_decap_result
 	__u64 packets;
-	__u64 bytes; // outer IP packets
+	__u64 bytes; // bytes of outer IP packets
 };

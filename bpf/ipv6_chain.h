@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
 // The chain of IPv6 extension headers (RFC 8200, 4): shared by steer.bpf.c, the dataplane's parser
-// and weirctl, so that they walk every chain alike. Callers check lengths themselves, because BPF
-// needs a comparison of its own before each load.
+// and weirctl, so that all three walk a chain identically. Callers check lengths, because BPF needs
+// a separate comparison before each load.
 //
 // Fragments are found by addresses and identification alone. The Next Header of a fragment header
-// names the first header of the fragmentable part, which may be another extension header and which
-// only the first fragment carries; that of the other fragments does not count (RFC 8200, 4.5).
+// names the first header of the fragmentable part, which may be another extension header. Only the
+// first fragment carries this part; the Next Header of later fragments does not count (RFC 8200,
+// 4.5).
 #pragma once
 
 #include <linux/types.h>
 
-enum { // extension headers, by their number in the header before them
+enum { // extension headers, by their number in the previous header
 	WEIR_IPV6_HOP_BY_HOP = 0,
 	WEIR_IPV6_ROUTING = 43,
 	WEIR_IPV6_FRAGMENT = 44,
@@ -20,10 +21,10 @@ enum { // extension headers, by their number in the header before them
 };
 
 #define WEIR_IPV6_EXTENSIONS_MAX 8 // headers in a chain
-#define WEIR_IPV6_EXTENSION_MIN 8u // bytes of the shortest one
+#define WEIR_IPV6_EXTENSION_MIN 8u // bytes of the shortest extension header
 
-// Of the third and fourth byte of a fragment header: the offset, and the offset or more to come.
-// Without either, the packet is whole (an atomic fragment, RFC 6946).
+// Masks for the third and fourth byte of a fragment header: the offset; the offset or the
+// more-fragments bit. If neither is set, the packet is whole (an atomic fragment, RFC 6946).
 #define WEIR_IPV6_FRAGMENT_OFFSET 0xfff8
 #define WEIR_IPV6_FRAGMENT_PART 0xfff9
 
@@ -39,8 +40,9 @@ static inline int weir_ipv6_extension_may_be(__u8 next, unsigned int position) {
 	return next != WEIR_IPV6_HOP_BY_HOP || position == 0;
 }
 
-// Bytes of an extension header. length: its second byte, which counts units of 8 bytes, in an
-// authentication header of 4 bytes (RFC 4302, 2.2), after the first 8; a fragment header has none.
+// Bytes of an extension header. length: the second byte of the header, which counts units of 8
+// bytes after the first 8 bytes, or units of 4 bytes in an authentication header (RFC 4302, 2.2). A
+// fragment header has no length.
 static inline __u32 weir_ipv6_extension_bytes(__u8 next, __u8 length) {
 	return next == WEIR_IPV6_FRAGMENT         ? 8
 	       : next == WEIR_IPV6_AUTHENTICATION ? (length + 2u) * 4

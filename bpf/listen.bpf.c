@@ -4,8 +4,9 @@
 // to listen, in one network namespace. Attached to the tracepoint of socket state changes; all
 // other changes cost two comparisons.
 //
-// The kernel removes a listening socket from its tables before this tracepoint, and adds one after
-// it. So a reader that looks at once finds a death, and must look again later for a birth.
+// The kernel removes a listening socket from its tables before this tracepoint, but adds a
+// listening socket after the tracepoint. Therefore a reader that reads the tables at once finds a
+// removed socket, and must read them again later to find an added socket.
 #include "listen.h"
 #include "socket.h"
 
@@ -20,7 +21,7 @@ int weir_listen(__u64 *ctx) { // sock, previous state, new state
 	int from = ctx[1], to = ctx[2];
 	__u16 port;
 
-	// The socket of a new connection begins as a copy of the listening one.
+	// The socket of a new connection begins as a copy of the listening socket.
 	if (to != LISTEN && (from != LISTEN || to != CLOSE)) {
 		return 0;
 	}
@@ -28,7 +29,7 @@ int weir_listen(__u64 *ctx) { // sock, previous state, new state
 	if (is_set(port) && is_ours(sk)) {
 		struct weir_listen_event event = {.port = port, .listens = to == LISTEN};
 
-		// A full ring: the reader is awake already.
+		// If the ring is full, the reader is already awake.
 		bpf_ringbuf_output(&weir_listen_events, &event, sizeof(event), BPF_RB_FORCE_WAKEUP);
 	}
 	return 0;

@@ -2,7 +2,7 @@
 //
 // Listening sockets: shared by listen.bpf.c and user space. The program writes a record into a ring
 // buffer when a TCP socket at a watched port begins or ceases to listen. A record only wakes the
-// reader, which looks at the kernel's list of sockets: a lost one does no harm.
+// reader, which then reads the kernel's list of sockets, so that a lost record does no harm.
 #pragma once
 
 #include <linux/types.h>
@@ -11,6 +11,6 @@
 
 struct weir_listen_event { // a record
 	__u32 port;
-	__u32 listens; // 0 = no longer
+	__u32 listens; // 0 = no longer listening
 };
 _Static_assert(sizeof(struct weir_listen_event) % 8 == 0, "a record without a gap");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
 // Meter: counts and times the TCP connections to the ports of a service, in one network namespace.
-// Attached to the tracepoint of socket state changes, so it does not run for each packet.
+// Attached to the tracepoint of socket state changes, so that the program does not run for each
+// packet.
 #include <asm/errno.h>
 
 #include "meter.h"
@@ -43,7 +44,7 @@ static __always_inline void open_connection(__u64 key, __u64 start_ns) {
 
 static __always_inline enum weir_meter_counter how_it_ended(int error, int state) {
 	if (state != CLOSE) {
-		return WEIR_METER_FINISHED; // it has sent a FIN
+		return WEIR_METER_FINISHED; // this server has sent a FIN
 	}
 	switch (error) {
 	case 0:
@@ -66,7 +67,7 @@ static __always_inline void time_connection(struct weir_meter_shard *shard, __u6
 	}
 	bucket = weir_meter_bucket(took_ns / 1000);
 	add(&shard->service_ns, took_ns);
-	if (bucket < WEIR_METER_BUCKETS) { // for the verifier
+	if (bucket < WEIR_METER_BUCKETS) { // bound for the verifier
 		add(&shard->bucket[bucket], 1);
 	}
 }
@@ -105,7 +106,7 @@ int weir_meter(__u64 *ctx) { // sock, previous state, new state
 			open_connection((__u64)sk, bpf_ktime_get_ns());
 		}
 	} else if (was_open && !is_open) {
-		// A socket that is closed at once has released its port already.
+		// A socket that is closed at once has already released its port.
 		if (to == CLOSE || is_set(sk->__sk_common.skc_num)) {
 			close_connection((__u64)sk, sk->sk_err, to);
 		}
@@ -113,7 +114,7 @@ int weir_meter(__u64 *ctx) { // sock, previous state, new state
 	return 0;
 }
 
-// Run once, after the tracepoint is attached: counts connections that are open already.
+// Run once, after the tracepoint is attached: counts connections that are already open.
 SEC("iter/tcp")
 int weir_meter_existing(struct bpf_iter__tcp *ctx) {
 	struct sock_common *sk = ctx->sk_common;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Meter: shared by meter.bpf.c and user space. User space maps weir_meter_shards and reads it; the
-// CPUs that share a shard write it with atomic additions.
+// Meter: shared by meter.bpf.c and user space. User space maps and reads weir_meter_shards; CPUs
+// that share a shard write with atomic additions.
 //
-// A connection is *open* from the end of its handshake, so also while it waits in the accept queue,
-// until the server has closed it (or its side of it), or it was reset. That time is its service
-// time.
+// A connection is *open* from the end of its handshake until the server has closed the connection
+// (or its own direction), or the connection was reset. The time in the accept queue is included.
+// The service time of a connection is the time that it is open.
 #pragma once
 
 #include <linux/types.h>
 
-#define WEIR_METER_SHARDS 32 // power of 2; CPUs share them
-#define WEIR_METER_CONNECTIONS 65536 // open at a time, unless user space sets another number
+#define WEIR_METER_SHARDS 32 // power of 2; several CPUs may share a shard
+#define WEIR_METER_CONNECTIONS 65536 // maximum of open connections; set by user space
 
 // Service times in microseconds, 16 buckets for each power of 2, up to 2^34: 4.8 hours.
 #define WEIR_METER_BUCKETS 496
@@ -19,14 +19,14 @@
 // X(NAME, "name", "meaning"): counters of connections
 // clang-format off
 #define WEIR_METER_COUNTERS(X)                                                                     \
-	X(OPENED, "opened", "handshake complete, or found open when measuring began")              \
-	X(CLOSED, "closed", "of these: no longer open")                                            \
-	X(FINISHED, "finished", "of these: closed in order; the service times are theirs")         \
-	X(ABORTED, "aborted", "of these: reset by this server")                                    \
-	X(RESET, "reset", "of these: reset by the client")                                         \
-	X(LOST, "lost", "of these: the client no longer answered")                                 \
-	X(UNTIMED, "untimed", "of the finished: opened before measuring began, without a time")    \
-	X(UNTRACKED, "untracked", "not counted above: too many are open")
+	X(OPENED, "opened", "connections with a complete handshake, or open when measuring began")              \
+	X(CLOSED, "closed", "opened connections that are no longer open")                                            \
+	X(FINISHED, "finished", "connections closed in order: service times are measured on these connections")         \
+	X(ABORTED, "aborted", "connections closed by a reset of this server")                                    \
+	X(RESET, "reset", "connections closed by a reset of the client")                                         \
+	X(LOST, "lost", "connections closed because the client no longer answered")                                 \
+	X(UNTIMED, "untimed", "finished connections without a service time: opened before measuring began")    \
+	X(UNTRACKED, "untracked", "connections not counted as opened, because too many are open")
 // clang-format on
 
 enum weir_meter_counter {
@@ -38,9 +38,9 @@ enum weir_meter_counter {
 
 struct weir_meter_shard {
 	__u64 counter[WEIR_METER_COUNTER_COUNT];
-	__u64 service_ns; // sum over the finished connections that have a time
-	__u64 bucket[WEIR_METER_BUCKETS]; // of their service times
-	__u64 reserved[7]; // a whole number of cache lines
+	__u64 service_ns; // sum over finished connections with a service time
+	__u64 bucket[WEIR_METER_BUCKETS]; // histogram of the service times
+	__u64 reserved[7]; // padding to a whole number of cache lines
 };
 _Static_assert(sizeof(struct weir_meter_shard) % 64 == 0, "shards share no cache line");
 

@@ -11,7 +11,7 @@
 
 #define WEIR_VLAN_TAGS_MAX 2
 
-struct vlan_tag { // the rest of a VLAN tag, after an EtherType 0x8100, 0x88a8 or 0x9100
+struct vlan_tag { // end of a VLAN tag, after EtherType 0x8100, 0x88a8 or 0x9100
 	__be16 control;
 	__be16 type;
 };
@@ -21,8 +21,9 @@ static __always_inline int is_vlan(__be16 type) {
 	       type == bpf_htons(ETH_P_QINQ1);
 }
 
-// Skip the Ethernet header and its tags. Returns the EtherType of the payload (network order) and
-// moves *at to it, or 0: frame too short, or more tags than the dataplane accepts.
+// Skip the Ethernet header and VLAN tags. Returns the EtherType of the payload (network order) and
+// moves *at to the payload. Returns 0 if the frame is too short or has more tags than the dataplane
+// accepts.
 static __always_inline __be16 skip_ethernet(void **at, void *end) {
 	struct ethhdr *ethernet = *at;
 	__be16 type;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Sockets of a service, for BPF programs: those of TCP in one network namespace, at the ports that
+// Sockets of a service, for BPF programs: TCP sockets in one network namespace, at the ports that
 // user space has set.
 //
-// Kernel structures are declared here with the members that are used; libbpf finds where the
-// running kernel has them.
+// Kernel structures are declared here with the members in use; libbpf finds the offsets of the
+// members in the running kernel.
 #pragma once
 
 #include <stdbool.h>

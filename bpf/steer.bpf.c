@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Steer: sends a port's VIP traffic to the dataplane's AF_XDP sockets, and passes everything else
+// Steer: sends a port's VIP traffic to the dataplane's AF_XDP sockets, and passes all other traffic
 // (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. XDP, on the balancer's interface.
 //
-// Only the destination decides, and nothing is validated: the dataplane drops and counts broken
-// packets for a VIP. At a port whose bind was removed, it also checks TCP flags and the kernel's
-// sockets, so that open connections stay, and new ones go to the kernel. If no socket serves the
-// queue, the packet goes to the kernel.
+// Steering depends only on the destination, and packets are not validated: the dataplane drops and
+// counts broken packets for a VIP. At a port whose bind was removed, the program also checks TCP
+// flags and the kernel's sockets, so that open connections stay, and new connections go to the
+// kernel. If no socket serves the queue, the packet goes to the kernel.
 #include <linux/icmpv6.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -22,13 +22,13 @@
 #define ICMP_ECHO 8
 #define ICMP_TIME_EXCEEDED 11
 #define ICMP_PARAMETERPROB 12
-#define ICMP_BYTES 8 // of its header, and of no transport header less
+#define ICMP_BYTES 8 // length of an ICMP header, the minimum of all transport headers
 
-#define TCP_FLAGS 13 // offset
+#define TCP_FLAGS 13 // offset of the flags in the TCP header
 #define TCP_SYN 0x02
 #define TCP_BEGINS 0x17 // FIN, SYN, RST, ACK: SYN alone begins a connection
 
-#define IPV4_FRAGMENT bpf_htons(0x3fff) // more fragments, or an offset
+#define IPV4_FRAGMENT bpf_htons(0x3fff) // mask: more fragments, or an offset
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -48,7 +48,7 @@ struct {
 enum verdict {
 	FOR_KERNEL,
 	FOR_DATAPLANE,
-	OPEN_CONNECTION, // a TCP packet other than a SYN, to no present bind
+	OPEN_CONNECTION, // a TCP packet other than a SYN, without a present bind
 };
 
 static __always_inline weir_vip_value *look_up(
@@ -62,7 +62,7 @@ static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be1
 	return look_up(key, protocol, port) != NULL;
 }
 
-// The value of the wide range that has a port, or of the key that has every port; or NULL.
+// The value of the wide range that contains a port, or of the key for every port; otherwise NULL.
 static __always_inline weir_vip_value *find_range(
 	struct weir_vip_key *key, __u8 protocol, __be16 port) {
 	const __u32 number = bpf_ntohs(port);
@@ -91,8 +91,8 @@ static __always_inline weir_vip_value *find_range(
 	return NULL;
 }
 
-// True for an echo request or an error. The kernel gets the rest of ICMP: redirects, router and
-// neighbour discovery, replies to its own requests.
+// True for an echo request or an error. Other ICMP goes to the kernel: redirects, router and
+// neighbour discovery, replies to requests of the kernel.
 static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	if (protocol == IPPROTO_ICMP) {
 		return type == ICMP_ECHO || type == ICMP_DEST_UNREACH ||
@@ -102,7 +102,8 @@ static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	       (type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB);
 }
 
-// True if a TCP header at `at` has all of its flags, and begins no connection.
+// True if the frame contains the flags of the TCP header at `at`, and the packet begins no
+// connection.
 static __always_inline int is_of_connection(void *at, void *end) {
 	__u8 *header = at;
 
@@ -110,8 +111,9 @@ static __always_inline int is_of_connection(void *at, void *end) {
 	       (header[TCP_FLAGS] & TCP_BEGINS) != TCP_SYN;
 }
 
-// The verdict on a packet with this transport header at `at`. key holds the destination. portless:
-// a fragment, or too short for any transport header. ret_tcp: the header of an OPEN_CONNECTION.
+// The action for a packet with its transport header at `at`. key holds the destination. portless: a
+// fragment, or a packet too short for any transport header. ret_tcp: the header of an
+// OPEN_CONNECTION.
 static __always_inline enum verdict judge(struct weir_vip_key *key, __u8 protocol, int portless,
 	void *at, void *end, struct tcphdr **ret_tcp) {
 	int icmp = key->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
@@ -133,7 +135,7 @@ static __always_inline enum verdict judge(struct weir_vip_key *key, __u8 protoco
 	if ((void *)(ports + 2) > end) {
 		return is_vip(key, 0, 0);
 	}
-	// Port 0 is not a valid port, and its key stands for ranges of ports.
+	// Port 0 is not a valid port: the key with port 0 is for ranges of ports.
 	if ((ports[1] != 0 && is_vip(key, protocol, ports[1])) ||
 		find_range(key, protocol, ports[1]) != NULL) {
 		return FOR_DATAPLANE;
@@ -161,9 +163,9 @@ static __always_inline enum verdict steer_ipv4(
 		key, ip->protocol, ip->frag_off & IPV4_FRAGMENT, at + ip->ihl * 4, end, ret_tcp);
 }
 
-// Walks as weir_parse_ipv6_chain does, up to a fragment header: the dataplane gets all fragments to
-// a VIP, whatever their Next Header. It also gets packets that end inside their chain and packets
-// whose chain it refuses, and drops and counts them.
+// Walks the chain like weir_parse_ipv6_chain, up to a fragment header: all fragments to a VIP go to
+// the dataplane, whatever their Next Header. Packets that end inside their chain and packets with
+// an invalid chain also go to the dataplane, which drops and counts them.
 static __always_inline enum verdict steer_ipv6(
 	void *at, void *end, struct weir_vip_key *key, struct tcphdr **ret_tcp) {
 	struct ipv6hdr *ip = at;
@@ -209,15 +211,15 @@ static __always_inline enum verdict steer_ipv6(
 					    : judge(key, next, left < ICMP_BYTES, at, end, ret_tcp);
 }
 
-// True if a packet ends a handshake that a listening socket has begun with a SYN cookie: it
-// remembers nothing of that.
+// True if a packet ends a handshake that a listening socket has begun with a SYN cookie, without
+// keeping any state.
 static __always_inline int has_cookie(
 	struct bpf_sock *listener, void *ip, __u32 bytes, struct tcphdr *tcp, void *end) {
 	return (void *)(tcp + 1) <= end &&
 	       bpf_tcp_check_syncookie(listener, ip, bytes, tcp, sizeof(*tcp)) == 0;
 }
 
-// True if the kernel has a connection, or began one.
+// True if the kernel has the packet's connection, or has begun it.
 static __always_inline int kernel_has(
 	struct xdp_md *ctx, void *at, void *end, __u8 family, struct tcphdr *tcp) {
 	struct bpf_sock_tuple tuple = {0};
@@ -274,7 +276,7 @@ static __always_inline int is_leaving(
 		return 0;
 	}
 	now_s = (weir_vip_value)(bpf_ktime_get_ns() / 1000000000);
-	if (*last != now_s) { // writing each time would slow down other CPUs
+	if (*last != now_s) { // a write for each packet would slow down other CPUs
 		*last = now_s;
 	}
 	return 1;

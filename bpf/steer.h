@@ -2,25 +2,27 @@
 //
 // Steer: shared by steer.bpf.c and user space.
 //
-// weir_vips holds the traffic of the dataplane. Five kinds of key, all with the VIP's address:
-//   protocol, port           that port                                        TCP and UDP
-//   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; else bit k: there are blocks
-//                            of 2^k ports                           TCP and UDP
+// The map weir_vips describes the traffic of the dataplane, with five kinds of key, all with the
+// VIP's address:
+//   protocol, port           a single port                                       TCP and UDP
+//   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; otherwise bit k: blocks of
+//                            2^k ports exist TCP and UDP
 //   protocol, block's first  a block of 2^k ports, k from 1 to 15, that starts at a multiple of
 //                            2^k; the family is WEIR_STEER_BLOCK(family, k)    TCP and UDP
 //   0, 0                     the address is a VIP: ICMP echo requests and errors, fragments, and
 //                            packets without a readable port
 //   LEAVING, port            a TCP port whose bind was removed; also LEAVING, block's first, and
 //                            LEAVING, 0 with the sizes of these blocks
-// A range too wide to list is entered as blocks. An address with a key of another kind has one of
-// the kind 0, 0, too, unless all of them are leaving. The value of all but the second kind is 1; of
-// a leaving port or block it is the time of its last packet, in seconds of CLOCK_MONOTONIC.
+// A range too wide to list is entered as blocks. An address with other keys also has the key 0, 0,
+// unless all of the other keys are leaving. The value is described above for the second kind. For a
+// leaving port or block, the value is the time of the last packet, in seconds of CLOCK_MONOTONIC;
+// for all other keys, the value is 1.
 //
-// To a leaving port only packets of open TCP connections are for the dataplane: no SYNs, and none
-// of a connection that the kernel has or, with a SYN cookie, has begun.
+// Of the packets to a leaving port, only packets of open TCP connections are for the dataplane: no
+// SYNs, and no packets of a connection that the kernel has or has begun with a SYN cookie.
 //
 // net_af_xdp's xdp_prog= requires that the XSKMAP is called xsks_map. The program stays attached
-// when its process dies; the next dataplane has to detach it first. Loading needs CAP_BPF,
+// when its process dies; the next dataplane must first detach the program. Loading needs CAP_BPF,
 // CAP_NET_ADMIN and CAP_PERFMON (for packet pointers with variable offsets).
 #pragma once
 
@@ -30,15 +32,15 @@
 #define WEIR_STEER_QUEUES_MAX 64
 #define WEIR_STEER_VIPS_MAP "weir_vips"
 #define WEIR_STEER_XSKS_MAP "xsks_map"
-#define WEIR_STEER_WIDE_RANGE 1024 // ports; a bind of more is entered as blocks, ...
-#define WEIR_STEER_SHORT_RANGE 16 // ... a bind of more than this where there is no room otherwise
+#define WEIR_STEER_WIDE_RANGE 1024 // maximum number of ports of a bind that are listed singly
+#define WEIR_STEER_SHORT_RANGE 16 // maximum if the map would be full otherwise
 #define WEIR_STEER_EVERY_PORT 1u
 #define WEIR_STEER_LEAVING (0x80 | 6) // instead of IPPROTO_TCP
 #define WEIR_STEER_BLOCK_MAX 15 // k of the largest block
 #define WEIR_STEER_BLOCK(family, k) ((__u8)((family) | (k) << 4))
 
 struct weir_vip_key {
-	__u8 address[16]; // IPv4 in the first 4 bytes, rest 0
+	__u8 address[16]; // IPv4 in the first 4 bytes, remaining bytes 0
 	__u8 family; // 4 or 6, and in the upper half the size of a block
 	__u8 protocol; // IPPROTO_TCP, IPPROTO_UDP, 0
 	__be16 port;

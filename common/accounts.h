@@ -14,10 +14,11 @@
 // Parse the number of a user or group. Returns false if it is not a valid id.
 bool weir_account_number(const char *text, uint32_t *ret);
 
-// option: for messages, such as "group". name: the option's value, or NULL: use fallback if it
-// exists, else (gid_t)-1. Returns 0 or -ENOENT with one line in why.
+// Find a group. option: its name for messages, such as "group". name: the option's value; NULL =
+// use the group fallback if it exists, otherwise return (gid_t)-1. Returns 0 or -ENOENT with one
+// line in why.
 int weir_account_group(const char *option, const char *name, const char *fallback, gid_t *ret,
 	char *why, size_t why_bytes);
-// The same for a user, else (uid_t)-1.
+// Like weir_account_group for a user; (uid_t)-1 = none.
 int weir_account_user(const char *option, const char *name, const char *fallback, uid_t *ret,
 	char *why, size_t why_bytes);

@@ -16,7 +16,7 @@ static inline uint64_t weir_clock_read_ns(clockid_t clock) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-// CLOCK_MONOTONIC: since the host's start, without the time of its sleep.
+// CLOCK_MONOTONIC: time since the host's start, without the time that the host was suspended.
 static inline uint64_t weir_monotonic_ns(void) {
 	return weir_clock_read_ns(CLOCK_MONOTONIC);
 }
@@ -25,13 +25,12 @@ static inline uint64_t weir_monotonic_ms(void) {
 	return weir_monotonic_ns() / 1000000;
 }
 
-// Since 1970. It may be set back.
+// Milliseconds since 1970. This clock may be set back.
 static inline uint64_t weir_wall_ms(void) {
 	return weir_clock_read_ns(CLOCK_REALTIME) / 1000000;
 }
 
-// CPU time of the calling thread. Not the time that passes: other processes may use the CPU
-// meanwhile.
+// CPU time of the calling thread, without the time in which other threads use the CPU.
 static inline uint64_t weir_thread_cpu_ns(void) {
 	return weir_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }

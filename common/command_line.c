@@ -34,7 +34,7 @@ struct parser {
 
 // --- lookup -------------------------------------------------------------------------------
 
-// Rows are numbered consecutively: the program's list, then the standard ones.
+// Rows are numbered consecutively: the options of the program, then the standard options.
 static uint32_t rows(const struct parser *parser) {
 	return parser->list->count + WEIR_OPTIONS_STANDARD;
 }
@@ -44,7 +44,7 @@ static const struct weir_option *row(const struct parser *parser, uint32_t i) {
 				       : &weir_options_standard[i - parser->list->count];
 }
 
-// Index of the row with this name (of a length), or this letter; rows() = none.
+// Index of the row with this name (of this length), or with this letter; rows() = no such row.
 static uint32_t find(const struct parser *parser, const char *name, size_t bytes, char letter) {
 	uint32_t i;
 
@@ -69,7 +69,8 @@ static bool is_first(const struct parser *parser, uint32_t i) {
 	return find(parser, name, strlen(name), 0) == i;
 }
 
-// The known name nearest to a word, or the only one that starts with it; NULL = neither.
+// The known name nearest to a word, or the only name that starts with the word; NULL = no such
+// name.
 static const char *near_name(const struct parser *parser, const char *name) {
 	const char *names[WEIR_OPTIONS_MAX + WEIR_OPTIONS_STANDARD], *begins = NULL;
 	uint32_t count = 0, beginning = 0;
@@ -88,7 +89,7 @@ static const char *near_name(const struct parser *parser, const char *name) {
 	return beginning == 1 ? begins : weir_nearest(name, names, count);
 }
 
-// word: as given, with dashes. name: without dashes and value.
+// word: the argument, with dashes. name: the argument without dashes and value.
 static int refuse_unknown(struct parser *parser, const char *word, const char *name) {
 	const char *near = near_name(parser, name);
 	char shown[SHOWN_BYTES];

@@ -5,12 +5,12 @@
 // which every word is an operand. Every program also has --help, -h and --version, -V. Long names
 // cannot be abbreviated: a script must not break when an option is added.
 //
-// Messages are one line, the same in every program: the error and its remedy. `--timeout: "1s" is
-// not a whole number; use 1 to 3600000`
+// Messages have the same form in every program: one line with the error and its remedy. `--timeout:
+// "1s" is not a whole number; use 1 to 3600000`
 //
-// Why not glibc's argp or getopt: with ARGP_NO_ERRS or opterr = 0 neither reports which word was
-// unknown, so "did you mean" is impossible; values, ranges and word lists would remain each
-// program's own code; argp writes --help to a FILE in a format that the environment changes
+// Why not glibc's argp or getopt: with ARGP_NO_ERRS or opterr = 0 neither function reports which
+// word was unknown, so "did you mean" is impossible. Each program would still need code for values,
+// ranges and word lists. argp writes --help to a FILE in a format that the environment changes
 // (ARGP_HELP_FMT), and musl has none.
 //
 // Threads: any. Pure: prints nothing, never exits, keeps argv's order, no globals.
@@ -40,19 +40,19 @@ struct weir_command_line {
 	int operands;
 };
 
-// options: the program's struct, filled with defaults; partly changed on failure. With --help or
-// --version no option is required. Returns 0, or -EINVAL with one line in why; *ret is untouched
-// then.
+// Parse a command line. options: the program's struct, filled with defaults; partly changed on
+// failure. With --help or --version no option is required. Returns 0, or -EINVAL with one line in
+// why and *ret unchanged.
 int weir_command_line_parse(const struct weir_option_list *list, int argc, char *const *argv,
 	void *options, struct weir_command_line *ret, char *why, size_t why_bytes);
 
-// Find the command that the first operand names. commands: as for --help, "run FILE", matched by
-// the part before the space. Returns 0, or -EINVAL with one line in why.
+// Find the command that the first operand names. commands: the list for --help, such as "run FILE";
+// the part before the space is compared. Returns 0, or -EINVAL with one line in why.
 int weir_command_line_command(const struct weir_option_word *commands,
 	const struct weir_command_line *line, int *ret, char *why, size_t why_bytes);
 
-// Refuse options that the command does not take: those of other groups. command: its name, for the
-// message. Returns 0, or -EINVAL with one line in why.
+// Refuse options of groups that the command does not have. command: the name of the command, for
+// the message. Returns 0, or -EINVAL with one line in why.
 int weir_command_line_check(const struct weir_option_list *list,
 	const struct weir_command_line *line, uint32_t groups, const char *command, char *why,
 	size_t why_bytes);

@@ -5,7 +5,8 @@
 
 const char *weir_duration_text(uint64_t ms, char buffer[WEIR_DURATION_BYTES]) {
 	static const struct {
-		unsigned long long seconds, part; // of the larger unit, of the smaller one
+		unsigned long long seconds,
+			part; // seconds of the larger unit and of the smaller unit
 		char unit, part_unit;
 	} units[] = {{86400, 3600, 'd', 'h'}, {3600, 60, 'h', 'm'}, {60, 1, 'm', 's'}};
 	const unsigned long long tenths = (ms / 10 + 5) / 10, s = tenths / 10; // rounded

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Durations in messages and tables: the same notation everywhere.
+// Durations in messages and tables, in one notation.
 //
 // Threads: any.
 #pragma once

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_NS 1000000 // of a wait
+#define MOST_NS 1000000 // maximum duration of a wait
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
@@ -19,7 +19,7 @@ static _Thread_local timer_t timer;
 static _Thread_local bool has_timer;
 
 static void on_signal(int number) {
-	(void)number; // it has interrupted the wait
+	(void)number; // the signal has interrupted the wait
 }
 
 static void create_timer(void) {
@@ -35,7 +35,8 @@ static void create_timer(void) {
 		    timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
 }
 
-// Again and again: the first signal may come before the wait. 0 = no more.
+// Send signals after this time and then repeatedly, because the first signal may come before the
+// wait. 0 = stop the signals.
 static void interrupt_after(long ns) {
 	const struct itimerspec spec = {.it_value.tv_nsec = ns, .it_interval.tv_nsec = ns};
 	int before = errno;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Foreign descriptors: who can send to a Unix socket can attach descriptors (SCM_RIGHTS), also
-// unasked. The kernel closes those that the receiver does not take, in the middle of its read(2) or
-// close(2), and the close of a TCP socket with SO_LINGER lasts as long as the sender has chosen.
-// These calls do not: a signal interrupts such a wait within two milliseconds.
+// Foreign descriptors: a process that sends to a Unix socket can attach descriptors (SCM_RIGHTS)
+// without a request. The kernel closes the descriptors that the receiver does not take during the
+// receiver's read(2) or close(2). Closing a TCP socket with SO_LINGER lasts as long as the sender
+// has chosen. With the functions below, a signal interrupts such a wait within two milliseconds.
 //
-// Threads: any. Each thread that calls these has a timer of its own, from its first call on; not
-// in a child after fork(2). They take SIGVTALRM for themselves.
+// Threads: any. Each thread has a separate timer from its first call on, but a child has none
+// after fork(2). The functions reserve SIGVTALRM.
 #pragma once
 
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
-// Let the kernel refuse descriptors at this socket, and at those accepted from it: the sender gets
-// EPERM. Without effect before Linux 6.16.
+// Make the kernel refuse descriptors at this socket, and at sockets accepted from it: the sender
+// gets EPERM. Without effect before Linux 6.16.
 void weir_foreign_refuse(int fd);
 
-// Around a call of a library that reads from a socket or closes it. Short: other calls that wait in
-// between are interrupted as well.
+// Call these before and after a call of a library that reads from a socket or closes a socket. Keep
+// the time between the two calls short: all waiting calls are interrupted.
 void weir_foreign_begin(void);
 void weir_foreign_end(void);
 

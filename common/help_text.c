@@ -6,17 +6,17 @@
 #include <string.h>
 
 #define WIDTH 80
-#define LABEL_MAX 26 // longer labels get a line of their own
+#define LABEL_MAX 26 // longer labels get a separate line
 #define LABEL_BYTES 96
 #define WORDS_BYTES 512
 
 struct text {
 	char *buffer;
 	size_t bytes, used;
-	size_t column; // of the current line
+	size_t column; // current column of the current line
 };
 
-// Text without line ends.
+// Add text without line ends.
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...) {
 	size_t room = text->bytes - text->used;
 	va_list args;
@@ -36,7 +36,7 @@ static void end_line(struct text *text) {
 	text->column = 0;
 }
 
-// Spaces up to a column, on this line or the next.
+// Add spaces up to a column, on this line or the next line.
 static void go_to(struct text *text, size_t column) {
 	if (text->column > column) {
 		end_line(text);
@@ -44,7 +44,8 @@ static void go_to(struct text *text, size_t column) {
 	add(text, "%*s", (int)(column - text->column), "");
 }
 
-// Wrap the words of a paragraph from a column on; the line has text up to it.
+// Add the words of a paragraph, wrapped, starting at this column; the current line has text up to
+// the column.
 static void add_wrapped(struct text *text, size_t column, const char *words, size_t bytes) {
 	const char *end = words + bytes;
 
@@ -142,7 +143,7 @@ static const struct weir_option *row(const struct weir_option_list *list, uint32
 	return i < list->count ? &list->row[i] : &weir_options_standard[i - list->count];
 }
 
-// The column of the help texts: after the longest label that is not too long.
+// The column of the help texts: after the longest label of at most LABEL_MAX.
 static size_t help_column(const struct weir_option_list *list, uint32_t groups) {
 	char name[LABEL_BYTES];
 	size_t widest = 0;

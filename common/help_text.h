@@ -11,18 +11,18 @@
 #define WEIR_HELP_BYTES 16384 // more than the longest help
 
 struct weir_help {
-	const char *usage; // after "Usage: ", '\n' between lines
-	const char *about; // purpose; wrapped
+	const char *usage; // text after "Usage: ", with '\n' between lines
+	const char *about; // purpose of the program; wrapped
 	const struct weir_option_word *commands; // with help; NULL = none
 	const char *notes; // below the options, '\n' between paragraphs; NULL = none; wrapped
 	const char *examples; // '\n' between lines
-	uint32_t groups; // options of these groups, and those of all commands
+	uint32_t groups; // show the options of these groups, and the options of all commands
 };
 
-// The whole text. Returns buffer.
+// Write the whole help text. Returns buffer.
 const char *weir_help_text(const struct weir_option_list *list, const struct weir_help *help,
 	char *buffer, size_t bytes);
 
-// Only the options, with --help and --version. Returns buffer.
+// Write the options only, with --help and --version. Returns buffer.
 const char *weir_help_options(
 	const struct weir_option_list *list, uint32_t groups, char *buffer, size_t bytes);

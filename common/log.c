@@ -20,7 +20,7 @@
 // --- sinks --------------------------------------------------------------------------------
 
 // Whether systemd has connected the descriptor to the journal: systemd puts the socket's device and
-// inode into the environment; they differ if the descriptor was redirected since.
+// inode into the environment; device and inode differ if the descriptor was redirected since then.
 static bool is_journal(int fd) {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
@@ -34,7 +34,7 @@ void weir_log_open(struct weir_log *log, enum weir_log_format format) {
 	log->journal = -1;
 	log->sink = format == WEIR_LOG_FORMAT_JSON ? WEIR_LOG_JSON : WEIR_LOG_TEXT;
 	if (format == WEIR_LOG_FORMAT_AUTO && is_journal(log->fd)) {
-		// Not sd_journal_sendv, which blocks while journald is behind.
+		// sd_journal_sendv is not used, because it blocks while journald is slow.
 		log->journal = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		log->sink = log->journal >= 0 ? WEIR_LOG_JOURNAL : WEIR_LOG_TEXT;
 	}
@@ -54,8 +54,8 @@ static bool has_room(int fd) {
 	return poll(&wanted, 1, 0) == 1 && (wanted.revents & POLLOUT) != 0;
 }
 
-// A single write, so that lines of two processes on one terminal do not mix. Returns whether it
-// succeeded.
+// Write a line by a single write(2), so that lines of two processes on one terminal do not mix.
+// Returns whether it succeeded.
 static bool write_bytes(int fd, const char *bytes, size_t count) {
 	size_t done = 0;
 

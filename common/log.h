@@ -8,8 +8,8 @@
 // record or confuse a terminal are replaced (log_line.h).
 //
 // A record that cannot be written now (a full pipe, a stopped terminal, a slow journald) is dropped
-// and counted: the writing thread also feeds the watchdog and answers the other process, and must
-// not block. The next successful record is preceded by the number of dropped ones.
+// and counted, because the writing thread must not block: it also feeds the watchdog and answers
+// the other process. The number of dropped records is written before the next successful record.
 //
 // Threads: any but a worker (S1). A record is one write. No globals.
 #pragma once
@@ -35,7 +35,7 @@ enum weir_log_level {
 	X(state, "WEIR_STATE") /* the new state */ \
 	X(reason, "WEIR_REASON") \
 	X(command, "WEIR_COMMAND") /* client of the control socket */ \
-	X(object, "WEIR_OBJECT") /* of the client's command */ \
+	X(object, "WEIR_OBJECT") /* object of the client's command */ \
 	X(before, "WEIR_BEFORE") \
 	X(after, "WEIR_AFTER") \
 	X(outcome, "WEIR_OUTCOME") \
@@ -49,13 +49,13 @@ struct weir_log_fields { // NULL or "" = none
 #undef X
 };
 
-// X(NAME, "name", "what it means")
+// X(NAME, "name", "meaning")
 #define WEIR_LOG_FORMATS(X) \
-	X(AUTO, "auto", "to the journal if stderr is connected to it, else text") \
-	X(TEXT, "text", "time, level and message") \
-	X(JSON, "json", "an object per line")
+	X(AUTO, "auto", "to the journal if stderr is connected to the journal, otherwise text") \
+	X(TEXT, "text", "lines with time, level and message") \
+	X(JSON, "json", "one JSON object per line")
 
-enum weir_log_format { // as configured
+enum weir_log_format { // configured format
 #define X(name, key, text) WEIR_LOG_FORMAT_##name,
 	WEIR_LOG_FORMATS(X)
 #undef X
@@ -76,13 +76,13 @@ struct weir_log {
 	void *filter_context;
 };
 
-// Choose the sink of a log whose fd is set. Without a journal socket it is text.
+// Choose the sink of a log whose fd is set. Without a journal socket, the log is text.
 void weir_log_open(struct weir_log *log, enum weir_log_format format);
 void weir_log_close(struct weir_log *log); // close what weir_log_open has opened
 
 void weir_log_write(const struct weir_log *log, enum weir_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-// Like weir_log_write, about some objects. fields: NULL = none.
+// Like weir_log_write, with the objects that the record is about. fields: NULL = no objects.
 void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -90,6 +90,6 @@ void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 // Write a record regardless of level and filter.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *text);
-// An error of a command that a user has just typed: in text format without time and level.
+// Write an error of a command that a user has just typed: in text format, without time and level.
 void weir_log_plain(const struct weir_log *log, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -18,13 +18,13 @@ struct repeat { // a line seen recently
 	uint64_t since_ms;
 	unsigned int seen;
 	enum weir_log_level level;
-	char text[REPEAT_TEXT_BYTES]; // its beginning, for the summary
+	char text[REPEAT_TEXT_BYTES]; // beginning of the line, for the summary
 };
 
 struct weir_log_limit {
 	struct weir_log *log;
 	uint64_t (*clock_ms)(void);
-	pthread_mutex_t lock; // of the entries below
+	pthread_mutex_t lock; // protects the entries below
 	struct repeat repeat[REPEATS];
 };
 
@@ -41,7 +41,7 @@ static void report(struct weir_log_limit *limit, struct repeat *repeat) {
 	repeat->hash = 0;
 }
 
-// FNV-1a.
+// The hash of a line (FNV-1a).
 static uint64_t hash_text(const char *text, enum weir_log_level level) {
 	uint64_t hash = 0xcbf29ce484222325u ^ level;
 

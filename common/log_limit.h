@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Suppresses repeated log lines: a line written WEIR_LOG_BURST times within WEIR_LOG_WINDOW_MS is
-// suppressed until the window ends; then one line gives the number of suppressed ones.
+// suppressed until the window ends; then one line reports the number of suppressed lines.
 //
 // Threads: any that may log; a lock is held while a line is counted and a summary written.
 #pragma once
@@ -15,7 +15,7 @@
 
 struct weir_log_limit;
 
-// Set log's filter. log must outlive the limit. clock_ms: monotonic milliseconds, NULL for
+// Set the filter of a log. log must outlive the limit. clock_ms: monotonic milliseconds, NULL for
 // CLOCK_MONOTONIC (tests pass their own). Returns 0 or -ENOMEM.
 int weir_log_limit_create(
 	struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_log_limit **ret);

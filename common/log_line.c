@@ -46,7 +46,7 @@ static size_t take_character(const unsigned char *text, uint32_t *ret) {
 	uint32_t character = bytes == 1 ? text[0] : text[0] & (0x7fu >> bytes);
 
 	for (size_t i = 1; i < bytes; i++) {
-		if ((text[i] & 0xc0) != 0x80) { // rejects the final NUL, too
+		if ((text[i] & 0xc0) != 0x80) { // also rejects the final NUL
 			return 0;
 		}
 		character = character << 6 | (text[i] & 0x3f);
@@ -85,7 +85,7 @@ void weir_log_clean(char *text) {
 	}
 }
 
-// The sanitized text of a field. Returns buffer, or NULL if it is not set.
+// The sanitized text of a field. Returns buffer, or NULL if the field is not set.
 static const char *field_text(const struct weir_log_fields *fields, const struct field *field,
 	char buffer[WEIR_LOG_FIELD_BYTES]) {
 	const char *text = NULL;
@@ -135,7 +135,7 @@ static size_t add_json(char *buffer, size_t used, size_t limit, const char *key,
 	int n = snprintf(buffer + used, limit - used, "%s\"%s\":\"", used > 1 ? "," : "", key);
 
 	if (n < 0 || used + (size_t)n + 1 >= limit) {
-		return used; // no room for the key
+		return used; // the buffer has no room for the key
 	}
 	used += (size_t)n;
 	while (*text != '\0') {
@@ -159,7 +159,7 @@ static size_t add_json(char *buffer, size_t used, size_t limit, const char *key,
 
 size_t weir_log_json_line(enum weir_log_level level, const struct weir_log_fields *fields,
 	const char *message, char buffer[WEIR_LOG_LINE_BYTES]) {
-	const size_t end = WEIR_LOG_LINE_BYTES - 2; // of the text before "}\n"
+	const size_t end = WEIR_LOG_LINE_BYTES - 2; // maximum length of the text before "}\n"
 	char time[STAMP_BYTES], text[WEIR_LOG_FIELD_BYTES];
 	size_t used = 1;
 

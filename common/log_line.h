@@ -2,10 +2,10 @@
 //
 // Encodes a log record as bytes; used by log.c only. Pure, except for the time of day.
 //
-// Whatever a message or a field contains, the result is one line of text, one JSON object on one
-// line, or one journal datagram with exactly the given fields: control characters, invalid UTF-8,
-// and characters that start a line or change the text direction become '?', and long text is
-// truncated between characters.
+// The result is one line of text, one JSON object on one line, or one journal datagram with exactly
+// the given fields, for any content of messages and fields. Control characters, invalid UTF-8, and
+// characters that start a line or change the text direction become '?'. Long text is truncated
+// between characters.
 //
 // Threads: any.
 #pragma once
@@ -20,11 +20,11 @@
 #define WEIR_LOG_MESSAGE_BYTES 2048
 #define WEIR_LOG_FIELD_BYTES 512
 
-// Replace such characters in place. A tab becomes a space.
+// Replace the unsafe characters of a text in place. A tab becomes a space.
 void weir_log_clean(char *text);
 
-// Each returns the number of bytes used in the buffer; there is no final NUL. message is sanitized
-// already.
+// These functions return the number of bytes used in the buffer, without a final NUL. message must
+// be sanitized.
 size_t weir_log_text_line(
 	enum weir_log_level level, const char *message, char buffer[WEIR_LOG_LINE_BYTES]);
 size_t weir_log_json_line(enum weir_log_level level, const struct weir_log_fields *fields,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Look budget: limits looks at something to a share of a CPU, however often there is a reason for
-// one, and however long each takes. A part of that may be used at once.
+// Look budget: limits the CPU time of repeated scans ("looks"), such as dumps of all sockets, to a
+// share of a CPU, for any number and any duration of the scans. A burst of CPU time may be used at
+// once.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -11,16 +12,16 @@
 struct weir_look_budget {
 	uint64_t share; // 10 = a tenth of the time
 	uint64_t burst_ns; // CPU time that may be used at once
-	uint64_t spent_ns; // of CPU time, and not yet paid back; 0 at first
-	uint64_t paid_ns; // when it was last reduced; 0 at first
+	uint64_t spent_ns; // CPU time that was used and not yet paid back; 0 at first
+	uint64_t paid_ns; // time when spent_ns was last reduced; 0 at first
 };
 
-// A look used this CPU time (weir_thread_cpu_ns).
+// Account for a scan that used this CPU time (weir_thread_cpu_ns).
 static inline void weir_look_budget_spend(struct weir_look_budget *budget, uint64_t cpu_ns) {
 	budget->spent_ns += cpu_ns;
 }
 
-// The time until the next look is permitted; 0 = now. now_ns: monotonic.
+// The time until the next scan is permitted; 0 = now. now_ns: monotonic.
 static inline uint64_t weir_look_budget_rest_ms(struct weir_look_budget *budget, uint64_t now_ns) {
 	uint64_t paid_ns = (now_ns - budget->paid_ns) / budget->share;
 

@@ -38,7 +38,7 @@ static uint32_t edit_distance(const char *a, const char *b) {
 	return row[b_bytes];
 }
 
-// How many letters both have at their beginning.
+// The number of equal letters at the beginning of two words.
 static uint32_t common_prefix(const char *a, const char *b) {
 	uint32_t length = 0;
 
@@ -48,7 +48,7 @@ static uint32_t common_prefix(const char *a, const char *b) {
 	return length;
 }
 
-// The candidate with the longest common beginning, if that is at least half of the word
+// The candidate with the longest common beginning, if the common part is at least half of the word
 // ("leastconn" and "least-loaded").
 static const char *same_beginning(const char *word, const char *const *candidates, uint32_t count) {
 	const char *best = NULL;
@@ -77,7 +77,7 @@ const char *weir_nearest(const char *word, const char *const *candidates, uint32
 			nearest = candidates[i];
 		}
 	}
-	// Within a third of the word, or two letters of a short word ("nmae").
+	// The distance may be a third of the word, or two letters in a short word ("nmae").
 	if (nearest != NULL && least <= (strlen(word) > 6 ? strlen(word) / 3 : 2) &&
 		least < strlen(word)) {
 		return nearest;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Older flows in messages about a restart of the dataplane.
+// Text about older flows, for messages about a restart of the dataplane.
 //
 // Threads: any.
 #pragma once

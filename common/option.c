@@ -12,7 +12,7 @@
 
 #define WORDS_MAX 32
 #define LIST_BYTES 512
-#define SHOWN_BYTES 64 // of a value in a message
+#define SHOWN_BYTES 64 // maximum bytes of a value in a message
 
 bool weir_option_has_value(const struct weir_option *option) {
 	return option->kind != WEIR_OPTION_FLAG && option->kind != WEIR_OPTION_CONSTANT;
@@ -118,7 +118,7 @@ static const struct unit plain[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {NULL, 0}};
 static const struct unit durations[] = { // in milliseconds
 	{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {NULL, 0}};
 
-// Decimal digits with at most one point, and a unit.
+// Read decimal digits with at most one point, and a unit.
 static int read_real(const char *text, const struct unit *units, double *ret) {
 	size_t digits = strspn(text, "0123456789.");
 	double value;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// An option of a command line: a row of a table. Parsing (command_line.h), error messages and the
-// text of --help (help_text.h) use the rows.
+// An option of a command line: a row of a table. The parser (command_line.h), the error messages
+// and the text of --help (help_text.h) use the rows.
 //
 // Threads: any. Prints nothing, allocates nothing.
 #pragma once
@@ -28,7 +28,7 @@ enum weir_option_kind {
 struct weir_option_word {
 	const char *name; // NULL ends a list
 	int number;
-	const char *help; // NULL, or the meaning of the word: each word gets a line in --help
+	const char *help; // meaning of the word; with it, each word gets a line in --help; or NULL
 };
 
 struct weir_option;
@@ -39,16 +39,16 @@ typedef int (*weir_option_take)(const struct weir_option *option, const char *va
 	char *why, size_t why_bytes);
 
 struct weir_option {
-	const char *name; // without "--"; of a heading: its text
+	const char *name; // without "--"; for a heading, its text
 	char letter; // -h; 0 = none
 	enum weir_option_kind kind;
 	bool required;
-	bool repeatable; // for --help; without it the last one counts
+	bool repeatable; // shown in --help; if false, the last occurrence counts
 	const char *value; // name of the value: "FILE"
 	const char *help; // without a full stop
 	const char *fallback; // default value, for --help; NULL = not shown
 	uint16_t field; // offset of the field in the program's options
-	uint16_t field_bytes; // of an integer or enum: 1, 2, 4 or 8
+	uint16_t field_bytes; // size of an integer or enum: 1, 2, 4 or 8
 	uint64_t min, max;
 	double least, most;
 	int constant;
@@ -62,7 +62,7 @@ struct weir_option {
 	.field = offsetof(type, member), .field_bytes = sizeof(((type *)0)->member)
 
 // A row of a table of options: WEIR_OPTION_ROW(NUMBER, "jobs", "N", "parallel runs", FIELD(jobs),
-// .min = 1, .max = 64). kind: without WEIR_OPTION_; the last arguments are any other fields.
+// .min = 1, .max = 64). kind: without WEIR_OPTION_; the last arguments set other fields.
 #define WEIR_OPTION_ROW(of_kind, option, called, text, ...) \
 	{.name = (option), \
 		.kind = WEIR_OPTION_##of_kind, \
@@ -72,8 +72,8 @@ struct weir_option {
 
 bool weir_option_has_value(const struct weir_option *option);
 
-// Store a value, NULL for an option without one. Returns 0, or -EINVAL with one line in why;
-// options are unchanged then.
+// Store a value; NULL for an option without a value. Returns 0, or -EINVAL with one line in why and
+// options unchanged.
 int weir_option_set(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 

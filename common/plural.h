@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-// The end of a noun with this count: "%u key%s", count, weir_plural(count).
+// The end of a noun for this count: "" or "s", as in "%u key%s", count, weir_plural(count).
 static inline const char *weir_plural(uint64_t count) {
 	return count == 1 ? "" : "s";
 }

@@ -99,7 +99,7 @@ int weir_privileges_resolve(const char *user, const char *group, const char *def
 	return r;
 }
 
-// Keep exactly these capabilities, permanently.
+// Keep only these capabilities, permanently.
 static int set_capabilities(const cap_value_t *kept, int count) {
 	cap_t set = cap_init();
 	int r = 0;
@@ -129,7 +129,7 @@ int weir_privileges_become(const struct weir_run_as *run_as, const cap_value_t *
 			setresuid(run_as->uid, run_as->uid, run_as->uid) < 0)) {
 		return -errno;
 	}
-	// --user root was requested: it still drops root's capabilities.
+	// With --user root, the process still drops root's capabilities.
 	return set_capabilities(kept, count);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Privileges: the user that a program started as root switches to, and the capabilities that it
-// keeps. All later file accesses use that user's rights, so root never follows links that the user
-// may have placed in its own directories.
+// Privileges: a program that is started as root switches to another user, and keeps only some
+// capabilities. All later file accesses use the rights of that user, so root never follows links
+// that the user may have created in its directories.
 //
 // Threads: call before other threads start.
 #pragma once
@@ -15,7 +15,7 @@
 struct weir_run_as {
 	uid_t uid;
 	gid_t gid;
-	char user[64]; // for messages
+	char user[64]; // name of the user, for messages
 	bool change; // started as root: the switch changes uid and gid
 };
 
@@ -30,10 +30,11 @@ int weir_privileges_resolve(const char *user, const char *group, const char *def
 // or negative errno; on failure the process must end.
 int weir_privileges_become(const struct weir_run_as *run_as, const cap_value_t *kept, int count);
 
-// The same without any capability.
+// Like weir_privileges_become, without any capability.
 int weir_privileges_drop(const struct weir_run_as *run_as);
 
-// The same, but stay the current user. -EPERM if the process lacks one of the capabilities.
+// Like weir_privileges_become, but without a change of the user. Returns -EPERM if the process
+// lacks one of the capabilities.
 int weir_privileges_keep(const cap_value_t *kept, int count);
 
 // Whether the process has this capability in effect.

@@ -34,8 +34,8 @@ static int make_parents(const char *path) {
 	return 0;
 }
 
-// Make a directory unless it exists, and open it: later changes then apply to this directory, even
-// if its name is replaced. Returns the descriptor or negative errno.
+// Create a directory unless it exists, and open the directory: later changes apply to the open
+// directory, even if its name is replaced. Returns the descriptor or negative errno.
 static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat) {
 	bool made = mkdir(path, 0700) == 0;
 	int fd;
@@ -44,7 +44,7 @@ static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat)
 		return -errno;
 	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	// A directory of another user may not even be readable; its owner is checked below.
+	// A directory of another user may be unreadable; its owner is checked below.
 	if (fd < 0 && errno == EACCES) {
 		fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
@@ -77,17 +77,18 @@ static int check_existing(int fd, const struct stat *st, const char *run_dir, ui
 	if (!is_trusted(st->st_uid, user)) {
 		snprintf(why, why_bytes,
 			"run directory %s belongs to user %u, who could replace the sockets in it: "
-			"remove it, or give it to root (chown root %s; chmod 750 %s)",
+			"remove the directory, or change its owner to root (chown root %s; chmod "
+			"750 %s)",
 			run_dir, (unsigned int)st->st_uid, run_dir, run_dir);
 		return -EPERM;
 	}
 	if ((mode & OTHERS_WRITE) == 0) {
 		return 0;
 	}
-	if ((mode & S_ISVTX) != 0) { // like /tmp: meant for all users
+	if ((mode & S_ISVTX) != 0) { // a directory for all users, like /tmp
 		snprintf(why, why_bytes,
 			"run directory %s is shared with all users (mode %04o): choose a directory "
-			"of its own, which is created",
+			"for Weir alone, which Weir creates",
 			run_dir, (unsigned int)mode);
 		return -EPERM;
 	}

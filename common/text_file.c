@@ -10,9 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ROOM_BYTES ((size_t)64 << 10) // at first
+#define ROOM_BYTES ((size_t)64 << 10) // initial size of the buffer
 
-// Returns 1 at the end of the file, 0 if more may follow, or negative errno.
+// Read a part of the file. Returns 1 at the end of the file, 0 if more may follow, or negative
+// errno.
 static int read_some(int fd, char *text, size_t room, size_t *bytes) {
 	ssize_t n = read(fd, text + *bytes, room - *bytes);
 
@@ -67,7 +68,7 @@ static int read_and_close(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	return r;
 }
 
-// Does not wait for a writer of a pipe, whatever has this name by now.
+// Open a regular file. Does not wait for the writer of a pipe, if the name is now a pipe.
 static int open_regular(const char *file, int flags, mode_t mode) {
 	int fd = open(file, flags | O_CLOEXEC | O_NONBLOCK, mode), r;
 	struct stat st;
@@ -124,7 +125,7 @@ int weir_text_file_replace(const char *file, const char *text) {
 	if (fd < 0) {
 		return fd;
 	}
-	// An earlier process may have left it with another mode.
+	// An earlier process may have created the file with another mode.
 	r = fchmod(fd, 0600) < 0 ? -errno : weir_text_file_write(fd, text);
 	if (close(fd) < 0 && r == 0) {
 		r = -errno;

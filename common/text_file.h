@@ -9,17 +9,17 @@
 #include <sys/types.h>
 
 // Read a file or pipe to its end, at most `most` bytes. *ret is NUL-terminated; the caller frees
-// it. Returns 0, -EFBIG, -ENOMEM, or the negative errno of opening or reading.
+// *ret. Returns 0, -EFBIG, -ENOMEM, or the negative errno of opening or reading.
 int weir_text_file_read(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
-// The same, but -EINVAL without waiting if it is not a regular file.
+// Like weir_text_file_read, but returns -EINVAL without waiting if the file is not a regular file.
 int weir_text_file_read_regular(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
 // Write text at the file's position, whole. Returns 0 or negative errno.
 int weir_text_file_write(int fd, const char *text);
 
-// The three below are for the state of a program in a directory of its own, where a name may have
-// become a pipe, a device or a link meanwhile: they do not wait, and do not follow links.
+// The three functions below are for the state of a program in its directory, where a name may have
+// become a pipe, a device or a link meanwhile. They do not wait, and do not follow links.
 
 // Open a regular file; flags and mode are those of open(2). Returns a descriptor, owned by the
 // caller, -EINVAL (not a regular file), -ELOOP (a link), or another negative errno.
@@ -28,7 +28,7 @@ int weir_text_file_open_own(const char *file, int flags, mode_t mode);
 // Like weir_text_file_read.
 int weir_text_file_read_own(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
-// Replace the file, or create it; only the user can read it. It appears whole, by a rename of
-// FILE.new, so a process that ends at any time leaves the file before or after the change. Not
+// Replace the file, or create it; only the user can read the file. The file is replaced by a rename
+// of FILE.new, so a process that ends at any time leaves either the old or the new file. Not
 // synchronized with the disk. Returns 0 or negative errno (the former file stays).
 int weir_text_file_replace(const char *file, const char *text);

@@ -8,7 +8,7 @@
 #include "config_keys.h"
 #include "text_file.h"
 
-#define FILE_BYTES_MAX (64u << 20) // far above the size of the largest allowed configuration
+#define FILE_BYTES_MAX (64u << 20) // much more than the largest allowed configuration
 
 static void syntax_error(
 	struct weir_json_reader *reader, const json_error_t *error, const char *text) {
@@ -139,7 +139,7 @@ int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 
 typedef int (*read_file)(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
-// ret_text: NULL, or the text, which the caller frees.
+// ret_text: gets the text, which the caller frees; NULL = not needed.
 static int read_by(read_file read, const char *file, struct weir_config **ret, char **ret_text,
 	struct weir_config_errors *errors) {
 	struct weir_json_reader reader = {.errors = errors};

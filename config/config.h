@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The configuration: one JSON file, read by every program of Weir. docs/reference/configuration.md
-// documents it; the build generates weir.schema.json from that and config_keys.c.
+// documents it; the build generates weir.schema.json from the documentation and from config_keys.c.
 //
-// Parsing is all or nothing. Every error of a file is reported, each with line, JSON path, reason
+// A file with an error is refused as a whole. Every error is reported with line, JSON path, reason
 // and remedy. Unknown keys and repeated keys are errors. A file without errors may have warnings,
-// in the same form.
+// which have the form of errors.
 //
 // Threads: any. A configuration is immutable after it was read. No globals, no logging.
 #pragma once
@@ -20,12 +20,12 @@
 
 #define WEIR_CONFIG_NAME_BYTES 64 // with the final NUL; names match [A-Za-z0-9][A-Za-z0-9._-]*
 #define WEIR_CONFIG_DEVICE_BYTES 256
-#define WEIR_CONFIG_BINDS_MAX 256 // per service
+#define WEIR_CONFIG_BINDS_MAX 256 // maximum binds of a service
 #define WEIR_CONFIG_CORES_MAX 64
-#define WEIR_CONFIG_SOURCE_BITS_MAX 16 // of an IPv4 source prefix: a /16
+#define WEIR_CONFIG_SOURCE_BITS_MAX 16 // variable bits of an IPv4 source: a /16
 
 struct weir_address {
-	uint8_t bytes[16]; // IPv4 in the first 4, rest 0
+	uint8_t bytes[16]; // IPv4: in the first 4 bytes, the rest is 0
 	uint8_t family; // 4, 6; 0 = not set
 };
 
@@ -35,7 +35,7 @@ struct weir_config_instance {
 	uint32_t clients; // number of groups
 	uint32_t member; // index of this instance in its group
 	uint32_t members; // instances of each group
-	uint64_t hash_seed; // the same on all instances that share VIPs
+	uint64_t hash_seed; // must be equal on all instances that share VIPs
 };
 
 #define WEIR_CONFIG_AF_XDP_MTU_MOST 3430u // a frame fits into a page of the socket
@@ -50,12 +50,12 @@ struct weir_config_port {
 		      // WEIR_CONFIG_AF_XDP_MTU_MOST
 	uint16_t vlan; // 1..4094, 0 = untagged (null)
 	bool has_gateway_mac;
-	uint8_t gateway_mac[6]; // next hop of every backend behind this port; not set = the
-				// kernel's
+	uint8_t gateway_mac[6]; // next hop of every backend behind this port; not set = chosen by
+				// the kernel's
 	struct weir_address source_ipv4; // outer source; not set = chosen by the kernel
 	uint8_t source_ipv4_bits; // number of low bits that vary by flow; 0 = one address
 	struct weir_address source_ipv6;
-	uint16_t queues; // receive queues; 0 = AF_XDP: all of the interface, else one per worker
+	uint16_t queues; // receive queues; 0 = one per worker, with AF_XDP all of the interface
 	int line; // position in the file
 };
 
@@ -66,19 +66,20 @@ struct weir_config_workers {
 					       // (tests)
 	uint32_t count;
 	enum weir_config_idle idle; // default yield
-	bool steal; // workers take buckets of flows from each other; default true
+	bool steal; // workers move buckets of flows to other workers; default true
 };
 
 struct weir_config_flow_table {
 	uint32_t flows_per_worker; // 1024 .. 2^28, default 1048576
 	uint32_t half_open_percent; // 1..100, default 25: maximum share of half-open flows
-	uint32_t ipv6_percent; // 1..100, default 25: additional IPv6 flows, of flows_per_worker
+	uint32_t ipv6_percent; // 1..100, default 25: additional IPv6 flows, percent of
+			       // flows_per_worker
 	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms, young_ms, udp_seen_ms;
 };
 
-// Rate limits of replies, per worker; 0 = none.
+// Rate limits of replies, per worker; 0 = no replies.
 struct weir_config_icmp {
-	uint32_t echo_per_second; // 0..1000000, default 1000, like the others
+	uint32_t echo_per_second; // 0..1000000, default 1000, like all fields of this struct
 	uint32_t too_big_per_second;
 	uint32_t unreachable_per_second; // port unreachable, and RST to closed ports
 };
@@ -101,7 +102,7 @@ struct weir_config_bind {
 	uint16_t port_first, port_last; // 0..65535 = every port ("port": 0)
 };
 
-// Settings of a policy. Those that the policy does not use keep their default.
+// Settings of a policy. Settings that the policy does not use keep their default.
 enum weir_config_weights { WEIR_WEIGHTS_CONFIGURED, WEIR_WEIGHTS_REPORTED, WEIR_WEIGHTS_BALANCED };
 enum weir_config_statistic { WEIR_STATISTIC_AVERAGE, WEIR_STATISTIC_MEDIAN };
 enum weir_config_measurement { WEIR_MEASUREMENT_EXECUTION, WEIR_MEASUREMENT_BUSY };
@@ -110,30 +111,30 @@ enum weir_config_requests { WEIR_REQUESTS_ALL, WEIR_REQUESTS_SUCCESSFUL };
 
 struct weir_config_policy {
 	enum weir_policy name; // default maglev
-	enum weir_config_weights weights; // weighted-round-robin
-	enum weir_config_requests requests; // from here to update_ms: weights reported
+	enum weir_config_weights weights; // for weighted-round-robin
+	enum weir_config_requests requests; // from here to update_ms: for weights reported
 	double error_penalty; // 0..1000, default 1
 	uint32_t blackout_ms, expiration_ms, smoothing_ms; // capability.h
-	uint32_t update_ms; // between changes of the weights
-	enum weir_config_statistic statistic; // from here to stale_ms: policies that need costs
+	uint32_t update_ms; // time between changes of the weights
+	enum weir_config_statistic statistic; // from here to stale_ms: for policies that need costs
 	enum weir_config_measurement measurement;
 	enum weir_config_service_time service_time;
 	uint32_t window; // samples, 1..65535, default 386
-	uint32_t stale_ms; // an estimate expires without a newer sample
-	enum weir_rounds rounds; // interleaved-weighted-round-robin
-	uint32_t error_window_ms; // policies that need errors; 0 = automatic
+	uint32_t stale_ms; // an estimate without a newer sample expires after this time
+	enum weir_rounds rounds; // for interleaved-weighted-round-robin
+	uint32_t error_window_ms; // for policies that need errors; 0 = automatic
 	uint32_t given; // keys present in the file: bits of config_keys.h
 };
 
-// What a flow carries. Requests: each connection or session is one short request.
+// The kind of flows. Requests: each connection or session is one short request.
 enum weir_config_workload { WEIR_WORKLOAD_CONNECTIONS, WEIR_WORKLOAD_REQUESTS };
 
 struct weir_config_flow_control {
-	uint32_t max_active_flows; // per backend, at all workers together; 0 = off; default depends
+	uint32_t max_active_flows; // per backend, sum of all workers; 0 = off; default depends
 				   // on the workload
 	enum weir_when_exhausted when_exhausted;
 	bool has_max; // max_active_flows is set in the file
-	uint32_t accept_queue_percent; // of the queue's limit; 0 = never, default 75
+	uint32_t accept_queue_percent; // percent of the queue's limit; 0 = never, default 75
 };
 #define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows for workload requests
 
@@ -146,7 +147,7 @@ struct weir_config_subset {
 	uint32_t salt;
 };
 
-// What happens to packets to ports of a VIP without a bind.
+// The action for packets to a port of a VIP without a bind.
 enum weir_config_closed_ports {
 	WEIR_CONFIG_CLOSED_KERNEL,
 	WEIR_CONFIG_CLOSED_DROP,
@@ -174,7 +175,7 @@ struct weir_config_health_check {
 	char path[256]; // http, https: default "/"
 	char host[256]; // Host header; default server_name, otherwise the backend's address
 	char body[256]; // text that the body must contain, "" = any
-	char ca_file[256]; // https: file of trusted CAs, "" = those of the system
+	char ca_file[256]; // https: file of trusted CAs, "" = CAs of the system
 	char server_name[256]; // https: SNI, and the name to verify; "" = host, otherwise the
 			       // address
 	char grpc_service[256]; // grpc: "" = the server as a whole
@@ -186,7 +187,7 @@ struct weir_config_health_check {
 	uint16_t port; // 0 = the port of weir_config_checked_bind
 	uint16_t status_first, status_last; // http, https: default 200..399
 	uint32_t interval_ms, timeout_ms; // default 1000, 500
-	uint32_t retry_interval_ms; // after a failed check, until `fall`; 0 = interval_ms
+	uint32_t retry_interval_ms; // interval after a failed check, until `fall`; 0 = interval_ms
 	uint32_t rise, fall; // default 2, 3
 };
 
@@ -213,9 +214,9 @@ struct weir_config_backend {
 };
 #define WEIR_CONFIG_WEIGHT_DEFAULT 100u
 
-// Backends whose connections fail get no new flows for a while (ejection.h).
+// Outlier ejection: backends whose connections fail get no new flows for a while (ejection.h).
 struct weir_config_outlier_ejection {
-	bool enabled; // default: the object is in the file
+	bool enabled; // default: whether the file has the object
 	uint32_t interval_ms, base_ejection_ms, max_ejection_ms; // default 10000, 30000, 300000
 	uint32_t max_ejection_percent; // 0..100, default 10; one backend may always be ejected
 	uint32_t failure_percent; // 0..100, default 85
@@ -224,24 +225,25 @@ struct weir_config_outlier_ejection {
 	uint32_t unreachable_flows; // 0..8, default 3; 0 = do not count
 };
 
-// A backend without a report for this long gets no stolen connections.
+// Maximum age of a backend's last report for the backend to get stolen connections.
 #define WEIR_CONFIG_STEAL_REPORT_MOST_MS 60000u
 
-// Connections that are not established because their backend accepts none move to another one.
+// Stealing: connections that are not established, because their backend accepts no connections,
+// move to another backend.
 struct weir_config_steal {
-	bool enabled; // default: the object is in the file
-	uint32_t after_ms; // since the client's last packet, 100..60000, default 500
+	bool enabled; // default: whether the file has the object
+	uint32_t after_ms; // time since the client's last packet, 100..60000, default 500
 	uint32_t per_second; // maximum rate of requests to agents, 1..10000, default 200
 };
 
-// What happens to the TCP flows of a backend that is refusing, in maintenance or removed.
+// The action for TCP flows of a backend that is refusing, in maintenance or removed.
 enum weir_config_on_backend_down {
 	WEIR_ON_BACKEND_DOWN_KEEP,
 	WEIR_ON_BACKEND_DOWN_REHASH,
 	WEIR_ON_BACKEND_DOWN_RESET,
 };
 
-// What happens to the remaining flows at the deadline of a drain.
+// The action for the remaining flows at the deadline of a drain.
 enum weir_config_at_deadline { WEIR_AT_DEADLINE_KEEP, WEIR_AT_DEADLINE_DROP };
 
 struct weir_config_drain {
@@ -263,7 +265,7 @@ struct weir_config_service {
 	uint32_t table_size; // prime, default 65537
 	struct weir_config_agent agent;
 	struct weir_config_health_check
-		agent_check; // in addition to health_check; type none = there is none
+		agent_check; // in addition to health_check; type none = no agent-check
 	struct weir_config_health_check health_check;
 	bool has_health_check; // present in the file, also with type none
 	struct weir_config_outlier_ejection outlier_ejection;
@@ -281,11 +283,11 @@ struct weir_config_agents {
 	char key_file[256]; // default /etc/weir/agent.keys
 };
 
-// The speed of a model of CPUs, instead of the measured one.
+// The speed of a CPU model, which replaces the measured speed.
 #define WEIR_CONFIG_GCU_MAX 256
 struct weir_config_gcu {
-	char cpu[48]; // name of the model
-	double gcu; // of one CPU
+	char cpu[48]; // name of the CPU model
+	double gcu; // speed of one CPU
 };
 
 struct weir_config {
@@ -306,40 +308,40 @@ struct weir_config {
 
 // Read a file, or text already in memory (NUL-terminated; name is for messages). Returns 0 and a
 // configuration, or -EINVAL with at least one error, or -ENOMEM, or the negative errno of reading
-// the file (also described as an error). errors is always initialised; release it with
-// weir_config_errors_fini in every case: a valid file may have warnings there.
+// the file (also described as an error). errors is always initialised; release errors with
+// weir_config_errors_fini in every case: a valid file may have warnings.
 int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
-// The same, but an error without waiting if it is not a regular file.
+// Like weir_config_read, but fails without waiting if the file is not a regular file.
 int weir_config_read_regular(
 	const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
 // Like weir_config_read, and *ret_text is the text of the file, NUL-terminated; the caller frees
-// it. ret_text NULL: not wanted.
+// it. ret_text NULL: the text is not returned.
 int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is allowed
 
-// The service of that name, or NULL: none, or config is NULL.
+// The service with this name, or NULL if there is no such service or if config is NULL.
 const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 
 // The bind used by the health check of a service: its address is the first VIP of checks via the
-// data path, its first port the default port of a check. The first bind; via the data path the
-// first TCP bind, if there is one.
+// data path, its first port is the default port of a check. This is the first bind, or for checks
+// via the data path the first TCP bind, if there is one.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
 
-// Text forms. buffers: INET6_ADDRSTRLEN is enough for an address.
+// Convert addresses to and from text. INET6_ADDRSTRLEN is enough for an address.
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);
 int weir_address_parse(const char *text, struct weir_address *ret); // 0, -EINVAL
 bool weir_address_equal(const struct weir_address *a, const struct weir_address *b);
-// The address in a packet. family: 4 or 6. bytes: 4 or 16.
+// Make an address from the bytes in a packet. family: 4 or 6. bytes: 4 or 16 bytes.
 struct weir_address weir_address_of(uint8_t family, const uint8_t *bytes);
 // "tcp 198.51.100.10:80", "udp [2001:db8::1]:1000-2000", "tcp 198.51.100.10:*" (every port).
 #define WEIR_BIND_TEXT_BYTES 96
 const char *weir_bind_format(const struct weir_config_bind *bind, char *buffer, size_t bytes);
 
-// Names of settings, as in the file.
+// Names of settings, as in the configuration file.
 const char *weir_config_check_name(enum weir_config_check check);
 const char *weir_config_via_name(enum weir_config_via via);
 const char *weir_config_method_name(enum weir_config_method method);
@@ -356,7 +358,7 @@ const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down wh
 const char *weir_config_at_deadline_name(enum weir_config_at_deadline at_deadline);
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);
 
-// A key in the file's `settings` that has no meaning for the policy `name`, or NULL: then the file
-// could name that policy as well.
+// A key in the file's `settings` that has no meaning for the policy `name`. NULL = no such key: the
+// file could name this policy.
 const char *weir_config_policy_misfit(
 	const struct weir_config_policy *settings, enum weir_policy name);

@@ -61,7 +61,7 @@ void weir_config_check_agent_type(struct weir_json_reader *reader,
 	}
 }
 
-// Reported for the first such backend only: one fix covers all.
+// Reported for the first backend only: one correction fixes the error for all backends.
 static void check_weights(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_json_place backends = weir_json_place_member(place, "backends");
@@ -107,7 +107,7 @@ void weir_config_check_gcu(struct weir_json_reader *reader, const struct weir_js
 			if (config->gcu[i].cpu[0] != '\0' &&
 				strcmp(config->gcu[i].cpu, config->gcu[j].cpu) == 0) {
 				weir_json_error_at(reader, &at, "cpu",
-					"is the same as that of gcu[%u]; keep one of them", j);
+					"is equal to the cpu of gcu[%u]; keep one of the two", j);
 				break;
 			}
 		}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Settings of the configuration that are one of several words: the words, and their lookup.
+// Settings of the configuration with a choice of words: the lists of words, and functions that
+// search the lists.
 #include <netinet/in.h>
 
 #include "config_keys.h"

@@ -10,16 +10,16 @@
 
 #define TEXT_BYTES 320
 #define WHAT_BYTES 512
-#define HIDDEN "hidden" // differences are in logs, and shown to users who may not read the file
+#define HIDDEN "hidden" // logs and users without access to the file get this text
 
 struct collector {
 	struct weir_difference difference;
 	uint32_t room;
-	bool renamed; // in a renamed element: nothing of it is applied before it has that name
+	bool renamed; // in a renamed element, whose changes apply only with the new name
 	bool failed; // out of memory
 };
 
-// Position of a value: its name in a change, and both structs that contain it.
+// Position of a value: its name in a change, and the old and the new struct that contain the value.
 struct pair {
 	const char *what;
 	const char *from, *to;
@@ -28,7 +28,7 @@ struct pair {
 static void compare_objects(struct collector *collector, const struct weir_json_object *object,
 	const struct pair *pair);
 
-// from or to NULL: absent.
+// Add a change. from or to NULL: the value is absent.
 static void note(struct collector *collector, enum weir_change_kind kind,
 	const struct weir_json_key *key, const char *what, const char *from, const char *to) {
 	struct weir_difference *difference = &collector->difference;
@@ -83,10 +83,10 @@ struct element {
 };
 
 struct list {
-	const char *at; // first element
+	const char *at; // first element of the list
 	uint32_t count;
-	size_t bytes; // of an element
-	struct element *sorted; // avoids comparing 10,000 backends with 10,000 others
+	size_t bytes; // size of an element
+	struct element *sorted; // sorted, so that two lists of 10,000 backends are compared fast
 };
 
 static int order_elements(const void *a, const void *b) {
@@ -122,7 +122,7 @@ static const char *find_element(const struct list *list, const struct element *w
 	return found != NULL ? found->at : NULL;
 }
 
-// Name of an element by its identity: "service web".
+// Make the name of an element from its identity: "service web".
 static void name_element(char what[WHAT_BYTES], const char *of,
 	const struct weir_json_object *object, const char *identity) {
 	char name[TEXT_BYTES];
@@ -152,8 +152,8 @@ static bool has(const struct list *list, const char *identity) {
 	return find_element(list, &element) != NULL;
 }
 
-// The element in the same place of the other list if only its name differs: both names are in one
-// list alone, and the descriptions are equal. NULL: none.
+// The element at the same index of the other list if only its name differs: each name is in one
+// list only, and the descriptions are equal. NULL: no such element.
 static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);
@@ -170,8 +170,8 @@ static const char *renamed_as(const struct weir_json_object *object, const struc
 	return has(list, name) || strcmp(text, other_text) != 0 ? NULL : there;
 }
 
-// If the length differs, added and removed elements were noted already, and so were those of a
-// place whose element is new or gone.
+// Add a change for each index with another element. Added and removed elements were noted before,
+// so lists of different length and indexes with a new or removed element are skipped.
 static void compare_order(struct collector *collector, const struct weir_json_key *key,
 	const char *of, const struct list *from, const struct list *to) {
 	char before[WEIR_JSON_IDENTITY_BYTES], after[WEIR_JSON_IDENTITY_BYTES];
@@ -241,7 +241,7 @@ static void compare_lists(
 
 // ------------------------------------------------------------------------------------------
 
-// "port 4777, interval_ms 500".
+// Write the values of an object, such as "port 4777, interval_ms 500".
 static void describe_values(
 	const struct weir_json_object *object, const char *at, char text[TEXT_BYTES]) {
 	char value[TEXT_BYTES];
@@ -334,7 +334,7 @@ void weir_difference_keep_restarts(struct weir_difference *difference) {
 	difference->count = kept;
 }
 
-// Of the same value, or of an object around it.
+// Whether the difference has a waiting change of this value, or of an object that contains it.
 static bool waits_still(const struct weir_difference *difference, const char *what) {
 	for (uint32_t i = 0; i < difference->count; i++) {
 		const struct weir_change *change = &difference->change[i];
@@ -419,7 +419,7 @@ static const char *effect_name(enum weir_change_effect effect) {
 	return "none";
 }
 
-// NULL: none.
+// The note of a change, or NULL.
 static const char *note_of(const struct weir_change *change) {
 	return change->needs_restart ? WEIR_CHANGE_RESTART
 	       : change->taken_back  ? WEIR_CHANGE_TAKEN_BACK
@@ -467,7 +467,8 @@ const char *weir_change_format(const struct weir_change *change, char *buffer, s
 
 // --- what runs ----------------------------------------------------------------------------
 
-// Copy the values that need a restart, or those that do not; without lists.
+// Copy the values that need a restart, or the values that do not need a restart; lists are not
+// copied.
 static void copy_values(
 	const struct weir_json_object *object, char *to, const char *from, bool restart) {
 	for (uint32_t i = 0; i < object->count; i++) {
@@ -483,7 +484,8 @@ static void copy_values(
 	}
 }
 
-// Tests ensure that an element of such a list contains no list.
+// Replace a list that needs a restart. Tests ensure that an element of such a list contains no
+// list.
 static int take_list(const struct weir_json_key *key, char *to, const char *from) {
 	const struct weir_json_object *object = key->object;
 	struct list wanted = get_list(key, to), running = get_list(key, from);
@@ -514,7 +516,7 @@ static int take_list(const struct weir_json_key *key, char *to, const char *from
 
 int weir_difference_keep_running(
 	const struct weir_json_object *keys, void *to, const void *running) {
-	// There is one such list, so nothing has changed yet when it fails.
+	// Only one list needs a restart, so nothing has changed yet when take_list() fails.
 	for (uint32_t i = 0; i < keys->count; i++) {
 		const struct weir_json_key *key = &keys->key[i];
 

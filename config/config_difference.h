@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Difference between two configurations, as a list of changes: what a reload would do, or did. It
-// follows the table of keys, in the table's order; list elements are matched by their identity, in
-// the file's order.
+// Difference between two configurations, as a list of the changes that a reload would make or has
+// made. Changes are in the order of the table of keys; list elements are matched by their identity,
+// in the order of the file.
 //
 // Threads: any. Pure.
 #pragma once
@@ -26,12 +26,12 @@ enum weir_change_kind {
 #define WEIR_CHANGE_RESTART "needs a restart of weir-dataplane"
 #define WEIR_CHANGE_TAKEN_BACK "takes back a change that waited for a restart of weir-dataplane"
 
-// What happens to open flows. X(NAME, "effect in JSON")
+// Effect of a change on open flows. X(NAME, "effect in JSON")
 #define WEIR_CHANGE_EFFECTS(X) \
-	X(NONE, "none") /* they go on, or there are none */ \
-	X(STAY, "stay") /* with what is removed, until they end */ \
-	X(MOVE, "move") /* some or all, to other backends */ \
-	X(BREAK, "break") /* some or all end */
+	X(NONE, "none") /* flows continue, or there are no flows */ \
+	X(STAY, "stay") /* flows stay with the removed object until they end */ \
+	X(MOVE, "move") /* some or all flows move to other backends */ \
+	X(BREAK, "break") /* some or all flows end */
 
 enum weir_change_effect {
 #define X(name, key) WEIR_CHANGE_##name,
@@ -39,19 +39,19 @@ enum weir_change_effect {
 #undef X
 };
 
-// Of a change that needs a restart: what that restart costs, together with all other changes.
+// Cost of a change. For a change that needs a restart: the cost of one restart for all changes.
 struct weir_change_cost {
 	enum weir_change_effect effect;
 	uint64_t flows; // open flows that stay, move or break
-	char *text; // "3 open flows stay until they end"; NULL: costs no flows, or unknown
+	char *text; // "3 open flows stay until they end"; NULL: no flows, or unknown
 };
 
 struct weir_change {
 	enum weir_change_kind kind;
-	bool needs_restart; // read by the dataplane at its start: not applied by a reload
-	bool taken_back; // it waited for a restart, and the file has what runs again
-	const char *key; // borrowed: of the table of keys; of an element, that of its list
-	struct weir_change_cost cost; // set by control, which has the flows
+	bool needs_restart; // the dataplane reads the value only at its start
+	bool taken_back; // the file has the running value again, without a restart
+	const char *key; // borrowed from the table of keys; for an element, the key of its list
+	struct weir_change_cost cost; // set by weir-control, which has the number of flows
 	char *what; // "service web backend web-5 weight"
 	char *from; // NULL with WEIR_CHANGE_ADD
 	char *to; // NULL with WEIR_CHANGE_REMOVE
@@ -62,17 +62,18 @@ struct weir_difference {
 	uint32_t count;
 };
 
-// Compare by the configuration's own table, or by another one with two structs read by it. Returns
-// 0 or -ENOMEM.
+// Compare two configurations, or two structs that were read with another table of keys. Returns 0
+// or -ENOMEM.
 int weir_config_compare(
 	const struct weir_config *from, const struct weir_config *to, struct weir_difference *ret);
 int weir_difference_compute(const struct weir_json_object *keys, const void *from, const void *to,
 	struct weir_difference *ret);
 void weir_difference_fini(struct weir_difference *difference); // a zeroed struct is allowed
-// Remove the changes that a reload applies.
+// Remove the changes that a reload applies; keep the changes that need a restart.
 void weir_difference_keep_restarts(struct weir_difference *difference);
-// Add the changes of `waiting` that the difference has nothing of, the other way round and as taken
-// back: from what waited to what runs. Takes their texts. Returns 0 or -ENOMEM (nothing is added).
+// Add the changes of `waiting` that the difference does not contain, reversed and marked as taken
+// back: from the waiting value to the running value. The texts move from `waiting`. Returns 0 or
+// -ENOMEM (no change is added).
 int weir_difference_take_back(struct weir_difference *difference, struct weir_difference *waiting);
 
 // Array of {kind, what, from?, to?, note?, cost?: {effect, flows, text}}. NULL: out of memory.
@@ -81,9 +82,9 @@ json_t *weir_difference_json(const struct weir_difference *difference);
 // Truncated to bytes. Returns buffer.
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes);
 
-// Copy everything that needs a restart from `running` into `to`; the rest stays. A list that needs
-// a restart gets the elements of `running`; an element that `to` has, too, keeps its values that
-// need no restart. Returns 0 or -ENOMEM (to is unchanged).
+// Copy all values that need a restart from `running` into `to`; other values are unchanged. A list
+// that needs a restart gets the elements of `running`. If an element is in both lists, its values
+// that need no restart are kept. Returns 0 or -ENOMEM (to is unchanged).
 int weir_config_keep_running(struct weir_config *to, const struct weir_config *running);
 int weir_difference_keep_running(
 	const struct weir_json_object *keys, void *to, const void *running);

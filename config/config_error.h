@@ -14,22 +14,22 @@ struct weir_config_error {
 	int line; // 1-based; 0 = the whole file
 	int column; // 1-based; 0 = unknown
 	char path[192]; // JSON path: services[2].backends[0].address
-	char reason[320]; // the error and its remedy, one line
+	char reason[320]; // error and remedy in one line
 };
 
 struct weir_config_errors { // zeroed at first
 	struct weir_config_error *error;
 	uint32_t count;
-	struct weir_config_error *warning; // of a valid file
+	struct weir_config_error *warning; // warnings of a valid file
 	uint32_t warning_count;
 };
 
 void weir_config_errors_fini(struct weir_config_errors *errors);
 
-// "FILE:LINE:COL: PATH: reason", a form that editors can jump to; line, column and path are left
-// out if unknown. Truncated to bytes. Returns buffer.
+// Write "FILE:LINE:COL: PATH: reason", a form that editors can jump to; unknown line, column and
+// path are left out. Truncated to bytes. Returns buffer.
 const char *weir_config_error_format(
 	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes);
 
-// Array of {line, column, path, reason}. NULL: out of memory.
+// Make an array of {line, column, path, reason}. NULL: out of memory.
 json_t *weir_config_errors_json(const struct weir_config_error *error, uint32_t count);

@@ -12,11 +12,11 @@
 #define RETRY_INTERVAL_LEAST_MS 10u
 #define SERVER_TYPES (TYPE(TCP) | HTTP_TYPES | TYPE(GRPC))
 
-// Types that a key applies to, and what else it needs.
+// Types of checks that a key applies to, and the text for messages.
 static const struct {
 	const char *key;
 	uint32_t types;
-	const char *use; // what to use the key with
+	const char *use; // text: types to use the key with
 } limited_keys[] = {
 	{"via", SERVER_TYPES, "\"tcp\", \"http\", \"https\" or \"grpc\""},
 	{"path", HTTP_TYPES, "\"http\" or \"https\""},
@@ -121,7 +121,7 @@ static void check_times(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
-// 0 = interval_ms
+// Check retry_interval_ms; 0 = interval_ms.
 static void check_retry(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	if (!weir_json_valid(read, "retry_interval_ms") || check->retry_interval_ms == 0) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SHOWN_MOST 8u // names in a warning
+#define SHOWN_MOST 8u // maximum names in a warning
 #define NAMES_BYTES (SHOWN_MOST * (IF_NAMESIZE + 2) + 32)
 
 bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]) {
@@ -29,7 +29,7 @@ bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]) {
 	return ret[0] != '\0';
 }
 
-// The word, and digits or nothing.
+// Whether a name is the word, or the word followed by digits.
 static bool is_numbered(const char *name, const char *word) {
 	const size_t length = strlen(word);
 
@@ -42,7 +42,8 @@ bool weir_config_is_own_interface(const char *name) {
 	       is_numbered(name, "weir");
 }
 
-// "eth0, eth1", and how many more. Those of Weir and lo are no port's.
+// List interfaces as "eth0, eth1", and the number of further ones. Interfaces of Weir and lo are
+// left out.
 static void list_names(const struct if_nameindex *interfaces, char text[NAMES_BYTES]) {
 	uint32_t count = 0;
 	size_t used = 0;
@@ -93,7 +94,7 @@ int weir_config_warn_interfaces(
 	int r = 0;
 
 	if (interfaces == NULL) {
-		return errno == ENOMEM || errno == ENOBUFS ? -ENOMEM : 0; // no access: unknown
+		return errno == ENOMEM || errno == ENOBUFS ? -ENOMEM : 0; // 0: unknown interfaces
 	}
 	for (uint32_t i = 0; r == 0 && i < config->port_count; i++) {
 		const struct weir_config_port *port = &config->ports[i];
@@ -114,7 +115,7 @@ int weir_config_warn_interfaces(
 	return r;
 }
 
-// Without the files of the kernel: all are.
+// Whether a CPU is online. Without the files of the kernel, all CPUs count as online.
 static bool is_online(uint32_t cpu) {
 	char path[64], state = '1';
 	FILE *file;
@@ -125,7 +126,7 @@ static bool is_online(uint32_t cpu) {
 	}
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
 	file = fopen(path, "re");
-	if (file != NULL) { // otherwise it cannot be taken offline
+	if (file != NULL) { // without the file, the CPU is always online
 		(void)fread(&state, 1, 1, file);
 		fclose(file);
 	}

@@ -6,16 +6,16 @@
 // clang-format off
 #define FIELD(of, field) .offset = offsetof(struct of, field), \
 	.bytes = sizeof(((struct of *)0)->field)
-// Which program reads a key, and what a change of it needs. The dataplane reads its keys at its
-// start.
+// Which program reads a key, and what a change of the key needs. The dataplane reads its keys only
+// at its start.
 #define DATAPLANE .read_by = WEIR_CONFIG_DATAPLANE, .needs = WEIR_JSON_NEEDS_RESTART
 #define BOTH .read_by = WEIR_CONFIG_DATAPLANE | WEIR_CONFIG_CONTROL, \
 	.needs = WEIR_JSON_NEEDS_RESTART
 #define CONTROL .read_by = WEIR_CONFIG_CONTROL // applied by a reload
 #define TABLES .read_by = WEIR_CONFIG_CONTROL, .needs = WEIR_JSON_NEEDS_REBUILD
 #define UNIT(of) .unit = of
-#define POLICIES(needed) .belongs_to = needed // policies with one of these needs
-// Further arguments are other fields of the row.
+#define POLICIES(needed) .belongs_to = needed // the policies with one of these needs use the key
+// Further arguments set other fields of the row.
 #define INTEGER(name, of, field, least, most, preset, ...) \
 	{.key = name, .type = &weir_json_type_integer, FIELD(of, field), .min = least, \
 	 .max = most, .fallback = preset, __VA_ARGS__}
@@ -145,7 +145,7 @@ static const struct weir_json_key segment_keys[] = {
 static const struct weir_json_object segment_object = {.name = "segment", ROWS(segment_keys),
 	.check = weir_config_check_segment};
 
-// "port" fills port_first; weir_config_check_bind turns it into a range.
+// "port" fills port_first; weir_config_check_bind converts the port to a range.
 #define BIND weir_config_bind
 static const struct weir_json_key bind_keys[] = {
 	VALUE("address", weir_config_type_address, BIND, address, .required = true, TABLES),
@@ -203,7 +203,7 @@ static const struct weir_json_key flow_control_keys[] = {
 static const struct weir_json_object flow_control_object = {.name = "flow_control",
 	ROWS(flow_control_keys), .check = weir_config_check_flow_control};
 
-// "size" has no default: a suitable one depends on the fleet.
+// "size" has no default, because a suitable size depends on the number of backends and clients.
 #define SUBSET weir_config_subset
 static const struct weir_json_key subset_keys[] = {
 	CHOICE("algorithm", SUBSET, algorithm, weir_config_subset_algorithms, NULL,
@@ -264,7 +264,7 @@ static const struct weir_json_object agent_check_object = {.name = "agent_check"
 	ROWS(agent_check_keys), .check = weir_config_check_agent_check,
 	.is_absent = has_no_agent_check};
 
-// Without the object there are no agents: weir_config_check_service.
+// Without the object, the service has no agents: weir_config_check_service.
 #define AGENT weir_config_agent
 static const struct weir_json_key agent_keys[] = {
 	INTEGER("port", AGENT, port, 1, 65535, "4777", CONTROL),
@@ -295,7 +295,7 @@ static const struct weir_json_key slow_start_keys[] = {
 static const struct weir_json_object slow_start_object = {
 	.name = "slow_start", ROWS(slow_start_keys)};
 
-// Without the object it is off: weir_config_check_service.
+// Without the object, the feature is off: weir_config_check_service.
 #define STEAL weir_config_steal
 static const struct weir_json_key steal_keys[] = {
 	VALUE("enabled", weir_json_type_boolean, STEAL, enabled, .fallback = "true", CONTROL),
@@ -327,7 +327,7 @@ static const struct weir_json_key drain_keys[] = {
 };
 static const struct weir_json_object drain_object = {.name = "drain", ROWS(drain_keys)};
 
-// Without the object it is off: weir_config_check_service.
+// Without the object, the feature is off: weir_config_check_service.
 #define EJECTION weir_config_outlier_ejection
 static const struct weir_json_key ejection_keys[] = {
 	VALUE("enabled", weir_json_type_boolean, EJECTION, enabled, .fallback = "true", TABLES),

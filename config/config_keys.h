@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The keys of the configuration: one row each with type, range and default. Internal to config/;
-// tests compare the schema and the documentation with it.
+// The keys of the configuration: one row for each key, with type, range and default. Internal to
+// config/; tests compare the schema and the documentation with the table.
 #pragma once
 
 #include "config.h"
@@ -17,17 +17,19 @@
 
 #define WEIR_CONFIG_HASH_SEED "0x5765697253656564" // default of hash_seed
 
-// Which program reads a key: bits of read_by. A key of the dataplane needs its restart.
+// Which program reads a key: bits of read_by. A change of a key of the dataplane needs a restart of
+// weir-dataplane.
 #define WEIR_CONFIG_DATAPLANE 0x01u
 #define WEIR_CONFIG_CONTROL 0x02u
-// belongs_to of a policy's key: the needs of the policies that use it (WEIR_NEEDS_*); 0 = all. Bit
-// i of weir_config_policy.given stands for the i-th key.
+// belongs_to of a policy's key: the needs of the policies that use the key (WEIR_NEEDS_*); 0 = all
+// policies. Bit i of weir_config_policy.given stands for the i-th key.
 
 extern const struct weir_json_object weir_config_keys; // the root
 extern const struct weir_json_object weir_config_policy_keys; // services[].policy
 
-// Read by another table than weir_config_keys, with the same rows and additional ones. *ret has the
-// size of that table, and starts with struct weir_config.
+// Read a configuration with another table than weir_config_keys, which has the rows of
+// weir_config_keys and additional rows. *ret has the size of that table's struct, and starts with
+// struct weir_config.
 int weir_config_parse_keys(const struct weir_json_object *keys, const char *text, size_t bytes,
 	struct weir_config **ret, struct weir_config_errors *errors);
 
@@ -60,7 +62,7 @@ void weir_config_describe_port(const void *element, char *text, size_t bytes);
 void weir_config_describe_service(const void *element, char *text, size_t bytes);
 void weir_config_describe_backend(const void *element, char *text, size_t bytes);
 
-// A key of the table that is in the file and has no meaning for a policy, or NULL.
+// A key that is in the file, but has no meaning for the policy; or NULL.
 const char *weir_config_unfit_key(const struct weir_json_object *keys,
 	const struct weir_config_policy *policy, enum weir_policy name);
 
@@ -68,7 +70,7 @@ const char *weir_config_unfit_key(const struct weir_json_object *keys,
 void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);
 
-// The parts of weir_config_check_root.
+// Parts of weir_config_check_root.
 void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);
 void weir_config_check_gcu(struct weir_json_reader *reader, const struct weir_json_place *root,

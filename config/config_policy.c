@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The settings of a policy: which policies use which settings.
+// Checks of the settings of a policy: which policies use which settings.
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool weights_fit(const struct weir_config_policy *policy, enum weir_polic
 	       name == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 }
 
-// The keys of weights from capability.
+// Whether a key is for weights from reported capability.
 static bool needs_reported(const char *key) {
 	static const char *const keys[] = {"requests", "error_penalty", "blackout_ms",
 		"expiration_ms", "smoothing_ms", "update_ms"};
@@ -62,14 +62,13 @@ static void check_reported(struct weir_json_reader *reader, const struct weir_js
 	for (uint32_t i = 0; i < keys->count; i++) {
 		if ((policy->given >> i & 1) != 0 && needs_reported(keys->key[i].key)) {
 			weir_json_error_at(reader, place, keys->key[i].key,
-				"is used with \"weights\": \"reported\" only; remove it, or use "
-				"these "
-				"weights");
+				"is used only with \"weights\": \"reported\"; remove it, or use "
+				"weights \"reported\"");
 		}
 	}
 }
 
-// One flow a turn, whatever its service time.
+// With "rounds": "tasks", each turn has one flow, so settings of service times are not used.
 static void check_tasks(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_object *keys, const struct weir_config_policy *policy) {
 	for (uint32_t i = 0; i < keys->count; i++) {

@@ -115,7 +115,7 @@ void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_
 		}
 		if (same_device(port->device, port->exception)) {
 			weir_json_error_at(reader, &place, "exception",
-				"is the device of the port itself; use another one, such as "
+				"is the device of the port itself; use another device, such as "
 				"\"net_tap0,iface=weir0\"");
 		}
 		for (uint32_t j = 0; j < i; j++) {

@@ -21,13 +21,13 @@
 #define UNFINISHED ".new"
 #define DIGITS 16
 #define NAME_BYTES 48
-#define FILE_BYTES_MAX (1u << 20) // far above that of the largest one
+#define FILE_BYTES_MAX (1u << 20) // much more than the largest file
 
 static void name_file(uint64_t epoch, const char *end, char name[NAME_BYTES]) {
 	snprintf(name, NAME_BYTES, PREFIX "%016" PRIx64 SUFFIX "%s", epoch, end);
 }
 
-// Whether a name is one of ours; *ret_unfinished: before its rename.
+// Whether this is the name of a file of this module. *ret_unfinished: the file is not renamed yet.
 static bool parse_name(const char *name, uint64_t *ret_epoch, bool *ret_unfinished) {
 	char digits[DIGITS + 1] = "";
 	const char *rest;
@@ -67,8 +67,8 @@ static int write_file(int dir, const char *name, uid_t user, gid_t group, const 
 		return -errno;
 	}
 	r = weir_text_file_write(fd, text);
-	// In this order: a process without CAP_FOWNER cannot change the mode of another user's
-	// file.
+	// Change the mode before the owner: a process without CAP_FOWNER cannot change the mode of
+	// another user's file.
 	if (r == 0 &&
 		(fchmod(fd, group != (gid_t)-1 ? 0640 : 0600) < 0 || fchown(fd, user, group) < 0)) {
 		r = -errno;
@@ -121,7 +121,7 @@ void weir_config_running_remove(const char *run_dir) {
 
 // --- the readers' side --------------------------------------------------------------------
 
-// The epoch of the only file. Returns 0 or negative errno.
+// Find the epoch of the only file in the run directory. Returns 0 or negative errno.
 static int find_only(const char *run_dir, uint64_t *ret_epoch) {
 	DIR *dir = opendir(run_dir);
 	struct dirent *entry;
@@ -143,7 +143,7 @@ static int find_only(const char *run_dir, uint64_t *ret_epoch) {
 	return count == 1 ? 0 : -ENOENT;
 }
 
-// The path and state of the file of an epoch. Returns 0, -EINVAL (not a regular file) or another
+// Get path and state of the file of an epoch. Returns 0, -EINVAL (not a regular file) or another
 // negative errno.
 static int find_file(
 	const char *run_dir, uint64_t epoch, char path[PATH_MAX], struct stat *ret_state) {

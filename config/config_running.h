@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The configuration that a running weir-dataplane started with, as a file of its run directory:
-// RUN_DIR/dataplane-EPOCH.json, EPOCH being that of its segment in 16 hexadecimal digits. The file
-// of the configuration may have changed since, and weir-control may have been restarted: what runs
-// is in no other place.
+// RUN_DIR/dataplane-EPOCH.json, where EPOCH is the epoch of its segment in 16 hexadecimal digits.
+// Only this file has the running configuration: the configuration file may have changed since, and
+// weir-control may have been restarted.
 //
-// The dataplane, which holds the lock of the run directory, removes the files of its predecessors
-// at its start and writes its own before control can attach. The file appears whole, by a rename.
-// Only the users of both processes can read it, because it has the hash_seed: not the members of
-// the group that may connect to weir-control.
+// The dataplane, which holds the lock of the run directory, removes the files of earlier processes
+// at its start, and writes its file before control can attach. The file is written completely
+// before a rename to its name. Only the users of weir-dataplane and weir-control can read the file,
+// because it contains the hash_seed; members of the group that may connect to weir-control cannot.
 //
 // Threads: any. No logging.
 #pragma once
@@ -19,24 +19,24 @@
 
 #include "config.h"
 
-// The text of such a file: the configuration without its services, which belong to control, so that
-// its size does not depend on the number of backends. text: a valid configuration. Returns NULL if
+// Make the text of the file: the configuration without services, which only control uses, so that
+// the size does not depend on the number of backends. text: a valid configuration. Returns NULL if
 // out of memory; the caller frees it.
 char *weir_config_running_text(const char *text, size_t bytes);
 
-// Write the file. user, group: its owners; -1 = unchanged. The group can read it, unless it is
-// unchanged. Returns 0 or negative errno (there is no file then).
+// Write the file. user, group: owners of the file; -1 = unchanged. The group can read the file,
+// unless group is -1. Returns 0 or negative errno (no file exists then).
 int weir_config_running_write(
 	const char *run_dir, uint64_t epoch, uid_t user, gid_t group, const char *text);
-// Remove all such files, also unfinished ones.
+// Remove all files of weir_config_running_write, also unfinished files.
 void weir_config_running_remove(const char *run_dir);
 
-// Read the file of an epoch; 0: of the only one there is. Returns 0 and a configuration without
-// services, -ENOENT (none: an earlier version, or it is not running; with epoch 0 also several),
-// -EINVAL (not a regular file, or not a configuration that this version can read), or another
-// negative errno.
+// Read the file of an epoch; 0: the only file of the run directory. Returns 0 and a configuration
+// without services, -ENOENT (no file: weir-dataplane is not running, or of an earlier version; with
+// epoch 0 also several files), -EINVAL (not a regular file, or not a configuration that this
+// version can read), or another negative errno.
 int weir_config_running_read(const char *run_dir, uint64_t epoch, struct weir_config **ret);
 
-// When the dataplane of an epoch started: when it wrote its file, in milliseconds since 1970. 0 =
-// unknown: there is no file.
+// The time when the dataplane of an epoch started (wrote its file), in milliseconds since 1970; 0 =
+// unknown, because there is no file.
 uint64_t weir_config_running_started_ms(const char *run_dir, uint64_t epoch);

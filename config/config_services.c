@@ -8,7 +8,7 @@
 
 #include "config_keys.h"
 
-// Why an address cannot be a VIP or backend, or NULL.
+// The reason why an address cannot be a VIP or backend, or NULL.
 static const char *address_fault(const struct weir_address *address) {
 	static const uint8_t none[16], loopback[16] = {[15] = 1};
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -92,8 +92,8 @@ static uint32_t next_prime(uint32_t n) {
 	return n;
 }
 
-// The largest table size is a prime, so a next one always exists. Checked for every policy, because
-// the policy can change at run time.
+// The largest table size is a prime, so there is always a next prime. The size is checked for every
+// policy, because the policy can change at run time.
 static void check_table_size(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	if (!is_prime(service->table_size)) {
@@ -143,8 +143,8 @@ static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	return order;
 }
 
-// Only the backend's agent can detect that a connection may leave, and that the accept queue is
-// full.
+// Steal needs agents: only the agent of a backend can detect that a connection may leave, and that
+// the accept queue is full.
 static void check_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	if (!service->steal.enabled) {
@@ -176,7 +176,8 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 		service->steal.enabled = false;
 	}
 	// A TCP connection may be idle for hours: a limit would turn users away from healthy
-	// backends. A limit is for requests, of which this many at once indicate an overload.
+	// backends. The limit is for workload requests: so many requests at a time are a sign of
+	// overload.
 	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {
 		service->flow_control.max_active_flows = WEIR_CONFIG_MAX_ACTIVE_REQUESTS;
 	}
@@ -270,10 +271,12 @@ static void complain_bind(struct weir_json_reader *reader, const struct weir_jso
 		      : "overlaps a range of the same width,",
 		earlier->service, earlier->number,
 		equal ? "remove one of the two"
-		      : "change a range: the narrower of two wins, equal widths are ambiguous");
+		      : "change one range: a narrower range takes precedence, equal widths are "
+			"ambiguous");
 }
 
-// Allocate one element of this size for each bind; NULL: out of memory, noted in the reader.
+// Allocate an array with an element of this size for each bind; NULL: out of memory, noted in the
+// reader.
 static void *for_each_bind(
 	struct weir_json_reader *reader, const struct weir_config *config, size_t bytes) {
 	size_t count = 0;
@@ -287,7 +290,8 @@ static void *for_each_bind(
 	return elements;
 }
 
-// Of overlapping binds the narrower one wins; equally wide ones are ambiguous.
+// Check for overlapping binds: the narrower bind takes precedence, and equally wide binds are
+// ambiguous.
 static void check_binds(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	struct bind_number *all = for_each_bind(reader, config, sizeof(*all));
@@ -323,7 +327,7 @@ static int compare_addresses(const void *a, const void *b) {
 	return memcmp(a, b, sizeof(struct weir_address));
 }
 
-// A backend with the address of a VIP would get its packets sent to the balancer again, in a loop.
+// Check for loops: packets to a backend with the address of a VIP would return to the balancer.
 static void check_loops(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	struct weir_address *vip = for_each_bind(reader, config, sizeof(*vip));
@@ -360,7 +364,7 @@ static void check_loops(struct weir_json_reader *reader, const struct weir_json_
 	free(vip);
 }
 
-struct vip { // an address of a service
+struct vip { // VIP of a service
 	struct weir_address address;
 	uint32_t service;
 };
@@ -372,7 +376,8 @@ static int compare_vips(const void *a, const void *b) {
 	return order ? order : (x->service > y->service) - (x->service < y->service);
 }
 
-// Services that share a VIP share the setting for its other ports: the first service decides.
+// Services that share a VIP share the setting for the other ports of the VIP: the setting of the
+// first service is used.
 static void check_closed_ports(struct weir_json_reader *reader,
 	const struct weir_json_place *services, const struct weir_config *config) {
 	struct vip *vip = for_each_bind(reader, config, sizeof(*vip));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The settings of a subset: dependencies between keys.
+// Checks of the settings of a subset: dependencies between keys.
 #include "config_keys.h"
 
-// With "none" the other keys are allowed, to switch subsetting off temporarily.
+// With algorithm "none" the other keys are allowed, so that subsetting can be switched off
+// temporarily.
 void weir_config_check_subset(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_subset *subset = into;

@@ -46,7 +46,7 @@ static void format_name(
 	snprintf(text, bytes, "%s", from + key->offset);
 }
 
-// One port; ranges have keys of their own.
+// Read one port; ranges use the keys port_first and port_last.
 static bool read_port(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	unsigned int first, last;
@@ -120,7 +120,8 @@ static bool refuse_prefix4(
 	return false;
 }
 
-// "192.0.2.64/28": the address, and how many of its low bits a flow may set; without a length none.
+// Read "192.0.2.64/28": the address, and the number of its low bits that a flow may set; 0 without
+// a length.
 static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const char *text = weir_json_string(reader, place, key, json);
@@ -153,8 +154,7 @@ static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json
 	if (host != 0) {
 		weir_json_error(reader, place,
 			"\"%s\" has bits beyond the length of its prefix; write the first address "
-			"of "
-			"the prefix",
+			"of the prefix",
 			weir_printable(text, shown, sizeof(shown)));
 		return false;
 	}

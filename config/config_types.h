@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Value types that only the configuration has. Internal to config/.
+// Types of values that only the configuration uses. Internal to config/.
 #pragma once
 
 #include "json_reader.h"
 
 extern const struct weir_json_type weir_config_type_name; // [A-Za-z0-9][A-Za-z0-9._-]*
 extern const struct weir_json_type
-	weir_config_type_port; // as integer, but names the keys of a range
+	weir_config_type_port; // integer; an error message names the keys of a range
 extern const struct weir_json_type weir_config_type_address; // struct weir_address
-// The same, IPv4 only, "address" or "address/length"; offset2: a uint8_t, 32 - length.
+// IPv4 "address" or "address/length", as struct weir_address; offset2: a uint8_t, 32 - length.
 extern const struct weir_json_type weir_config_type_prefix4;
-extern const struct weir_json_type weir_config_type_ipv6; // the same, IPv6 only
-extern const struct weir_json_type weir_config_type_mac; // 6 bytes; offset2: a bool that it is set
+extern const struct weir_json_type weir_config_type_ipv6; // struct weir_address, IPv6 only
+extern const struct weir_json_type weir_config_type_mac; // 6 bytes; offset2: a bool, is it set
 extern const struct weir_json_type weir_config_type_seed; // "0x" and up to 16 hexadecimal digits
 extern const struct weir_json_type weir_config_type_weight; // uint32_t; offset2: a bool, "auto"
 extern const struct weir_json_type weir_config_type_number; // a double, min..max

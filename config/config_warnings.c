@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Warnings: valid settings that are probably mistakes.
+// Warnings about valid settings that are probably mistakes.
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void warn_seed(struct weir_json_reader *reader, const struct weir_json_pl
 	}
 }
 
-// Routers still send to this instance, which forwards nothing.
+// Warn of no services: routers may still send packets to this instance, which forwards nothing.
 static void warn_no_service(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	if (config->service_count == 0) {
@@ -63,13 +63,15 @@ static void warn_agent_check(struct weir_json_reader *reader, const struct weir_
 	}
 }
 
-// Whether something detects that a backend is dead, or the file says that nothing should.
+// Whether the service has a check that detects dead backends, or the file disables checks
+// explicitly.
 static bool is_checked(const struct weir_config_service *service) {
 	return service->has_health_check || service->agent.port != 0 ||
 	       service->agent_check.type != WEIR_CHECK_NONE || service->outlier_ejection.enabled;
 }
 
-// One warning for all such services: a file of many services was mostly written by a program.
+// Add one warning for all services without a check: a file with many services is usually written by
+// a program.
 static void warn_unchecked(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	uint32_t count = 0, first = 0;
@@ -90,8 +92,7 @@ static void warn_unchecked(struct weir_json_reader *reader, const struct weir_js
 		weir_json_warning(reader, &place,
 			"has no health check%s: a dead backend keeps getting flows; add "
 			"\"health_check\" or \"agent\", or \"health_check\": {\"type\": \"none\"} "
-			"if "
-			"this is intended",
+			"if this is intended",
 			all);
 	}
 }
@@ -105,8 +106,8 @@ static bool has_tcp(const struct weir_config_service *service) {
 	return found;
 }
 
-// Steal cannot work: there are no connections, no other backend, or flows expire from the flow
-// table before they may move.
+// Warn if stealing cannot work: the service has no TCP bind or no other backend, or flows expire
+// from the flow table before they may move.
 static void warn_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_flow_table *flows, const struct weir_config_service *service) {
 	const struct weir_json_place object = weir_json_place_member(place, "steal");
@@ -118,16 +119,17 @@ static void warn_steal(struct weir_json_reader *reader, const struct weir_json_p
 
 	if (steal->enabled && !has_tcp(service)) {
 		weir_json_warning(reader, &object,
-			"moves TCP connections, and the service has no bind of TCP: remove it");
+			"moves TCP connections, and the service has no bind of TCP: remove "
+			"\"steal\"");
 	} else if (steal->enabled && service->backend_count == 1) {
 		weir_json_warning(reader, &object,
-			"moves connections to other backends, and the service has one: add a "
-			"backend, or remove it");
+			"moves connections to other backends, and the service has one "
+			"backend: add a backend, or remove \"steal\"");
 	} else if (steal->enabled && steal->after_ms >= flows->syn_seen_ms) {
 		weir_json_warning(reader, &at,
 			"%" PRIu32 " ms is not below flow_table.timeout_ms.syn_seen (%" PRIu32
-			" ms), the timeout of such connections: none is moved; use less, or a "
-			"longer timeout",
+			" ms), the timeout of such connections: no connection is moved; use less, "
+			"or a longer timeout",
 			steal->after_ms, flows->syn_seen_ms);
 	}
 	if (steal->enabled &&
@@ -147,7 +149,7 @@ static int compare_addresses(const void *a, const void *b, void *list) {
 	return order ? order : (x > y) - (x < y);
 }
 
-// Backend names are unique in a service: here one address has two of them.
+// Warn if two backends of a service have one address; the names of backends are unique.
 static void warn_addresses(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_json_place backends = weir_json_place_member(place, "backends");
@@ -172,7 +174,7 @@ static void warn_addresses(struct weir_json_reader *reader, const struct weir_js
 		if (memcmp(&first->address, &second->address, sizeof(first->address)) == 0) {
 			weir_json_warning(reader, &address,
 				"%s is also the address of backend \"%s\" in line %d: the server "
-				"gets the flows of both; keep one of them, with the sum of the "
+				"gets the flows of both backends; keep one, with the sum of the "
 				"weights",
 				weir_address_format(&second->address, text, sizeof(text)),
 				first->name, first->line);
@@ -190,7 +192,8 @@ static bool is_source(const struct weir_config_port *port, const struct weir_add
 	       differ >> port->source_ipv4_bits == 0;
 }
 
-// A backend's address that is an outer source of the port, or NULL; *ret_what: what it is.
+// An address of a backend or VIP that is also an outer source of the port, or NULL; *ret_what: "a
+// VIP" or "a backend".
 static const struct weir_address *find_source(const struct weir_config *config,
 	const struct weir_config_port *port, const char **ret_what) {
 	for (uint32_t i = 0; i < config->service_count; i++) {
@@ -212,7 +215,8 @@ static const struct weir_address *find_source(const struct weir_config *config,
 	return NULL;
 }
 
-// A kernel drops packets from one of its own addresses before its tunnel device gets them.
+// Warn if an outer source is the address of a backend or a VIP: a kernel drops packets from its own
+// address before its tunnel device gets them.
 static void warn_source(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config, uint32_t number) {
 	const struct weir_json_place ports = weir_json_place_member(root, "ports");
@@ -225,8 +229,8 @@ static void warn_source(struct weir_json_reader *reader, const struct weir_json_
 	address = find_source(config, &config->ports[number], &what);
 	if (address != NULL) {
 		weir_json_warning(reader, &place,
-			"%s is the address of %s: backends drop packets from an address of their "
-			"own; use addresses that no backend has",
+			"%s is the address of %s: backends drop packets from their own "
+			"addresses; use addresses that no backend has",
 			weir_address_format(address, text, sizeof(text)), what);
 	}
 }

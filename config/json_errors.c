@@ -8,7 +8,7 @@
 
 #define KEY_SHOWN 64 // maximum bytes of an unknown key in a path
 
-struct list { // of errors, or of warnings
+struct list { // list of errors or of warnings
 	struct weir_config_error **error;
 	uint32_t *count, *left_out;
 };
@@ -26,7 +26,8 @@ static bool is_known(const struct list *list, const struct weir_config_error *er
 	return false;
 }
 
-// Values that several overlays inherit from the root would be reported once for each.
+// Add an error unless the list contains it: a value that several overlays inherit from the root
+// would be reported several times.
 static void add(struct weir_json_reader *reader, const struct list *list,
 	struct weir_config_error *error, const char *format, va_list arguments) {
 	char text[sizeof(error->reason)];
@@ -71,7 +72,7 @@ static void write_path(const struct weir_json_place *place, char *path, size_t b
 	}
 }
 
-// The node of a place, if the root of the place is the node `base`.
+// The node of a place, for a place whose root is the node `base`.
 static uint32_t find_node(
 	const struct weir_json_reader *reader, const struct weir_json_place *place, uint32_t base) {
 	uint32_t parent;
@@ -87,8 +88,8 @@ static uint32_t find_node(
 				  : weir_json_element(reader->positions, parent, place->index);
 }
 
-// The node of a place; a value that is not in the file has its parent's node. *overlaid: it is in
-// the overlay.
+// The node of a place; a value that is not in the file gets the node of its parent. *overlaid: the
+// node is in the overlay.
 static uint32_t find_position(const struct weir_json_reader *reader,
 	const struct weir_json_place *place, bool *overlaid) {
 	*overlaid = false;
@@ -134,8 +135,8 @@ static void set_place(const struct weir_json_reader *reader, struct weir_config_
 	error->column = (int)(at_key ? node->key_column : node->column);
 }
 
-// Whether a further error is only counted, because finding the places of 65,000 elements takes
-// seconds. Values that overlays inherit from the root must be compared with earlier ones.
+// Whether a further error is only counted, because finding the positions of 65,000 elements takes
+// seconds. With overlays, an error must be compared with earlier errors, so it is not only counted.
 static bool only_count(const struct weir_json_reader *reader, const struct list *list) {
 	if (reader->overlay_path || *list->count < WEIR_JSON_ERRORS_MAX) {
 		return false;
@@ -242,7 +243,8 @@ static void finish(const struct list *list, const char *what) {
 		last = &(*list->error)[*list->count - 1];
 		*last = (struct weir_config_error){0};
 		snprintf(last->reason, sizeof(last->reason),
-			"%u more %s not shown; fix these first", *list->left_out + 1, what);
+			"%u more %s not shown; fix the entries above first", *list->left_out + 1,
+			what);
 	}
 }
 

@@ -66,7 +66,7 @@ static int add_node(struct scanner *s, const struct weir_json_node *node) {
 	return 0;
 }
 
-// The key before a member of an object, and its colon.
+// Scan the key of a member of an object, and the colon after the key.
 static int scan_key(struct scanner *s, struct weir_json_node *node) {
 	if (s->at >= s->bytes || s->text[s->at] != '"') {
 		return -EINVAL;
@@ -87,8 +87,8 @@ static int scan_key(struct scanner *s, struct weir_json_node *node) {
 	return 0;
 }
 
-// A value, with its key if it is a member. *open is the enclosing container, and becomes the value
-// itself if that is a container.
+// Scan a value, with its key if the value is a member of an object. *open is the enclosing
+// container; if the value is a container, *open becomes the value.
 static int scan_value(struct scanner *s, uint32_t *open) {
 	struct weir_json_node node = {.next = *open};
 	size_t start;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Positions in a JSON text: line and column of each value and key of an already parsed text, for
-// later errors. jansson keeps no positions. Filled once per text by config.c and the simulator,
-// used by json_reader.c and json_errors.c.
+// Positions in a JSON text: line and column of each value and key of a parsed text, for error
+// messages. jansson keeps no positions. Filled once per text by config.c and the simulator, used by
+// json_reader.c and json_errors.c.
 //
 // Values are numbered in document order: 0 is the root, a container is followed by its members.
-// jansson also keeps members in document order, so both can be walked in parallel.
+// jansson also keeps members in document order, so values of jansson and of the index can be read
+// in parallel.
 //
 // Threads: any; an index is immutable after it was made.
 #pragma once
@@ -17,11 +18,11 @@
 
 struct weir_json_node {
 	uint32_t at; // offset of the value
-	uint32_t line, column; // of the value, 1-based; columns count bytes
-	uint32_t key_line, key_column; // of its key, 0 outside of objects
+	uint32_t line, column; // position of the value, 1-based; columns count bytes
+	uint32_t key_line, key_column; // position of the key; 0 outside of objects
 	uint32_t key; // offset of the key's text, after the quote
-	uint32_t key_bytes; // as written, escapes not resolved
-	uint32_t next; // index of the value after this one and its members
+	uint32_t key_bytes; // length in the text, with unresolved escapes
+	uint32_t next; // index of the next value after this value and its members
 };
 
 struct weir_json_index {
@@ -30,17 +31,17 @@ struct weir_json_index {
 	uint32_t count;
 };
 
-// text must have been accepted by a JSON parser; it must outlive the index. Returns 0, -EINVAL
-// (invalid JSON, or above 2 GiB), -ENOMEM.
+// Make the index of a text. A JSON parser must have accepted the text, which must stay valid as
+// long as the index. Returns 0, -EINVAL (invalid JSON, or above 2 GiB), -ENOMEM.
 int weir_json_index_init(struct weir_json_index *index, const char *text, size_t bytes);
 void weir_json_index_fini(struct weir_json_index *index);
 
-// First member of a container; next sibling of a member; WEIR_JSON_NO_NODE if there is none, or for
-// WEIR_JSON_NO_NODE.
+// The first member of a container, or the next sibling of a member. WEIR_JSON_NO_NODE if there is
+// no such value, or if the argument is WEIR_JSON_NO_NODE.
 uint32_t weir_json_first(const struct weir_json_index *index, uint32_t container);
 uint32_t weir_json_sibling(const struct weir_json_index *index, uint32_t container, uint32_t node);
 
-// Member of an object by key, element of an array by index, a value by JSON path
+// Find the member of an object by key, the element of an array by index, or a value by JSON path
 // ("services[2].backends[0].address", "" = the root); WEIR_JSON_NO_NODE if there is none.
 uint32_t weir_json_member(const struct weir_json_index *index, uint32_t object, const char *key);
 uint32_t weir_json_element(const struct weir_json_index *index, uint32_t array, uint32_t number);

@@ -32,7 +32,7 @@ static bool is_later(const struct weir_json_object *object, const char *name) {
 	return false;
 }
 
-// The key that was probably meant, or NULL.
+// The known key that the user probably meant, or NULL.
 static const char *near_key(const struct weir_json_object *object, const char *name) {
 	const char *names[2 * WEIR_JSON_KEYS_MAX];
 	uint32_t count = 0;
@@ -81,7 +81,7 @@ static void unknown_key(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
-// Match the members of an object with the rows of its table, and report the others.
+// Match the members of an object with the rows of its table, and report unknown members.
 static void find_members(struct weir_json_reader *reader, const struct weir_json_place *place,
 	struct weir_json_keys_read *read, json_t *json, struct member *member) {
 	const struct weir_json_object *object = read->object;
@@ -129,7 +129,7 @@ static void read_default(
 		const struct weir_json_place nowhere = {.node = WEIR_JSON_NO_NODE};
 		json_t *json = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
 
-		// Without memory for its own default a key cannot be read.
+		// Reading a default can only fail if there is no memory.
 		if (json == NULL || !read_value(reader, &nowhere, key, json, into)) {
 			reader->out_of_memory = true;
 		}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reader: fills structs from JSON by tables of keys. A row defines all of a key: its type, range,
-// unit, default, and what a change of its value needs. The reader itself has no keys: the
-// configuration (config_keys.c) and the simulator's scenarios (scenario_keys.c) pass their tables,
-// and the types that only one of them has.
+// Reader: fills structs from JSON, by tables of keys. A row defines a key: type, range, unit,
+// default, and what a change of its value needs. The reader has no keys: the configuration
+// (config_keys.c) and the simulator's scenarios (scenario_keys.c) pass their tables and their
+// special types.
 //
-// Errors name line, JSON path, reason and remedy. All errors of a file are found, not only the
-// first one.
+// Errors name line, JSON path, reason and remedy. All errors of a file are reported, not only the
+// first error.
 //
 // Threads: a reader is used by one thread. Tables are immutable.
 #pragma once
@@ -20,7 +20,7 @@
 #include "json_position.h"
 
 #define WEIR_JSON_ERRORS_MAX 1000 // one more entry gives the number of omitted ones
-#define WEIR_JSON_KEYS_MAX 64 // of an object
+#define WEIR_JSON_KEYS_MAX 64 // maximum keys of an object
 #define WEIR_JSON_IDENTITY_BYTES 96
 
 struct weir_json_key;
@@ -35,34 +35,34 @@ struct weir_json_place {
 	uint32_t node; // json_position.h; WEIR_JSON_NO_NODE = looked up on demand
 };
 
-// The JSON and memory form of a value.
+// A type of values: how a value is read from JSON, stored in a struct and written as text.
 struct weir_json_type {
 	const char *name; // for messages to programs: "integer"
 	// Read a value into the struct `into`. Returns whether it is valid; adds errors.
 	bool (*read)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		const struct weir_json_key *key, json_t *json, char *into);
-	// Write the value of the struct `from` as text. NULL: not a single value.
+	// Write the value of the struct `from` as text. NULL: the type is not a single value.
 	void (*format)(const struct weir_json_key *key, const char *from, char *text, size_t bytes);
 	uint16_t bytes2; // size of the field at offset2
 };
 
-// Types for all tables.
+// Types of values that any table of keys may use.
 extern const struct weir_json_type weir_json_type_integer; // min..max; field of 1, 2, 4 or 8 bytes
 extern const struct weir_json_type weir_json_type_boolean; // bool
 extern const struct weir_json_type weir_json_type_text; // min..max bytes of printable text; char[]
-extern const struct weir_json_type weir_json_type_choice; // one of choices; field as for integers
+extern const struct weir_json_type weir_json_type_choice; // one of .choices; an integer or enum
 extern const struct weir_json_type weir_json_type_struct; // keys of `object`; a struct
 extern const struct weir_json_type weir_json_type_list; // min..max objects: a pointer, allocated,
 							// and at offset2 a uint32_t count
 extern const struct weir_json_type
-	weir_json_type_ignored; // text for people and editors; has no field
+	weir_json_type_ignored; // text for readers and editors; not stored
 
 struct weir_json_choice {
 	const char *name; // NULL ends the list
 	uint32_t value;
 };
 
-// What makes a changed value effective.
+// What must happen before a changed value is used.
 enum weir_json_needs {
 	WEIR_JSON_NEEDS_NOTHING, // a reload applies it
 	WEIR_JSON_NEEDS_REBUILD, // a reload applies it, and rebuilds tables
@@ -75,18 +75,18 @@ struct weir_json_key {
 	bool required, nullable;
 	bool versioned; // later versions have other choices
 	uint16_t bytes; // size of the field
-	size_t offset, offset2; // of the field, and of the second one, in the struct
+	size_t offset, offset2; // offsets of the field and of a second field in the struct
 	double min, max; // whole numbers of up to 53 bits are exact
 	const char *unit; // "ms", "bytes", "percent"; NULL = none
 	const char *fallback; // default as JSON; NULL = none, the field stays 0
 	const struct weir_json_choice *choices;
-	const struct weir_json_object *object; // of a struct or list
+	const struct weir_json_object *object; // keys of a struct or of list elements
 	const char *meaning; // one sentence; NULL = only in the documentation
 
-	enum weir_json_needs needs; // of a list: to add and to remove an element
-	bool names_object; // in a difference, the object stands for it
+	enum weir_json_needs needs; // for a list: what adding or removing an element needs
+	bool names_object; // a difference shows the object's name instead of this key
 	bool secret; // a difference hides its values
-	// Ignored by the reader; bits with a meaning for the table's owner.
+	// Bits for the owner of the table; the reader ignores them.
 	uint8_t read_by, belongs_to;
 };
 
@@ -95,7 +95,7 @@ struct weir_json_keys_read {
 	const struct weir_json_object *object;
 	uint64_t present; // the key is in the file
 	uint64_t valid; // the field holds a valid value, or the default
-	bool good; // no error in the object so far
+	bool good; // the object has no error so far
 };
 
 struct weir_json_object {
@@ -104,46 +104,47 @@ struct weir_json_object {
 	uint32_t count; // at most WEIR_JSON_KEYS_MAX
 	size_t bytes; // size of the struct
 	const char *const *later; // names of keys that this version lacks; NULL-terminated or NULL
-	const struct weir_json_object *beside; // its keys are in the same JSON object; or NULL
+	const struct weir_json_object *beside; // further keys of the same JSON object; or NULL
 	bool open; // unknown keys are allowed
 	bool has_line;
-	size_t line_offset; // of `int line`
+	size_t line_offset; // offset of `int line`
 	// Rules that the table cannot express. Called after all keys were read.
 	void (*check)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		void *into, const struct weir_json_keys_read *read);
 
-	// For list elements: the text that identifies an element; a description for differences
-	// (NULL: none). WEIR_JSON_IDENTITY_BYTES is enough.
+	// For list elements: write the text that identifies an element, and a description for
+	// differences (NULL: no description). WEIR_JSON_IDENTITY_BYTES is enough.
 	void (*identify)(const void *element, char *text, size_t bytes);
 	void (*describe)(const void *element, char *text, size_t bytes);
-	bool ordered; // a changed order of the same elements is a difference, and an element whose
-		      // identity alone changes, not its description and place, has another name
-	bool (*is_absent)(const void *object); // the file has none; NULL: its defaults apply then
+	bool ordered; // a changed order of elements is a difference, and an element whose identity
+		      // changes, but not its description and index, was renamed
+	// Whether the file does not have the object. NULL: the defaults apply then.
+	bool (*is_absent)(const void *object);
 };
 
 struct weir_json_reader {
-	const struct weir_json_index *positions; // NULL while there are none
+	const struct weir_json_index *positions; // NULL while there are no positions
 	struct weir_config_errors *errors;
-	bool at_keys; // text before the name of an object in a list of known keys; NULL: the keys
-		      // are listed
-	const char *help; // "... names those of", before an object's name; NULL: keys are listed
+	bool at_keys; // errors have the position of the key instead of the value
+	const char *help; // such as "weir-sim keys lists the keys of", before an object's name;
+			  // NULL: keys are listed
 
-	// A document with values from two places of the file: first from the object `overlay_path`
-	// (node `overlay`), then from the root. NULL = only from the root.
+	// Overlay: values are read from the object `overlay_path` (node `overlay`) if it has them,
+	// otherwise from the root. NULL = all values are read from the root.
 	const char *overlay_path;
 	uint32_t overlay;
 
-	uint32_t left_out, warnings_left_out; // beyond WEIR_JSON_ERRORS_MAX
-	uint32_t found; // errors, including omitted and repeated ones
+	uint32_t left_out, warnings_left_out; // number of entries beyond WEIR_JSON_ERRORS_MAX
+	uint32_t found; // number of errors, including omitted and repeated errors
 	bool out_of_memory;
 };
 
 // Read an object into `into`, which must be zeroed. Errors are added to the reader. Returns whether
-// there were none. Release `into` with weir_json_free in every case.
+// the object has no errors. Release `into` with weir_json_free in every case.
 bool weir_json_read(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_object *object, json_t *json, void *into);
 
-// Release what reading allocated inside of a struct.
+// Release the memory that weir_json_read allocated for a struct.
 void weir_json_free(const struct weir_json_object *object, void *from);
 
 // Whether a key was in the file; whether its field is valid.
@@ -153,8 +154,8 @@ bool weir_json_valid(const struct weir_json_keys_read *read, const char *key);
 // The name of a value; "unknown" if there is none.
 const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value);
 
-// Add an error at a place; at the key of a place; at one of its members, or at the place itself if
-// the member is absent; for the whole file. `line` 0 in the last = none.
+// Add an error: at a place; at the key of a place; at a member of a place, or at the place if the
+// member is absent; for the whole file, where `line` 0 = no line.
 void weir_json_error(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 void weir_json_error_key(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -166,7 +167,7 @@ void weir_json_error_file(struct weir_json_reader *reader, int line, int column,
 // Add a warning at a place.
 void weir_json_warning(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
-// Sort errors and warnings by position, and add the number of omitted ones.
+// Sort errors and warnings by position, and add the number of omitted entries.
 void weir_json_finish(struct weir_json_reader *reader);
 
 // The place of a member or element of a place.
@@ -177,7 +178,7 @@ struct weir_json_place weir_json_place_element(
 
 // --- for types ----------------------------------------------------------------------------
 
-// "must be WANTED, not ...". Returns false.
+// Add the error "must be WANTED, not ...". Returns false.
 bool weir_json_wrong_type(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, const json_t *json, const char *wanted);
 // The text of a string, or NULL after an error was added.
@@ -187,6 +188,6 @@ const char *weir_json_string(struct weir_json_reader *reader, const struct weir_
 void weir_json_store(void *field, size_t bytes, uint64_t value);
 uint64_t weir_json_load(const void *field, size_t bytes);
 
-// Text of the file, made safe for a message: printable ASCII, at most bytes - 1.
+// Copy text of the file in a safe form for a message: printable ASCII, at most bytes - 1.
 #define WEIR_JSON_SHOWN 48 // maximum bytes of a text value in a message
 const char *weir_printable(const char *text, char *buffer, size_t bytes);

@@ -8,7 +8,7 @@
 #include "json_reader.h"
 #include "plural.h"
 
-#define CHOICES_BYTES 192 // number of choices listed in a message
+#define CHOICES_BYTES 192 // length of the list of choices in a message
 
 static const char *article(const json_t *json) {
 	switch (json_typeof(json)) {
@@ -89,7 +89,7 @@ uint64_t weir_json_load(const void *field, size_t bytes) {
 }
 
 static bool is_number_in_quotes(const json_t *json) {
-	size_t bytes = json_string_length(json); // 0 if it is no string
+	size_t bytes = json_string_length(json); // 0 if the value is no string
 
 	return bytes > 0 && bytes <= 20 && strspn(json_string_value(json), "0123456789") == bytes;
 }

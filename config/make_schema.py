@@ -15,7 +15,7 @@ SPECIAL = {"$schema": "For editors, ignored by Weir.", "comment": "Free text, ig
 
 
 def meanings(path):
-    """{(object, key): its meaning, without links}, of the tables of the document."""
+    """Returns {(object, key): meaning without links} from the tables of the document."""
     with open(path, encoding="utf-8") as file:
         sections = re.split(r"^## ", file.read(), flags=re.M)[1:]
     found = {}
@@ -27,7 +27,7 @@ def meanings(path):
 
 
 def property_of(key):
-    """The schema of a key, from the parser's row."""
+    """Returns the schema of a key, from the parser's row."""
     kind, want = key["kind"], {}
     if kind == "integer":
         want.update(type=["integer", "null"] if key["nullable"] else "integer",

@@ -8,5 +8,5 @@
 
 struct weir_json_object;
 
-// {object: {key: its row}}. Returns 0, -EIO (cannot be written).
+// Print {object: {key: row}}. Returns 0, or -EIO (cannot be written).
 int weir_config_print_keys(const struct weir_json_object *root, FILE *to);

@@ -23,8 +23,8 @@ int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-// Makes system calls only, so that it may run in a signal handler. Clears inheritable capabilities,
-// too.
+// Drop capabilities. The function makes only system calls, so that it may run in a signal handler.
+// Inheritable capabilities are also cleared.
 static int drop(bool keep_net_admin) {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
@@ -49,8 +49,8 @@ int weir_capabilities_drop(bool keep_net_admin) {
 
 // --- other threads ------------------------------------------------------------------------
 
-// The request that a signal delivers: its handler gets no argument. One call of
-// weir_capabilities_drop_everywhere uses it at a time.
+// The request for the signal handler, which gets no argument. Used by one call of
+// weir_capabilities_drop_everywhere at a time.
 static struct {
 	bool keep_net_admin;
 	sem_t done;
@@ -60,7 +60,7 @@ static void on_request(int signal) {
 	int saved = errno;
 
 	(void)signal;
-	(void)drop(request.keep_net_admin); // the status of the thread says whether it could
+	(void)drop(request.keep_net_admin); // success is checked in the status of the thread
 	sem_post(&request.done);
 	errno = saved;
 }
@@ -83,7 +83,8 @@ static int send_request(pid_t thread) {
 	return 0;
 }
 
-// The capabilities that a thread may use, from its status file; all if that cannot be read.
+// The capabilities that a thread may use, from its status file; all capabilities if the file cannot
+// be read.
 static uint64_t capabilities_of(const char *thread) {
 	uint64_t capabilities = UINT64_MAX;
 	char line[320];
@@ -92,7 +93,7 @@ static uint64_t capabilities_of(const char *thread) {
 	snprintf(line, sizeof(line), "/proc/self/task/%s/status", thread);
 	file = fopen(line, "re");
 	if (file == NULL) {
-		return errno == ENOENT ? 0 : capabilities; // it has ended
+		return errno == ENOENT ? 0 : capabilities; // the thread has ended
 	}
 	while (fgets(line, sizeof(line), file) != NULL) {
 		if (sscanf(line, "CapPrm: %" SCNx64, &capabilities) == 1) {
@@ -103,8 +104,8 @@ static uint64_t capabilities_of(const char *thread) {
 	return capabilities;
 }
 
-// Signal all threads that have more than the allowed capabilities, or only count them. Returns
-// their number, or negative errno.
+// Signal all threads that have more than the allowed capabilities, or only count these threads.
+// Returns the number of these threads, or negative errno.
 static int check_threads(bool keep_net_admin, bool send) {
 	uint64_t allowed = keep_net_admin ? UINT64_C(1) << CAP_NET_ADMIN : 0;
 	DIR *folder = opendir("/proc/self/task");
@@ -144,7 +145,7 @@ int weir_capabilities_drop_everywhere(bool keep_net_admin) {
 	if (r > 0) {
 		r = check_threads(keep_net_admin, false);
 	}
-	if (r == -ETIMEDOUT) { // that thread may yet run the handler
+	if (r == -ETIMEDOUT) { // the thread may still run the handler later
 		return r;
 	}
 	sigaction(REQUEST, &before, NULL);

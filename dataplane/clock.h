@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clock: a worker's time, CLOCK_MONOTONIC nanoseconds from the cycle counter. Reading it costs a
-// multiplication; about every millisecond clock_gettime corrects it, which is no system call
-// where the kernel's clock source is the cycle counter, too.
+// Clock: a worker's time, CLOCK_MONOTONIC nanoseconds from the cycle counter. Reading the clock
+// costs a multiplication. The clock is corrected about every millisecond with clock_gettime, which
+// is no system call if the kernel's clock source is also the cycle counter.
 //
 // Threads: one clock per worker.
 #pragma once
@@ -21,15 +21,16 @@ struct weir_clock {
 
 // hz: frequency of the cycle counter, at least 1 MHz.
 void weir_clock_init(struct weir_clock *clock, uint64_t cycles, uint64_t hz);
-// Correct the clock from CLOCK_MONOTONIC. It never goes backwards.
+// Correct the clock from CLOCK_MONOTONIC. The clock never goes backwards.
 void weir_clock_correct(struct weir_clock *clock, uint64_t cycles);
 
-// True when a correction is due.
+// Whether a correction is due.
 static inline bool weir_clock_due(const struct weir_clock *clock, uint64_t cycles) {
 	return cycles - clock->base_cycles >= clock->period_cycles;
 }
 
-// Time at `cycles`, which is not before the last correction nor long after it. [worker]
+// Time at `cycles`, which must not be before the last correction, nor long after the last
+// correction. [worker]
 static inline uint64_t weir_clock_ns(const struct weir_clock *clock, uint64_t cycles) {
 	return clock->base_ns + (((cycles - clock->base_cycles) * clock->ns_per_cycle) >> 32);
 }

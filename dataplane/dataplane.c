@@ -37,9 +37,9 @@ struct weir_dataplane {
 	uint32_t ports;
 	uint32_t devices;
 	bool running;
-	uint32_t any_mac_ports; // a bit each
+	uint32_t any_mac_ports; // one bit per port
 	int claim[WEIR_DEVICES_MAX]; // -1 = none
-	struct weir_device device[WEIR_DEVICES_MAX]; // as in the plan
+	struct weir_device device[WEIR_DEVICES_MAX]; // devices in the order of the plan
 	struct weir_device_watch watch[WEIR_DEVICES_MAX];
 	struct weir_port_statistics statistics[WEIR_PORTS_MAX];
 	struct weir_port port[WEIR_PORTS_MAX];
@@ -50,14 +50,14 @@ struct weir_dataplane {
 	struct weir_peers *peers; // NULL = not needed
 	struct weir_buffers buffers;
 	struct weir_handover offer;
-	bool short_of_memory; // for counters of further backends
+	bool short_of_memory; // memory for counters of further backends is missing
 	struct weir_segment *segment;
 	struct weir_transmit *transmit;
 	struct weir_pipelines pipelines;
 	struct weir_worker *worker[WEIR_WORKERS_MAX];
 };
 
-// The worker that has the first queue of a device. An exception device belongs to its port's.
+// The worker of the first queue of a device. An exception device belongs to the worker of its port.
 static uint32_t owner_of(const struct weir_dataplane *dataplane, const struct weir_device *device) {
 	return device->port % dataplane->workers;
 }
@@ -73,9 +73,9 @@ static void keep_tags(struct weir_dataplane *dataplane, const char *interface) {
 
 	if (r != 0) {
 		weir_log_write(dataplane->log, r < 0 ? WEIR_LOG_WARN : WEIR_LOG_INFO,
-			r < 0 ? "interface %s: cannot turn off VLAN stripping (rxvlan): replies to "
+			r < 0 ? "interface %s: cannot disable VLAN stripping (rxvlan): replies to "
 				"tagged frames have no tag"
-			      : "interface %s: turned off VLAN stripping (rxvlan)",
+			      : "interface %s: disabled VLAN stripping (rxvlan)",
 			interface);
 	}
 }
@@ -101,7 +101,8 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 		dataplane->claim[d] = r;
 		r = weir_steer_clear(ifindex, plan->interface, why, sizeof(why));
 	}
-	// Without a program of ours the driver uses its own, or the one that is still attached.
+	// Without a steer program, the driver uses its own program or the program that is still
+	// attached.
 	if (r == -EBUSY && dataplane->claim[d] >= 0 &&
 		!weir_devargs_get(&plan->devargs, "xdp_prog", program, sizeof(program))) {
 		r = 0;
@@ -134,7 +135,7 @@ static void describe_device(
 			: "");
 	if (device->ifindex != 0 && !weir_netdev_is_up(device->interface)) {
 		weir_log_write(dataplane->log, WEIR_LOG_WARN,
-			"port %s: interface %s is down: ip link set dev %s up", name,
+			"port %s: interface %s is down; run \"ip link set dev %s up\"", name,
 			device->interface, device->interface);
 	}
 	if (device->mtu < dataplane->config->ports[device->port].mtu) {
@@ -350,8 +351,9 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 		if (device->exception) {
 			source.kind = WEIR_SOURCE_KERNEL;
 		} else if (distributor != NULL) {
-			// The rings have one producer. Where queues share a distributor, it takes
-			// them all: a flow stays in order when the kernel moves it to another one.
+			// The rings have one producer. If queues share a distributor, one worker
+			// takes all of these queues: a flow stays in order when the kernel moves
+			// the flow to another queue.
 			source.kind = WEIR_SOURCE_SHARED;
 			source.distributor = distributor;
 			worker = distributor->owner;
@@ -364,7 +366,7 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 	return r;
 }
 
-// Where a NIC spreads flows and flows are not in buckets, the worker that has a flow is found by
+// If a NIC spreads flows and flows are not in buckets, the worker that has a flow is found by
 // offering packets of unknown flows from worker to worker (offer.h).
 static int connect_peers(struct weir_dataplane *dataplane) {
 	uint32_t workers = dataplane->workers, spreading = 0;
@@ -415,8 +417,8 @@ static void describe_idle(const struct weir_dataplane *dataplane) {
 			weir_log_write(dataplane->log, WEIR_LOG_INFO, "worker %u: %s", w,
 				weir_worker_is_woken(dataplane->worker[w])
 					? "woken by packets"
-					: "sleeps as with idle yield: receives packets from a "
-					  "device without receive interrupts or another worker");
+					: "sleeps as with idle yield, because it polls a device "
+					  "without receive interrupts or another worker's ring");
 		}
 	}
 }

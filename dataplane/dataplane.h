@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Dataplane: opens everything as planned, connects it, and runs the workers.
+// Dataplane: opens devices and the segment as planned, connects them, and runs the workers.
 //
 // Order: claims, devices, segment, pipelines, paths, workers; closed in reverse.
 //
@@ -18,29 +18,30 @@
 
 struct weir_dataplane;
 
-// After rte_eal_init. config and plan are borrowed. Failures are logged.
+// Create a dataplane. Call after rte_eal_init. config and plan are borrowed. Failures are logged.
 // Returns 0 or negative errno.
 int weir_dataplane_open(const struct weir_config *config, const struct weir_plan *plan,
 	const struct weir_log *log, struct weir_dataplane **ret);
-// frees: also its flow tables and packet buffers. A process that ends leaves them to the kernel:
-// DPDK writes memory that it frees, which takes seconds.
+// frees: also free the flow tables and packet buffers. A process that ends leaves this memory to
+// the kernel, because DPDK writes memory that it frees, which takes seconds.
 void weir_dataplane_close(struct weir_dataplane *dataplane, bool frees);
 
 int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative errno
 void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have ended
 
 const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *dataplane);
-// What a control process receives when it attaches. The dataplane keeps the descriptors.
+// The data that a control process receives when it attaches. The dataplane keeps the descriptors.
 const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane);
-// Provide memory for what control uses of the segment (weir_segment_follow), and log when there is
-// too little.
+// Provide memory for the parts of the segment that control uses (weir_segment_follow), and log a
+// lack of memory.
 void weir_dataplane_follow(struct weir_dataplane *dataplane);
-// Update the RSS redirection tables (RETA) of devices, so that packets reach the workers that own
-// their buckets now (queue_tables.h). now_ns: CLOCK_MONOTONIC.
+// Update the RSS redirection tables (RETA) of devices, so that packets reach the workers that now
+// own their buckets (queue_tables.h). now_ns: CLOCK_MONOTONIC.
 void weir_dataplane_update_queue_tables(struct weir_dataplane *dataplane, uint64_t now_ns);
 // Log which ports have gained or lost their link, or their interface, since the last call.
-// Returns 0, or -ENODEV (logged): an interface was removed and another one has its name now.
-// Opening that one needs capabilities that this process has dropped: it must be restarted.
+// Returns 0, or -ENODEV (logged): an interface was removed and a new interface has its name.
+// Opening the new interface needs capabilities that this process has dropped: the process must be
+// restarted.
 int weir_dataplane_watch_links(struct weir_dataplane *dataplane);
 // Read the devices' statistics into the segment. now_ns: CLOCK_MONOTONIC.
 void weir_dataplane_read_ports(struct weir_dataplane *dataplane, uint64_t now_ns);

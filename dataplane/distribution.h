@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Distribution: the distributors of all ports that need some, and the moves of buckets between
-// workers when all ports have one.
+// Distribution: the distributors of all ports that need distributors, and the moves of buckets
+// between workers when all ports have distributors.
 //
 // A port whose device spreads flows by RSS has a distributor for each of its queues, if packets
-// carry the hash and the device's RSS redirection table (RETA) can be set: the RETA leads each
+// carry the hash and the device's RSS redirection table (RETA) can be set: the RETA maps each
 // bucket to a queue of its first worker, and the distributors pass on packets of buckets that have
-// moved since.
+// moved since then.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -19,23 +19,23 @@
 #include "worker.h"
 
 struct weir_distributed_port {
-	bool distributed; // the software distributor spreads its packets, not its device
-	bool by_queue; // its device does, with a RETA that can be set; else `why`
+	bool distributed; // packets are spread by the software distributor, not by the device
+	bool by_queue; // packets are spread by the device, and the RETA can be set; else `why`
 	enum weir_bucketing
-		why; // UNKNOWN: its device spreads flows, without a more specific reason
-	uint32_t owner; // the worker that has its first queue; the next ones have the others
-	uint16_t queues; // over which its device spreads packets
-	uint16_t table_entries; // of the device's RETA
+		why; // UNKNOWN: the device spreads flows, without a more specific reason
+	uint32_t owner; // worker of the port's first queue; the next workers have the next queues
+	uint16_t queues; // number of queues over which the device spreads packets
+	uint16_t table_entries; // number of entries of the device's RETA
 	bool table_stays; // the RETA cannot be changed while the device runs
-	const struct weir_rss_key *key; // of the device; borrowed
+	const struct weir_rss_key *key; // RSS key of the device; borrowed
 	int socket; // NUMA node of the device
 };
 
 struct weir_distribution {
 	uint32_t ports;
 	uint32_t distributors;
-	// First one of each port (NULL = not needed), then those of further queues. The number of
-	// each is its index.
+	// The first distributor of each port (NULL = not needed), then the distributors of further
+	// queues. A distributor's number is its index.
 	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
 	// Index of the first distributor of a port's further queues
 	uint32_t further[WEIR_PORTS_MAX];
@@ -46,16 +46,17 @@ _Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX, "one e
 // Whether flows are in buckets. may_share: the workers can share a flow memory.
 enum weir_bucketing weir_distribution_bucketing(
 	const struct weir_distributed_port *port, uint32_t ports, uint32_t workers, bool may_share);
-// The key that gives the buckets of flows, if devices spread some of them; else NULL. Borrowed.
+// The RSS key that gives the buckets of flows, if devices spread some of the flows; else NULL.
+// Borrowed.
 const struct weir_rss_key *weir_distribution_key(
 	const struct weir_distributed_port *port, uint32_t ports);
 
-// The worker that owns a bucket before any is moved: the same for all buckets of an entry of any
-// device's RETA.
+// The worker that owns a bucket before any bucket is moved: one worker for all buckets of an entry
+// of any device's RETA.
 uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
 	uint32_t workers, uint32_t bucket);
-// The queue to set in an entry of the RETA of a port's device: one that this worker receives, if
-// there is any.
+// The queue to set in an entry of the RETA of a port's device: if possible, a queue that this
+// worker receives.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
 // The worker that receives a queue of a port.
@@ -64,18 +65,19 @@ static inline uint32_t weir_distribution_receiver(
 	return (port->owner + queue) % workers;
 }
 
-// parcel: [workers], if the segment is bucketed; then its owners are set, too. Returns 0, -ENOMEM:
-// nothing to free.
+// Initialize a distribution. parcel: [workers], if the segment is bucketed; the owners in the
+// segment are then also set. Returns 0, -ENOMEM (nothing to free).
 int weir_distribution_create(const struct weir_segment *segment,
 	const struct weir_distributed_port *port, struct weir_flow_parcel *const *parcel,
 	struct weir_distribution *ret);
 // Make the rings of a port's distributors sources of the workers. Returns 0, -ENOMEM.
 int weir_distribution_connect(const struct weir_distribution *distribution, uint32_t port,
 	uint16_t queues, struct weir_worker *const *worker, uint32_t workers);
-// Call it before the packet buffers are freed: it frees the packets in rings.
+// Free the distribution and the packets in rings. Call before the packet buffers are freed.
 void weir_distribution_free(struct weir_distribution *distribution);
 
-// The distributor of a queue, or NULL. Where a port has one for all of its queues: that one.
+// The distributor of a queue, or NULL. If a port has one distributor for all queues, every queue
+// has this distributor.
 static inline struct weir_distributor *weir_distribution_of(
 	const struct weir_distribution *distribution, uint32_t port, uint32_t queue) {
 	return queue == 0 || distribution->further[port] == 0

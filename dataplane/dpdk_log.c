@@ -57,7 +57,7 @@ const char *weir_dpdk_log_level(enum weir_log_level level) {
 	case WEIR_LOG_INFO:
 		return "*:warning";
 	case WEIR_LOG_DEBUG:
-		return "*:info"; // its debug level fills the disk
+		return "*:info"; // DPDK's debug level would fill the disk
 	}
 	return "*:warning";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// DPDK's messages in the log of the dataplane, marked "dpdk:".
+// DPDK log: writes DPDK's messages to the log of the dataplane, marked "dpdk:".
 //
 // Threads: main, before rte_eal_init.
 #pragma once
@@ -9,5 +9,5 @@
 
 // Send DPDK's messages to log, which must outlive DPDK. Returns 0 or -ENOMEM.
 int weir_dpdk_log_take(const struct weir_log *log);
-// What DPDK should log for a level of ours, as the value of its --log-level.
+// The value of DPDK's --log-level for a log level of Weir.
 const char *weir_dpdk_log_level(enum weir_log_level level);

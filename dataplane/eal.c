@@ -24,7 +24,7 @@
 struct list {
 	char **word;
 	int count;
-	int error; // the first one
+	int error; // the first error
 };
 
 static void add(struct list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -73,8 +73,8 @@ static void append(char *text, size_t bytes, const char *format, ...) {
 	va_end(args);
 }
 
-// True if a thread of this process may run on a CPU. The CPU may be outside the affinity that the
-// process has: systemd leaves out CPUs that the kernel isolates (isolcpus), which are meant for
+// True if a thread of this process may run on a CPU. The CPU may be outside the affinity of the
+// process: systemd leaves out CPUs that the kernel isolates (isolcpus), but such CPUs are meant for
 // workers.
 static bool may_use(uint16_t cpu, const cpu_set_t *ours) {
 	cpu_set_t one;
@@ -139,7 +139,7 @@ static void add_devices(struct list *list, const struct weir_plan *plan) {
 			pci = true;
 		}
 	}
-	// Virtual devices are probed one by one afterwards: see device.c.
+	// Virtual devices are probed one by one later, in device.c.
 	if (!pci) {
 		add(list, "--no-pci");
 		add(list, "--iova-mode=va");
@@ -157,8 +157,8 @@ static void add_memory(struct list *list, const struct weir_memory *memory) {
 	add(list, "-m%" PRIu64, (memory->bytes + (1u << 20) - 1) >> 20);
 }
 
-// DPDK's file prefix: the same for each start in one run directory, so that no directories pile up,
-// and different for instances that run at the same time.
+// DPDK's file prefix: equal for all starts in one run directory, so that directories do not
+// accumulate, and different for instances that run at the same time.
 static void add_prefix(struct list *list, const char *instance, const char *run_dir) {
 	struct stat st;
 	uint64_t hash = 0;
@@ -240,7 +240,7 @@ int weir_eal_arguments(
 }
 
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes) {
-	// DPDK permutes the vector and loses one of the words, so it gets a copy.
+	// DPDK permutes the vector and loses a word, so that DPDK must get a copy.
 	char **copy = malloc(((size_t)count + 1) * sizeof(*copy));
 	int r = 0;
 
@@ -263,6 +263,6 @@ void weir_eal_fini(void) {
 	snprintf(directory, sizeof(directory), "%s", rte_eal_get_runtime_dir());
 	rte_eal_cleanup();
 	snprintf(socket, sizeof(socket), "%s/" WEIR_TELEMETRY_SOCKET, directory);
-	unlink(socket); // DPDK does so only when the process exits
+	unlink(socket); // DPDK removes the socket only when the process exits
 	rmdir(directory);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// EAL: makes DPDK's arguments from the configuration, starts it and ends it.
+// EAL: makes DPDK's arguments from the configuration, and starts and ends DPDK.
 //
 // The main thread is lcore 0; it may run on every CPU that the process was started on, and sleeps.
-// Worker w is lcore w + 1, pinned to workers.cores[w]; several may share a CPU.
+// Worker w is lcore w + 1, pinned to workers.cores[w]; several workers may share a CPU.
 //
 // Threads: main.
 #pragma once
@@ -22,7 +22,7 @@ struct weir_eal_params {
 	const struct weir_plan *plan;
 	const struct weir_memory *memory;
 	const char *run_dir;
-	const char *extra; // --eal: words, with '...' or "..." around what has spaces
+	const char *extra; // --eal: words; words with spaces are in '...' or "..."
 	bool telemetry; // serve DPDK's telemetry socket (telemetry.h)
 	enum weir_log_level log_level;
 };
@@ -34,10 +34,10 @@ int weir_eal_arguments(
 	const struct weir_eal_params *params, char ***ret, char *why, size_t why_bytes);
 void weir_eal_arguments_free(char **arguments); // NULL is allowed
 
-// Start DPDK; the words must stay as long as it runs.
-// Returns 0 or negative errno with one line in why (DPDK has logged more).
+// Start DPDK; the arguments must stay valid as long as DPDK runs. Returns 0 or negative errno with
+// one line in why (DPDK has logged more).
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes);
-// End DPDK, and remove its files in its run-time directory.
+// End DPDK, and remove the files in DPDK's run-time directory.
 void weir_eal_fini(void);
 
 // The lcore of a worker.

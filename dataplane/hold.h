@@ -3,7 +3,7 @@
 // Hold queue: packets of a bucket that is moving to this worker or shifting to its queue, in order,
 // until its part of the flow table has arrived and its earlier packets have been processed.
 //
-// Threads: one worker's.
+// Threads: a queue is used by one worker.
 #pragma once
 
 #include <stdbool.h>
@@ -25,11 +25,11 @@ struct weir_held {
 struct weir_hold {
 	uint32_t first;
 	uint32_t next;
-	uint32_t seen; // value of `next` in the last turn that processed held packets
+	uint32_t seen; // value of `next` in the last iteration that processed held packets
 	struct weir_held held[WEIR_HOLD_PACKETS];
 };
 
-// False: there is no room.
+// Hold a packet. Returns false if the queue is full.
 static inline bool weir_hold_put(struct weir_hold *hold, struct rte_mbuf *packet, uint8_t in_port) {
 	if (hold->next - hold->first == WEIR_HOLD_PACKETS) {
 		return false;
@@ -47,13 +47,13 @@ static inline bool weir_hold_is_empty(const struct weir_hold *hold) {
 	return hold->first == hold->next;
 }
 
-// From now on held packets are processed: in each turn as many as weir_hold_due returns.
+// Start processing held packets: in each iteration, as many as weir_hold_due returns.
 static inline void weir_hold_begin(struct weir_hold *hold) {
 	hold->seen = hold->next;
 }
 
-// The maximum number to process in this turn: those added since the last turn plus a burst, so that
-// the queue drains at any arrival rate. Once per turn.
+// The maximum number of packets to process in this iteration: packets added since the last
+// iteration plus a burst, so that the queue drains at any arrival rate. Call once per iteration.
 static inline uint32_t weir_hold_due(struct weir_hold *hold) {
 	uint32_t came = hold->next - hold->seen;
 
@@ -61,7 +61,8 @@ static inline uint32_t weir_hold_due(struct weir_hold *hold) {
 	return RTE_MIN(came + WEIR_BURST, hold->next - hold->first);
 }
 
-// Take the next packets, all from one port, at most max. Returns 0 if there is none.
+// Take the next packets, all from one port, at most max. Returns the number of packets, 0 if the
+// queue is empty.
 static inline uint16_t weir_hold_take(
 	struct weir_hold *hold, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port) {
 	uint16_t n = 0;

@@ -45,24 +45,24 @@
 #define EXIT_USAGE 2
 #define WHY_BYTES 512
 #define LINE_BYTES 5120 // a path of the file system, and an error
-#define TURN_MS 100 // of the main loop
-#define PORTS_MS 500 // between two readings of the ports' statistics
+#define TURN_MS 100 // iteration of the main loop
+#define PORTS_MS 500 // time between two readings of the ports' statistics
 #define LISTEN_TRIES 10
 #define LISTEN_PAUSE_MS 100
-#define REFUSALS_LOG_MS 60000 // between two lines about refused processes
+#define REFUSALS_LOG_MS 60000 // time between two log lines about refused processes
 
 struct context {
 	const struct weir_dataplane_options *options;
 	const struct weir_config *config;
 	const char *running; // weir_config_running_text of config
 	const struct weir_log *log;
-	struct weir_log_limit *log_limit; // its filter
+	struct weir_log_limit *log_limit; // filter of log
 	struct weir_plan plan;
 	struct weir_memory memory;
 	struct weir_handover_server *server;
 	struct weir_handover_params handover;
 	int signals; // signalfd
-	int control_pid; // attached, 0 = none
+	int control_pid; // pid of the attached weir-control, 0 = none
 	int serve_error; // result of the last weir_handover_serve: negative errno, or 0
 	uint64_t refusals_logged_ms; // 0 = never
 };
@@ -92,7 +92,7 @@ static bool take_signal(const struct context *context) {
 	return false;
 }
 
-// Any local process may try to attach, any number of times: one line sums up a minute.
+// Any local process may try to attach, any number of times: one line summarizes a minute.
 static void log_refusals(struct context *context) {
 	uint64_t now = weir_monotonic_ms();
 	struct weir_handover_refusals refusals;
@@ -107,7 +107,7 @@ static void log_refusals(struct context *context) {
 	}
 	weir_log_write(context->log, WEIR_LOG_WARN,
 		"refused to hand the segment to pid %d of user %u (%" PRIu64
-		" refused so far): only root and --control-user may attach",
+		" attempts refused so far): only root and --control-user may attach",
 		(int)refusals.last_pid, (unsigned int)refusals.last_uid, refusals.total);
 	context->refusals_logged_ms = now;
 }
@@ -147,11 +147,11 @@ static void wait_for_event(const struct context *context) {
 	for (int i = 0; i < n; i++) {
 		fds[1 + i] = (struct pollfd){.fd = server[i], .events = POLLIN};
 	}
-	// A connection that cannot be accepted stays readable: poll would return at once.
+	// A connection that cannot be accepted stays readable, so that poll would return at once.
 	if (context->serve_error != 0) {
 		fds[1].fd = -1;
 	}
-	// All are checked, for any result of poll.
+	// All descriptors are checked, for any result of poll.
 	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);
 }
 
@@ -196,7 +196,7 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 
 // --- set-up -------------------------------------------------------------------------------
 
-// Devices that belong to the kernel; see capabilities.h.
+// Whether devices belong to the kernel, so that CAP_NET_ADMIN must be kept (capabilities.h).
 static bool has_kernel_devices(const struct weir_plan *plan) {
 	for (uint32_t d = 0; d < plan->devices; d++) {
 		const struct weir_devargs *devargs = &plan->device[d].devargs;
@@ -210,21 +210,22 @@ static bool has_kernel_devices(const struct weir_plan *plan) {
 	return false;
 }
 
-// For weir-control, which cannot attach before. Without the file it takes the values of its own
-// configuration for those that run.
+// Write the running configuration for weir-control, which cannot attach earlier. Without the file,
+// weir-control assumes that its own configuration is running.
 static void write_running(const struct context *context, const struct weir_dataplane *dataplane) {
 	const struct weir_handover_params *params = &context->handover;
 	const bool is_root = geteuid() == 0;
 	const bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
 	const gid_t group = is_root ? 0 : is_own ? (gid_t)-1 : params->group;
-	// As for the socket: a weir-control run as root has only the rights of the group.
+	// The group is set as for the socket: a weir-control run as root has only the rights of the
+	// group.
 	int r = weir_config_running_write(params->run_dir, weir_dataplane_segment(dataplane)->epoch,
 		is_root ? params->control_user : (uid_t)-1, group, context->running);
 
 	if (r < 0) {
 		weir_log_write(context->log, WEIR_LOG_WARN,
 			"cannot write the running configuration into %s: %s: weir-control and "
-			"weirctl doctor do not see which changes wait for a restart",
+			"weirctl doctor cannot report which changes need a restart",
 			params->run_dir, strerror(-r));
 	}
 }
@@ -233,7 +234,7 @@ static bool stops(void *context) {
 	return take_signal(context);
 }
 
-// While DPDK starts. There is nothing to close yet but the socket; the next process removes the
+// Handle a signal while DPDK starts. Only the socket must be closed; the next process removes the
 // files of DPDK, as after a crash.
 static void end_early(void *argument) {
 	struct context *context = argument;
@@ -378,7 +379,8 @@ static int listen_with_retries(
 	return r;
 }
 
-// Open the hand-over socket first: that fails if another dataplane uses this run directory.
+// Open the hand-over socket first, because opening fails if another dataplane uses this run
+// directory.
 static int listen_for_control(struct context *context) {
 	struct weir_handover_params params = context->handover;
 	const char *run_dir = params.run_dir;
@@ -386,7 +388,8 @@ static int listen_for_control(struct context *context) {
 	int r = weir_run_dir_make(
 		run_dir, params.control_user, params.group, context->log, why, sizeof(why));
 
-	// A weir-control that is not started as root cannot create its directory in one of root's.
+	// A weir-control that is not started as root cannot create its directory in a directory of
+	// root.
 	if (r == 0 && geteuid() == 0 && params.control_user != (uid_t)-1) {
 		r = weir_run_dir_make_control(
 			run_dir, params.control_user, params.group, why, sizeof(why));
@@ -407,8 +410,8 @@ static int open_signals(struct context *context) {
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
-	// Before any thread exists, so that all inherit the mask and only the main loop gets
-	// signals.
+	// Block signals before any thread exists, so that all threads inherit the mask and only the
+	// main loop gets signals.
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
 		return -errno;
 	}
@@ -432,7 +435,7 @@ static int run(struct context *context) {
 	if (r < 0) {
 		goto close_signals;
 	}
-	weir_config_running_remove(context->handover.run_dir); // of one that was killed
+	weir_config_running_remove(context->handover.run_dir); // file of a killed weir-dataplane
 	r = plan(context);
 	if (r == 0) {
 		r = run_eal(context);
@@ -447,7 +450,7 @@ close_signals:
 	return r;
 }
 
-// Without timestamps, as FILE:LINE:COL, which editors can jump to.
+// Print without timestamps, as FILE:LINE:COL, which editors can jump to.
 static void print_errors(const struct weir_log *log, const char *file, int error,
 	const struct weir_config_errors *errors) {
 	char line[LINE_BYTES];
@@ -471,8 +474,8 @@ static void log_warnings(
 	}
 }
 
-// Read the configuration, and the text of what runs. Logs errors and warnings. Returns 0 or
-// negative errno.
+// Read the configuration, and the text of the running configuration. Logs errors and warnings.
+// Returns 0 or negative errno.
 static int read_config(const struct weir_dataplane_options *options, struct weir_log *log,
 	struct weir_config **ret, char **ret_running) {
 	struct weir_config_errors errors;

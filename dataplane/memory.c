@@ -13,11 +13,11 @@
 
 #define HUGE_PAGES_FOLDER "/sys/kernel/mm/hugepages"
 #define MIB (1ull << 20)
-#define TAKE_BYTES (64 * MIB) // 20 to 100 ms
+#define TAKE_BYTES (64 * MIB) // takes 20 to 100 ms
 #define GIB_PAGE (1ull << 30)
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 // Linux 5.14
+#define MADV_POPULATE_WRITE 23 // since Linux 5.14
 #endif
 
 static uint64_t free_pages(const char *folder) {
@@ -88,7 +88,7 @@ int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_fa
 	struct weir_memory *ret, char *why, size_t why_bytes) {
 	uint64_t need = plan->total_bytes;
 	uint64_t page = facts->page_bytes != 0 ? facts->page_bytes : 2 * MIB;
-	// There are several heaps and pools, and each begins on a page of its own.
+	// Several heaps and pools each begin on a separate page.
 	uint64_t huge_need = (need + page - 1) / page * page + 8 * (page < GIB_PAGE ? page : 0);
 
 	why[0] = '\0';
@@ -109,8 +109,8 @@ int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_fa
 	}
 	*ret = (struct weir_memory){.huge_pages = false, .bytes = need};
 	snprintf(why, why_bytes,
-		"running without huge pages, which is slower: %" PRIu64 " MiB of them needed, "
-		"%" PRIu64 " free; sysctl vm.nr_hugepages=%" PRIu64 " (pages of %" PRIu64 " MiB)",
+		"running without huge pages, which is slower: %" PRIu64 " MiB needed, %" PRIu64
+		" MiB free; run \"sysctl vm.nr_hugepages=%" PRIu64 "\" (pages of %" PRIu64 " MiB)",
 		mib(huge_need), mib(facts->huge_free_bytes), huge_need / page, mib(page));
 	return 0;
 }

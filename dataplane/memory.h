@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory: where DPDK's memory comes from. Huge pages when there are enough free ones, else ordinary
-// pages, which cost more cache and TLB misses but need no preparation.
+// Memory: chooses the pages for DPDK's memory. Huge pages are used if enough are free, otherwise
+// ordinary pages, which cost more cache and TLB misses but need no preparation.
 //
 // Threads: one, before the workers exist.
 #pragma once
@@ -12,26 +12,26 @@
 
 #include "plan.h"
 
-struct weir_memory_facts { // what the machine has
-	uint64_t page_bytes; // the size of huge page with most free memory, 0 = none
-	uint64_t huge_free_bytes; // free ones of that size
+struct weir_memory_facts { // memory of the machine
+	uint64_t page_bytes; // huge page size with most free memory, 0 = no huge pages
+	uint64_t huge_free_bytes; // bytes of free huge pages of this size
 	uint64_t available_bytes; // ordinary memory available without swapping
 };
 
 struct weir_memory {
 	bool huge_pages;
-	uint64_t bytes; // to give to DPDK
+	uint64_t bytes; // bytes of memory for DPDK
 };
 
-// Returns 0 or negative errno.
+// Read the memory of the machine. Returns 0 or negative errno.
 int weir_memory_facts(struct weir_memory_facts *ret);
 
-// Choose the kind of pages. why gets a warning when ordinary pages are used, else ""; on failure,
-// what is missing and which key to lower. Returns 0 or -ENOMEM.
+// Choose the kind of pages. why gets a warning when ordinary pages are used, otherwise ""; on
+// failure, why gets the missing memory and the key to lower. Returns 0 or -ENOMEM.
 int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_facts *facts,
 	struct weir_memory *ret, char *why, size_t why_bytes);
 
-// Populate all of DPDK's memory now, so that no worker waits for a page fault and none fails for
-// lack of memory later. After rte_eal_init; does nothing with huge pages. Calls `stops` every 64
-// MiB, and ends if it returns true. Returns 0, -ECANCELED (stopped) or -ENOMEM.
+// Populate all of DPDK's memory, so that no worker later waits for a page fault or fails for lack
+// of memory. Call after rte_eal_init; does nothing with huge pages. Calls `stops` every 64 MiB, and
+// ends if `stops` returns true. Returns 0, -ECANCELED (stopped) or -ENOMEM.
 int weir_memory_take(bool (*stops)(void *context), void *context);

@@ -83,8 +83,8 @@ static bool owns(const struct weir_mover *mover, uint32_t bucket) {
 	return __atomic_load_n(&mover->moves->owner[bucket], __ATOMIC_RELAXED) == mover->worker;
 }
 
-// Start: from here on the thief holds packets of the bucket that reach it. False: it is taking
-// another bucket.
+// Start the move: from now on the thief holds packets of the bucket. Returns false if the thief is
+// taking another bucket.
 static bool claim(const struct weir_mover *mover, uint32_t thief) {
 	uint64_t none = 0;
 
@@ -116,7 +116,7 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 		(mover->shift_holds && weir_shift_has(&moves->shift, bucket))) {
 		return WEIR_BUCKET_BUSY;
 	}
-	// The thief reads both after it has seen the claim.
+	// The thief reads bucket and thief after it has read the claim.
 	move->bucket = bucket;
 	move->thief = thief;
 	if (!claim(mover, thief)) {
@@ -131,7 +131,7 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 
 // --- the victim -----------------------------------------------------------------------------
 
-// No packet of the bucket is left in a ring to this worker, and none will come.
+// Whether no packet of the bucket is left in a ring to this worker, and no packet will arrive.
 static bool is_drained(const struct weir_mover *mover) {
 	const struct weir_moves *moves = mover->moves;
 
@@ -233,8 +233,8 @@ bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket) {
 	__atomic_store_n(&mover->crowded, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(
 		&mover->moves->owner[move->bucket], (uint8_t)mover->worker, __ATOMIC_RELAXED);
-	// Cleared before the state is set: the victim may begin its next move as soon as it sees
-	// the state, and another victim may claim this worker at once.
+	// Clear `taking` before the state is set: the victim may begin its next move as soon as it
+	// reads the state, and another victim may claim this worker at once.
 	__atomic_store_n(&mover->taking, 0, __ATOMIC_RELEASE);
 	set_state(move, WEIR_MOVING_ADOPTED);
 	return true;
@@ -242,7 +242,7 @@ bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket) {
 
 // --- back pressure --------------------------------------------------------------------------
 
-// The worker with the shortest ring, if it is a quarter full at most, or the victim.
+// The worker with the shortest ring, if the ring is at most a quarter full; otherwise the victim.
 static uint32_t shortest(const struct weir_distributor *distributor, uint32_t victim) {
 	uint32_t best = victim, least = WEIR_DISTRIBUTOR_RING / 4 + 1;
 
@@ -261,7 +261,8 @@ static uint32_t shortest(const struct weir_distributor *distributor, uint32_t vi
 	return best;
 }
 
-// The bucket with most packets, but not more than half of them. False when there is none.
+// The bucket with most packets, but not more than half of all packets. Returns false without such a
+// bucket.
 static bool busiest(struct rte_mbuf *const *pkts, uint16_t n, uint32_t *ret_bucket) {
 	uint16_t most = 0;
 
@@ -286,14 +287,14 @@ void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distrib
 	uint32_t thief, bucket;
 
 	if (n < 2) {
-		return; // with one packet, its bucket has more than half of them
+		return; // with one packet, its bucket has more than half of all packets
 	}
 	if (now_ns - distributor->pressed_ns < WEIR_URGENT_NS ||
 		now_ns - distributor->looked_ns[victim] < WEIR_URGENT_NS) {
 		return;
 	}
-	// Set even if the search finds nothing: a search in every burst would slow this worker
-	// down.
+	// Set the time even if the search finds no bucket: a search in every burst would slow this
+	// worker down.
 	distributor->looked_ns[victim] = now_ns;
 	thief = shortest(distributor, victim);
 	if (thief == victim || !busiest(pkts, n, &bucket)) {

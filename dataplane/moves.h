@@ -2,37 +2,37 @@
 //
 // Moves: the hand-over of buckets of flows between workers, without a lost or reordered packet.
 //
-// A bucket's owner is the worker that has its part of the flow table. Its packets reach the owner
-// by the distributors of the ports, or of their queues (distributor.h). A move, from the victim to
-// the thief:
+// A bucket's owner is the worker that has the bucket's part of the flow table. Packets of a bucket
+// reach the owner by the distributors of the ports or queues (distributor.h). A move from the
+// victim to the thief has five steps:
 //
-//   1. weir_mover_request: the victim refuses, or confirms and begins. *Begin*: it writes itself
-//      into the thief's `taking`; from then on the thief holds packets of the bucket.
-//   2. It requests a switch from every distributor. A distributor switches between two bursts: it
-//      notes the *end*, how many packets it ever put into the victim's ring, and puts all further
-//      ones of the bucket into the thief's.
-//   3. When the victim has taken as many packets from each ring as its end says, none of the bucket
-//      is left there: it releases the part in slices, waits until packets that it has processed
-//      can no longer be overtaken on their way out, and hands the part to the thief.
-//   4. The thief adopts the part in slices, then processes what it holds, in order, and publishes
+//   1. weir_mover_request: the victim refuses, or confirms and begins. To begin, the victim writes
+//      its number into the thief's `taking`; from then on the thief holds packets of the bucket.
+//   2. The victim requests a switch from every distributor. A distributor switches between two
+//      bursts: it notes the *end*, the total number of packets that it has put into the victim's
+//      ring, and puts all further packets of the bucket into the thief's ring.
+//   3. When the victim has taken as many packets from each ring as the ring's end, no packet of the
+//      bucket is left in the rings. The victim then releases the part in slices, waits until
+//      packets that it has processed can no longer be overtaken on their way out, and hands the
+//      part to the thief.
+//   4. The thief adopts the part in slices, then processes the held packets in order, and publishes
 //      itself as owner.
-//   5. The victim subtracts the bucket's flows from its gauges. This comes last, so that the sum
-//      over workers is never too low: control frees backends by it.
+//   5. The victim subtracts the bucket's flows from its gauges. This step is last, so that the sum
+//      over workers is never too low: control frees a backend when the sum is 0.
 //
-// Both markers are positions in the packet stream, not times: a slow worker delays only this
-// bucket. Control only requests moves. A worker is the victim of one move at a time, and the thief
-// of one at a time; it may be both.
+// Begin and end of a move are positions in the packet stream, not times: a slow worker delays only
+// this bucket. Control only requests moves. A worker can be the victim of one move and the thief of
+// one move at the same time.
 //
-// tests/models/moves.pml is a model of this, and of distributor.h: M1 to M4 hold in all its
-// executions.
-//   M1 no packet of a bucket is processed by a worker that does not have its part
+// tests/models/moves.pml is a model of moves and of distributor.h: M1 to M4 hold in all executions
+// of the model.
+//   M1 no packet of a bucket is processed by a worker that does not have the bucket's part
 //   M2 packets of a flow are processed in the order in which their port received them
-//   M3 no packet is lost except those that a full hold queue refuses, which are counted
-//   M4 every move that begins ends, and then the thief is the owner; a refused request changes
-//      nothing
+//   M3 no packet is lost except packets refused by a full hold queue, which are counted
+//   M4 every move that begins ends with the thief as the owner; a refused request has no effect
 //
-// Threads: each function is for the worker of its mover; set-up and weir_moves_free while no worker
-// runs. S1: no lock, no allocation, no log, no system call.
+// Threads: each function is called by the worker of its mover; set-up and weir_moves_free while no
+// worker runs. S1: no lock, no allocation, no log, no system call.
 #pragma once
 
 #include <stdbool.h>
@@ -43,25 +43,25 @@
 #include "layout.h"
 #include "shift.h"
 
-#define WEIR_URGENT_NS 1000000ull // between two requests of a distributor
+#define WEIR_URGENT_NS 1000000ull // minimum time between two requests of a distributor
 
 struct rte_mbuf;
 struct weir_flow_parcel;
 
 enum weir_moving {
 	WEIR_MOVING_NOTHING, // the victim may begin a move
-	WEIR_MOVING_SWITCHING, // distributors switch, the victim's rings run empty
+	WEIR_MOVING_SWITCHING, // distributors switch, and the victim's rings are drained
 	WEIR_MOVING_RELEASING, // the victim takes the part out of its table
-	WEIR_MOVING_RELEASED, // the thief's, to adopt
-	WEIR_MOVING_ADOPTED, // the victim has it again, to settle its gauges
+	WEIR_MOVING_RELEASED, // the thief adopts the part
+	WEIR_MOVING_ADOPTED, // the victim settles its gauges
 };
 
-// A move of which one worker is the victim.
+// A move with one worker as the victim.
 struct weir_move {
 	uint32_t state; // enum weir_moving: [victim], while RELEASED [thief]
 	uint32_t bucket; // [victim], while NOTHING
 	uint32_t thief; // [victim], while NOTHING
-	struct weir_flow_parcel *parcel; // for the side that writes the state next; borrowed
+	struct weir_flow_parcel *parcel; // for the worker that writes the state next; borrowed
 } __attribute__((aligned(64)));
 
 // The state of one worker for moves.
@@ -69,20 +69,20 @@ struct weir_mover {
 	uint64_t taking; // 0 or 1 + number of the victim: [victim] sets, [worker] clears
 	uint64_t urgent; // a distributor's request: [distributors] set, [worker] clears
 	uint64_t shifting; // 0 or 1: moves->shift is for this worker: [main] sets, [worker] clears
-	uint64_t crowded; // 0 or 1: half of `hold` is taken: [worker]; its victim reads
+	uint64_t crowded; // 0 or 1: half of `hold` is in use. [worker] writes, its victim reads
 	uint64_t reserved[4];
-	// The move of which this worker is the victim
+	// The move with this worker as the victim
 	struct weir_move move __attribute__((aligned(64)));
-	// The rest: [worker]
+	// All further fields: [worker]
 	struct weir_moves *moves;
 	uint32_t worker;
-	bool adopted; // the part that it takes is in its table: held packets are due
-	bool shift_holds; // packets of the buckets that shift
-	bool shift_due; // packets held for them are due
+	bool adopted; // the taken part is in the worker's table: held packets are due
+	bool shift_holds; // packets of shifting buckets are held
+	bool shift_due; // held packets of shifting buckets are due
 	// Total number of packets taken from each distributor's ring
 	uint64_t taken[WEIR_DISTRIBUTORS_MAX];
-	struct weir_hold hold; // for the bucket that it takes
-	struct weir_hold shift_hold; // for the buckets that shift
+	struct weir_hold hold; // packets of the bucket that the worker takes
+	struct weir_hold shift_hold; // packets of shifting buckets
 } __attribute__((aligned(64)));
 
 struct weir_moves_params {
@@ -97,39 +97,41 @@ struct weir_moves {
 	uint32_t workers;
 	uint32_t distributors;
 	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
-	uint8_t owner[WEIR_BUCKETS]; // [worker] that adopts it; relaxed
+	uint8_t owner[WEIR_BUCKETS]; // written by the adopting [worker]; relaxed
 	struct weir_shift shift;
 	struct weir_mover mover[]; // [workers]
 };
 
-// The owners are those of the distributors, which must agree. Returns 0, -EINVAL (below two or
-// above WEIR_WORKERS_MAX workers, no distributor or above WEIR_DISTRIBUTORS_MAX, one that is NULL
-// or has another number, distributors that do not agree), -ENOMEM. [set-up]
+// Create the moves. The owners are taken from the distributors, which must agree. Returns 0,
+// -EINVAL (fewer than two or more than WEIR_WORKERS_MAX workers, no distributor or more than
+// WEIR_DISTRIBUTORS_MAX, a distributor that is NULL or has a wrong number, distributors that do not
+// agree), -ENOMEM. [set-up]
 int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret);
-void weir_moves_free(struct weir_moves *moves); // and packets on hold; NULL is allowed
+void weir_moves_free(struct weir_moves *moves); // frees also held packets; NULL is allowed
 
 // --- both -------------------------------------------------------------------------------------
 
-// The worker has taken n packets from the ring of a distributor. Before they are processed.
+// Record that the worker has taken n packets from the ring of a distributor. Call before the
+// packets are processed.
 static inline void weir_mover_took(struct weir_mover *mover, uint32_t distributor, uint16_t n) {
 	mover->taken[distributor] += n;
 }
 
-// Give a bucket away. Between bursts.
-// deadline_ns: on the clock of now_ns; later requests are refused. stealing: whether it is enabled.
-// Returns WEIR_BUCKET_CONFIRMED, or the reason of a refusal, after which nothing has changed.
+// Give a bucket away. Call between bursts.
+// deadline_ns: on the clock of now_ns; later requests are refused. stealing: whether stealing is
+// enabled. Returns WEIR_BUCKET_CONFIRMED, or the reason of a refusal, which has no effect.
 enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bucket,
 	uint32_t thief, uint64_t deadline_ns, uint64_t now_ns, bool stealing);
 
 // --- the victim -------------------------------------------------------------------------------
 
 enum weir_giving {
-	WEIR_GIVING_NOTHING, // for now
-	WEIR_GIVING_RELEASE, // a slice of the part; after the last one weir_mover_released
-	WEIR_GIVING_SETTLE, // a slice of the flows still in the gauges; then weir_mover_settled
+	WEIR_GIVING_NOTHING, // no step at present
+	WEIR_GIVING_RELEASE, // release a slice; after the last slice call weir_mover_released
+	WEIR_GIVING_SETTLE, // settle a slice of the gauges; then call weir_mover_settled
 };
 
-// The next step of mover->move, between bursts.
+// The next step of mover->move. Call between bursts.
 enum weir_giving weir_mover_give_slow(struct weir_mover *mover);
 
 static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {
@@ -140,7 +142,7 @@ static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {
 		       : weir_mover_give_slow(mover);
 }
 
-// True if the thief holds so many packets that it may soon have to drop some.
+// True if the thief holds so many packets that it may soon have to drop packets.
 static inline bool weir_mover_thief_is_crowded(const struct weir_mover *mover) {
 	return __atomic_load_n(&mover->moves->mover[mover->move.thief].crowded, __ATOMIC_RELAXED) !=
 	       0;
@@ -151,27 +153,28 @@ void weir_mover_settled(struct weir_mover *mover);
 
 // --- the thief --------------------------------------------------------------------------------
 
-// True if this worker is taking a bucket. Check it after packets were taken from a ring, before
-// they are processed.
+// True if this worker is taking a bucket. Call after packets were taken from a ring, before they
+// are processed.
 static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 	return __builtin_expect(__atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE) != 0, 0);
 }
 
-// Hold the packets, of at most WEIR_BURST, of the bucket that it takes; the others stay in pkts, in
-// order. Returns how many stay. *ret_refused: how many packets of the bucket did not fit the queue;
-// they are at the end of pkts, and the caller drops them.
+// Hold the packets, of at most WEIR_BURST, of the bucket that the worker takes; other packets stay
+// in pkts, in order. Returns the number of packets that stay. *ret_refused: number of packets of
+// the bucket that did not fit the queue; these packets are at the end of pkts, and the caller drops
+// them.
 uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint16_t *ret_refused);
 
-// The move whose parcel is ready to be adopted, a slice at a time, or NULL. After the last slice:
-// weir_mover_adopted.
+// The move whose parcel is ready to be adopted, a slice at a time, or NULL. After the last slice,
+// call weir_mover_adopted.
 const struct weir_move *weir_mover_adopt(struct weir_mover *mover);
 void weir_mover_adopted(struct weir_mover *mover);
-// The packets on hold, if they may be processed now: as many as are due, once per turn. NULL: the
-// part is not adopted yet.
+// The held packets that may be processed in this iteration. NULL: the part is not adopted yet. Call
+// once per iteration.
 struct weir_hold *weir_mover_held(struct weir_mover *mover);
-// After packets on hold were processed. True: none was left, the move has ended, and this worker
-// owns *ret_bucket.
+// Call after held packets were processed. Returns true if no packet was left: the move has ended,
+// and this worker owns *ret_bucket.
 bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket);
 
 // --- the owner of buckets whose queue changes (shift.h) ------------------------------------------
@@ -182,15 +185,15 @@ static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
 
 // --- back pressure ------------------------------------------------------------------------------
 
-// Request that a worker whose ring is nearly full gives the bucket with most of these packets to
-// the worker with the shortest ring of this distributor, if that is at most a quarter full. A
-// bucket with more than half of them is not moved: it would fill the next ring, too. Packets carry
-// their bucket (distributor.h). Searches once per WEIR_URGENT_NS and crowded worker, whether or not
-// it finds a bucket. [worker of the distributor]
+// Request that a worker whose ring is nearly full gives away the bucket with most of these packets
+// to the worker with the shortest ring of this distributor, if the shortest ring is at most a
+// quarter full. A bucket with more than half of the packets is not moved, because it would also
+// fill the next ring. Packets carry their bucket (distributor.h). One search is made per
+// WEIR_URGENT_NS and crowded worker, whether or not a bucket is found. [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
 	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
 
-// Take the request of a distributor to this worker, if there is one, for weir_mover_request.
+// Take a distributor's request to this worker, if a request is pending, for weir_mover_request.
 static inline bool weir_mover_pressed(
 	struct weir_mover *mover, uint32_t *ret_bucket, uint32_t *ret_thief) {
 	uint64_t urgent = __atomic_load_n(&mover->urgent, __ATOMIC_RELAXED);

@@ -15,7 +15,7 @@
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_dataplane_options, member)
 
 static const struct weir_option rows[] = {
-	WEIR_OPTION_ROW(TEXT, "config", "FILE", "configuration file, the same as weir-control's",
+	WEIR_OPTION_ROW(TEXT, "config", "FILE", "configuration file, also used by weir-control",
 		FIELD(config), .required = true, .min = 1),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR", "directory of the socket for weir-control",
 		FIELD(run_dir), .fallback = WEIR_RUN_DIR_DEFAULT, .min = 1,
@@ -27,9 +27,10 @@ static const struct weir_option rows[] = {
 		.fallback = WEIR_USER_DEFAULT ", if it exists"),
 	WEIR_OPTION_ROW(TEXT, "eal", "'ARG...'", "additional DPDK EAL arguments", FIELD(eal)),
 	WEIR_OPTION_ROW(TEXT, "steer-object", "PATH",
-		"XDP program that redirects VIP traffic of AF_XDP ports; none: the driver's "
-		"default program, which redirects all traffic; also WEIR_STEER_OBJECT in the "
-		"environment",
+		"XDP program that redirects VIP traffic of AF_XDP ports, or \"none\" for the "
+		"driver's "
+		"own program, which redirects all traffic; WEIR_STEER_OBJECT in the environment "
+		"sets the default",
 		FIELD(steer_object), .fallback = WEIR_STEER_OBJECT),
 	WEIR_OPTION_ROW(FLAG, "telemetry", NULL,
 		"serve DPDK's telemetry socket, for dpdk-telemetry.py: /weir/workers and others; "
@@ -53,7 +54,7 @@ const char *weir_dataplane_help(char *buffer, size_t bytes) {
 	return weir_help_text(&list, &help, buffer, bytes);
 }
 
-// The path becomes one of DPDK's device arguments, which commas separate.
+// The path becomes a device argument of DPDK, and these are separated by commas.
 static bool is_steer_object(const char *path) {
 	return path[0] != '\0' && strchr(path, ',') == NULL;
 }

@@ -10,25 +10,25 @@
 
 #include "log.h"
 
-#define WEIR_STEER_OBJECT_NONE "none" // of --steer-object: the AF_XDP driver's own program
+#define WEIR_STEER_OBJECT_NONE "none" // value of --steer-object for the AF_XDP driver's own program
 
 struct weir_dataplane_options {
 	const char *config;
 	const char *run_dir;
-	const char *group; // NULL = weir where there is such a group
-	const char *control_user; // NULL = weir where there is such a user
+	const char *group; // NULL = group weir, if it exists
+	const char *control_user; // NULL = user weir, if it exists
 	const char *eal; // additional arguments for DPDK, "" = none
 	const char *steer_object;
-	bool telemetry; // DPDK's socket
+	bool telemetry; // serve DPDK's telemetry socket
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
 	bool version;
 	bool help;
 };
 
-// Returns 0 or -EINVAL with one line in why.
+// Parse the command line. Returns 0 or -EINVAL with one line in why.
 int weir_dataplane_options_parse(
 	int argc, char **argv, struct weir_dataplane_options *ret, char *why, size_t why_bytes);
 
-// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
+// Write the text of --help. Returns buffer, of WEIR_HELP_BYTES.
 const char *weir_dataplane_help(char *buffer, size_t bytes);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipelines: those of all workers, and the flow memory behind them. Where distributors
-// spread all ports, the dataplane is *bucketed*: the workers share one flow memory in parts, so
-// that a part can move from one worker to another (pipeline_parts.h). Otherwise each has a flow
-// table of its own.
+// Pipelines: the pipelines of all workers, and their flow memory. If distributors spread all ports,
+// the dataplane is *bucketed*: the workers share one flow memory in parts, so that a part can move
+// from one worker to another (pipeline_parts.h). Otherwise each worker has a private flow table.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -37,15 +36,15 @@ struct weir_pipelines {
 		*parcel[WEIR_WORKERS_MAX]; // if bucketed: for parts that a worker gives
 };
 
-// Whether the workers of this configuration can share a flow memory, if the distributor spreads all
-// ports: there are several, and their flows fit one memory.
+// Whether the workers of this configuration can share a flow memory if the distributor spreads all
+// ports: several workers, whose flows fit one memory.
 bool weir_pipelines_may_share(const struct weir_config *config);
 // Bytes of flow memory and flow tables of all workers.
 uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucketed);
 
-// When bucketed, each pipeline owns the parts that first_worker gives it.
-// Returns 0, or negative errno after logging which key to lower; then there is nothing to free.
+// Create the pipelines. If bucketed, each pipeline owns the parts assigned to its worker by
+// first_worker. Returns 0, or negative errno (nothing to free) after logging which key to lower.
 int weir_pipelines_create(const struct weir_pipelines_params *params, struct weir_pipelines *ret);
 void weir_pipelines_free(struct weir_pipelines *pipelines);
-// Leaves the memory of DPDK to the kernel, at the end of the process.
+// Free the pipelines at the end of the process. Memory from DPDK is left to the kernel.
 void weir_pipelines_abandon(struct weir_pipelines *pipelines);

@@ -39,17 +39,17 @@ _Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +
 			       WEIR_CONFIG_AF_XDP_MTU_MOST + FCS_BYTES ==
 		       XDP_ROOM_MAX,
 	"the configuration has no larger mtu");
-// Buffers in a queue's rings in addition to the descriptors: half of the fill ring, the completion
-// ring.
+// Buffers in a queue's rings in addition to the descriptors: half of the fill ring, and the
+// completion ring.
 #define XDP_QUEUE_BUFFERS (2048 + 2048)
 
-#define BUFFER_OVERHEAD (64 + 128) // mempool's object header, mbuf
+#define BUFFER_OVERHEAD (64 + 128) // object header of the mempool, and mbuf
 #define WORKER_BYTES (1 << 20) // pipeline, worker, reader
 #define RING_BYTES(packets) (512 + 8ull * (packets))
-// Memory of a mempool in addition to its buffers: caches of all lcores, ring
+// Memory of a mempool in addition to its buffers: caches of all lcores, and the ring
 #define POOL_BYTES (4 << 20)
-#define DEVICE_BYTES (4 << 20) // taps have a mempool of their own
-#define SLACK_BYTES (16ull << 20) // DPDK itself
+#define DEVICE_BYTES (4 << 20) // taps have separate mempools
+#define SLACK_BYTES (16ull << 20) // memory of DPDK itself
 
 static int refuse(char *why, size_t why_bytes, int error, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -80,15 +80,17 @@ static int af_xdp_queues_wrong(const struct weir_config_port *port,
 	const struct weir_device_plan *plan, int error, char *why, size_t why_bytes) {
 	if (error == -EMLINK) {
 		return refuse(why, why_bytes, error,
-			"port %s: %s has several receive queues that AF_XDP cannot use: ethtool -L "
-			"%s rx 1",
+			"port %s: %s has several receive queues that AF_XDP cannot use; run "
+			"\"ethtool "
+			"-L %s rx 1\"",
 			port->name, plan->interface, plan->interface);
 	}
 	return refuse(why, why_bytes, error, "port %s: interface %s: %s", port->name,
 		plan->interface, strerror(-error));
 }
 
-// All queues of the interface, unless configured otherwise: VIP packets on others go to the kernel.
+// All queues of the interface are used, unless configured otherwise: VIP packets on unused queues
+// go to the kernel.
 static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_device_plan *plan,
 	char *why, size_t why_bytes) {
 	int present = weir_netdev_queues(plan->interface);
@@ -110,15 +112,17 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 	}
 	if (queues < 1 || queues > present) {
 		return refuse(why, why_bytes, -EINVAL,
-			"port %s: %d queue%s requested, interface %s has %d: if it supports more: "
-			"ethtool -L %s combined N",
+			"port %s: %d queue%s requested, interface %s has %d; if the device "
+			"supports "
+			"more, run \"ethtool -L %s combined N\"",
 			port->name, queues, weir_plural((uint64_t)queues), plan->interface, present,
 			plan->interface);
 	}
 	if (queues > WEIR_QUEUES_MAX) {
 		return refuse(why, why_bytes, -E2BIG,
-			"port %s: interface %s has %d queues, at most %d can be used: ethtool -L "
-			"%s combined %d",
+			"port %s: interface %s has %d queues, at most %d can be used; run "
+			"\"ethtool -L "
+			"%s combined %d\"",
 			port->name, plan->interface, queues, WEIR_QUEUES_MAX, plan->interface,
 			WEIR_QUEUES_MAX);
 	}
@@ -212,7 +216,7 @@ static uint32_t queue_buffers(const struct weir_device_plan *device) {
 // Number of buffers that can be outside of a device's receive queue, for any size.
 static uint32_t travelling_buffers(const struct weir_plan *plan) {
 	uint32_t buffers = plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST) +
-			   WEIR_HOLD_PACKETS; // of a shift
+			   WEIR_HOLD_PACKETS; // packets held by a shift
 
 	for (uint32_t i = 0; i < plan->devices; i++) {
 		buffers += plan->device[i].descriptors;
@@ -220,11 +224,13 @@ static uint32_t travelling_buffers(const struct weir_plan *plan) {
 			buffers += (plan->workers - 1) * WEIR_TX_RING;
 		}
 		if (i == 0 && plan->workers > 1) {
-			buffers += plan->workers *
-				   MAX(WEIR_PEER_RING, WEIR_HOLD_PACKETS); // never both
+			buffers +=
+				plan->workers *
+				MAX(WEIR_PEER_RING,
+					WEIR_HOLD_PACKETS); // offers and moves never occur together
 		}
-		// The same if a device spreads flows and each of its queues has rings to all
-		// workers: most packets reach the right worker without a ring.
+		// This number also suffices if a device spreads flows and each of its queues has
+		// rings to all workers, because most packets reach the right worker without a ring.
 		if (plan->workers > 1 && !plan->device[i].exception) {
 			buffers += (plan->workers - 1) * WEIR_DISTRIBUTOR_RING;
 		}
@@ -291,7 +297,7 @@ static int draw_rss_key(struct weir_plan *plan) {
 	return 0;
 }
 
-// Whether the workers share a flow memory is known when the devices are open.
+// Whether the workers share a flow memory is known only when the devices are open.
 static uint64_t flow_bytes(const struct weir_config *config) {
 	uint64_t own = weir_pipelines_flow_bytes(config, false);
 

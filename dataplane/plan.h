@@ -19,9 +19,9 @@ struct weir_plan {
 	struct weir_pool_plan pool[WEIR_POOLS_MAX];
 	uint32_t pools;
 	uint32_t workers;
-	uint64_t buffer_bytes; // per NUMA node that has devices
+	uint64_t buffer_bytes; // packet buffers, per NUMA node that has devices
 	uint64_t flow_bytes; // flow tables of all workers
-	uint64_t total_bytes; // DPDK memory in all, on one node
+	uint64_t total_bytes; // total DPDK memory, on one node
 };
 
 // steer_object: used for AF_XDP ports without their own xdp_prog; "none" = not used. Returns 0, or

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-#define GRACE_NS 1000000 // in which a device stores packets that are on their way to a queue
+#define GRACE_NS 1000000 // time in which a device stores packets on their way to a queue
 #define STEP_NS 50000
-#define STEPS 60 // of waiting for workers before the main loop continues
-#define SHIFTS 8 // per turn
+#define STEPS 60 // maximum steps of waiting for workers before the main loop continues
+#define SHIFTS 8 // maximum number of shifts per call
 
 // True if the RETA of a port's device is updated when buckets move.
 static bool follows(const struct weir_distributed_port *port) {
@@ -89,7 +89,7 @@ static void look(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) 
 	}
 }
 
-// The queue to set in an entry. False: the entry may stay.
+// Get the queue to set in an entry. Returns false if the entry may stay.
 static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e, uint64_t now_ns,
 	uint16_t *ret_queue) {
 	const struct weir_queue_table *table = &tables->table[p];
@@ -107,7 +107,7 @@ static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e
 	       weir_distribution_receiver(port, workers, table->queue[e]) != worker;
 }
 
-// The next entry to change, after the last one; ports take turns.
+// The next entry to change, after the last changed entry; ports take turns.
 static bool find(struct weir_queue_tables *tables, uint64_t now_ns, uint16_t *ret_queue) {
 	const struct weir_spreading *spreading = tables->spreading;
 
@@ -153,7 +153,7 @@ static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 		weir_distribution_of(distribution, p, queue), other, others);
 }
 
-// The device has failed to change its table, or its table is unknown.
+// Handle a device that has failed to change its table, or whose table is unknown.
 static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uint64_t now_ns) {
 	struct weir_queue_table *table = &tables->table[p];
 
@@ -194,7 +194,7 @@ static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
 	weir_shift_drain(tables->distribution->moves);
 }
 
-// Continue the requested shift. False: it has not ended.
+// Continue the requested shift. Returns false if the shift has not ended.
 static bool go_on(struct weir_queue_tables *tables, uint64_t now_ns) {
 	for (unsigned int step = 0; step < STEPS; step++) {
 		switch (weir_shift_state(tables->distribution->moves)) {
@@ -231,7 +231,7 @@ static void log_differences(
 	table->changed = others > 0;
 }
 
-// Read the device's table: it may have been changed externally, or by a reset of the device.
+// Read the device's table, which may have been changed externally, or by a reset of the device.
 static void read_table(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	struct weir_queue_table *table = &tables->table[p];

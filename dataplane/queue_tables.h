@@ -2,49 +2,50 @@
 //
 // Queue tables: updates the RSS redirection tables (RETA) of devices that spread flows (rss.h) when
 // buckets move. When all buckets of an entry have been owned for a while by one worker that
-// receives a queue of the device, a shift (shift.h) sets the entry to that queue. An entry whose
-// buckets have several owners stays: packets of some of them go through a ring.
+// receives a queue of the device, a shift (shift.h) sets the entry to the queue. An entry whose
+// buckets have several owners stays: packets of some of its buckets go through a ring.
 //
-// Threads: main. It waits for devices, and a few milliseconds for workers.
+// Threads: main. The functions wait for devices, and a few milliseconds for workers.
 #pragma once
 
 #include "config.h"
 #include "log.h"
 #include "spreading.h"
 
-#define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull // since the last move of the entry's buckets
-#define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // after a failed change
-#define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // between two readings of a device's table
+#define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull // since the last move of an entry's buckets
+#define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // time before a failed change is tried again
+#define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // time between two readings of a device's table
 
 struct weir_queue_table {
-	const char *port; // for the log
-	bool failed; // the last change; logged
-	bool changed; // externally, when it was read last
+	const char *port; // name of the port, for the log
+	bool failed; // the last change failed, and was logged
+	bool changed; // the last reading found an external change
 	uint64_t ready_ns; // earliest time of the next change
 	uint64_t read_ns; // when the table was read
-	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // as set or read
-	uint8_t worker[WEIR_RSS_ENTRIES_MAX]; // 1 + that of all buckets of the entry, 0 = several
-	uint64_t since_ns[WEIR_RSS_ENTRIES_MAX]; // since when `worker` has its value
+	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // queue of each entry, as set or read
+	uint8_t worker[WEIR_RSS_ENTRIES_MAX]; // 1 + worker of all buckets of the entry, 0 = several
+					      // workers
+	uint64_t since_ns[WEIR_RSS_ENTRIES_MAX]; // time of the last change of `worker`
 };
 
 struct weir_queue_tables {
 	const struct weir_spreading *spreading;
 	const struct weir_distribution *distribution;
 	const struct weir_log *log;
-	uint64_t settled_ns, retry_ns; // WEIR_QUEUE_TABLES_..., or different ones in tests
-	uint32_t requested_port; // of the last shift
+	uint64_t settled_ns, retry_ns; // WEIR_QUEUE_TABLES_..., or other values in tests
+	uint32_t requested_port; // port of the last shift
 	uint32_t requested_entry;
 	uint64_t shifts; // number of updates that devices have carried out
-	uint64_t refusals; // of devices
+	uint64_t refusals; // number of updates that devices have refused
 	struct weir_queue_table table[WEIR_PORTS_MAX];
 };
 
-// Everything is borrowed; config: for names of ports. Returns 0, -ENOMEM; *ret is NULL where no
-// device spreads flows in buckets.
+// Create the queue tables. All arguments are borrowed; config: for names of ports. Returns 0,
+// -ENOMEM; *ret is NULL if no device spreads flows in buckets.
 int weir_queue_tables_create(const struct weir_spreading *spreading,
 	const struct weir_distribution *distribution, const struct weir_config *config,
 	const struct weir_log *log, struct weir_queue_tables **ret);
 void weir_queue_tables_free(struct weir_queue_tables *tables); // NULL is allowed
 
-// Update entries, for some milliseconds at most. Call it a few times per second. NULL is allowed.
+// Update entries, for at most some milliseconds. Call a few times per second. NULL is allowed.
 void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns);

@@ -32,7 +32,8 @@ void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 void weir_shift_drain(struct weir_moves *moves) {
 	struct weir_shift *shift = &moves->shift;
 
-	// Before the state is set: the owner must not mistake earlier drains for these.
+	// Request the drains before the state is set, so that the owner does not mistake earlier
+	// drains for the new drains.
 	for (uint32_t i = 0; i < shift->others; i++) {
 		weir_distributor_drain(shift->other[i], shift->into->owner);
 	}
@@ -41,7 +42,7 @@ void weir_shift_drain(struct weir_moves *moves) {
 
 // --- the owner ------------------------------------------------------------------------------
 
-// True if this worker owns all of the buckets and gives none of them away.
+// True if this worker owns all of the buckets and gives no bucket away.
 static bool has_all(const struct weir_mover *mover) {
 	const struct weir_moves *moves = mover->moves;
 	const struct weir_shift *shift = &moves->shift;
@@ -66,7 +67,8 @@ static void answer(struct weir_mover *mover) {
 		set_state(shift, WEIR_SHIFT_HOLDING);
 		return;
 	}
-	// Before the state is set: main may request the next shift as soon as it sees it.
+	// Done before the state is set, because main may request the next shift as soon as it reads
+	// the new state.
 	__atomic_store_n(&mover->shifting, 0, __ATOMIC_RELAXED);
 	set_state(shift, WEIR_SHIFT_REFUSED);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Spreading: which ports are spread over the workers by the software distributor and which by their
-// devices, whether flows are in buckets, and the first owner of each bucket. Sets the RSS
-// redirection tables (RETA) of devices accordingly.
+// Spreading: determines which ports are spread over the workers by the software distributor and
+// which by their devices, whether flows are in buckets, and the first owner of each bucket. Sets
+// the RSS redirection tables (RETA) of devices accordingly.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -14,17 +14,17 @@ struct weir_spreading {
 	uint32_t workers;
 	uint32_t ports;
 	struct weir_distributed_port port[WEIR_PORTS_MAX];
-	const struct weir_device *device[WEIR_PORTS_MAX]; // of each port; borrowed
+	const struct weir_device *device[WEIR_PORTS_MAX]; // device of each port; borrowed
 	enum weir_bucketing bucketing;
 	uint8_t first_worker[WEIR_BUCKETS]; // first owner of the bucket
 };
 
-// device: [ports], opened. may_share: the workers can share a flow memory.
+// Determine the spreading. device: [ports], opened. may_share: the workers can share a flow memory.
 // Sets the RETA of devices that spread flows, if flows are in buckets.
 void weir_spreading_plan(const struct weir_device *const *device, uint32_t ports, uint32_t workers,
 	bool may_share, struct weir_spreading *ret);
-// The first queue of each entry of the RETA of a port's device, for a port that its device spreads;
-// ret_queue: [entries].
+// The first queue of each entry of the RETA of a port's device, for a port that is spread by its
+// device. ret_queue: [entries].
 void weir_spreading_first_queues(
 	const struct weir_spreading *spreading, uint32_t port, uint16_t *ret_queue);
 // The key of the RSS hash that assigns flows to buckets; NULL if the flow hash assigns them.

@@ -22,14 +22,15 @@
 #define HAS_USAGE 0
 #endif
 
-// DPDK passes no context to a command. main writes, DPDK's threads read, under the lock.
+// DPDK passes no context to a command. main writes and DPDK's threads read this struct, under the
+// lock.
 static struct {
 	pthread_mutex_t lock;
 	const struct weir_segment *segment; // NULL = not available
 	const struct weir_config *config;
 } source = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// Fill a dictionary while the segment stays. Returns 0 or negative errno.
+// Fill a dictionary while the segment is locked. Returns 0 or negative errno.
 typedef int (*fill)(const char *params, struct rte_tel_data *data);
 
 static int answer(fill how, const char *params, struct rte_tel_data *data) {
@@ -145,7 +146,7 @@ static int fill_drops(const char *params, struct rte_tel_data *data) {
 // X(name, "command", "help")
 #define COMMANDS(X) \
 	X(workers, "/weir/workers", "Busy and idle cycles, packets and flows of each worker.") \
-	X(worker, "/weir/worker", "All counters of a worker. Parameter: its number.") \
+	X(worker, "/weir/worker", "All counters of a worker. Parameter: number of the worker.") \
 	X(flows, "/weir/flows", "Flows of all workers. No parameters.") \
 	X(drops, "/weir/drops", "Packets dropped, by reason. No parameters.")
 

@@ -11,13 +11,13 @@
 #include "log.h"
 #include "segment.h"
 
-#define WEIR_WATCHDOG_LIMIT_MS 1000 // a worker whose loop stalls for so long is stuck
+#define WEIR_WATCHDOG_LIMIT_MS 1000 // a worker without a heartbeat for this time is stalled
 
 struct weir_watchdog {
 	const struct weir_segment *segment;
 	const struct weir_log *log;
-	uint64_t heartbeat_ns[WEIR_WORKERS_MAX]; // as last seen
-	uint64_t changed_ms[WEIR_WORKERS_MAX]; // time of its last detected change
+	uint64_t heartbeat_ns[WEIR_WORKERS_MAX]; // heartbeat at the last check
+	uint64_t changed_ms[WEIR_WORKERS_MAX]; // time of the last detected change of the heartbeat
 	bool stuck[WEIR_WORKERS_MAX];
 };
 

@@ -19,7 +19,7 @@
 
 _Static_assert(WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "a bucket is a part of the flows");
 
-#define PREFETCH 4u // packets ahead
+#define PREFETCH 4u // number of packets ahead
 
 // --- sources ------------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ static void hand_over(struct weir_worker *worker, struct weir_distributor *distr
 	batch->count = 0;
 }
 
-// Sort a burst by worker, process packets of this worker and hand over the others.
+// Sort a burst by worker, process packets of this worker and hand over packets of other workers.
 static void distribute(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
 	struct weir_distributor *distributor = source->distributor;
@@ -92,9 +92,9 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 	}
 }
 
-// Send the packets of the kernel on the port, unchanged. They belong to no service, so they count
-// as sent only; those that cannot be sent count as received and dropped, which keeps the sums
-// right.
+// Send the packets of the kernel on the port, unchanged. These packets belong to no service and
+// count only as sent; packets that cannot be sent count as received and dropped, which keeps the
+// sums right.
 static void forward_from_kernel(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
 	struct weir_path *path = weir_worker_path(worker, worker->ports[source->port].wire);
@@ -198,7 +198,7 @@ static void respond(struct weir_worker *worker) {
 	} else {
 		weir_flow_query_respond(worker->pipeline, &message, worker->now_ns);
 	}
-	// A response is lost if control does not take earlier ones.
+	// A response is lost if control does not take earlier responses.
 	(void)weir_mailbox_send(&ours->response, &theirs->response, &message);
 }
 
@@ -226,7 +226,7 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 	if (unlikely(weir_pipeline_maintain(worker->pipeline, worker->now_ns))) {
 		worker->idle.turns = 0; // a large table: no sleep until expiry has caught up
 	}
-	// A worker keeps no pointer into a table beyond a turn.
+	// A worker keeps no pointer into a table beyond an iteration.
 	weir_pipeline_quiescent(worker->pipeline);
 	return moved;
 }
@@ -303,7 +303,8 @@ int weir_worker_add_source(struct weir_worker *worker, const struct weir_source 
 		return -ENOSPC;
 	}
 	worker->idle.not_woken |=
-		source->ring != NULL; // a ring's producer makes no system call to wake it (S1)
+		source->ring !=
+		NULL; // a ring's producer makes no system call to wake the worker (S1)
 	worker->source[worker->sources++] = *source;
 	return 0;
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Worker: the poll loop of one lcore. Takes packets from receive queues and rings, gives them to
-// the pipeline, and sends them where the verdicts say.
+// Worker: the poll loop of one lcore. Takes packets from receive queues and rings, gives the
+// packets to the pipeline, and sends them according to their verdicts.
 //
-// A turn: every source once; packets of other workers into queues that this one owns; one request
-// of the mailbox; a step of the moves of buckets from or to this worker (moves.h); expiry; a
-// quiescent report; then a pause if there was nothing to do.
+// An iteration (turn) of the loop polls every source once, moves packets of other workers into
+// queues that this worker owns, answers one request of the mailbox, does a step of the moves of
+// buckets from or to this worker (moves.h), expires flows, reports a quiescent state, and pauses if
+// no work was done.
 //
-// Threads: made by main, then used by its lcore alone, until weir_worker_stop's caller has waited
-// for the lcore. S1: no lock, no allocation, no log; system calls only in drivers that need them,
-// and in the pause of idle modes `yield` and `sleep`, which is taken only when there was nothing to
-// do.
+// Threads: created by main, then used only by its lcore, until the caller of weir_worker_stop has
+// waited for the lcore. S1: no lock, no allocation, no log; system calls only in drivers that need
+// them, and in the pause of idle modes `yield` and `sleep` after an iteration without work.
 #pragma once
 
 #include <stdbool.h>
@@ -24,15 +24,17 @@
 #include "pipeline.h"
 #include "transmit.h"
 
-// Queues of devices, rings to the worker, and the one of offers or of packets from the kernel.
+// Maximum number of sources: queues of devices, rings to the worker, and the ring of offers or the
+// queue of packets from the kernel.
 #define WEIR_SOURCES_MAX (2 * WEIR_DEVICES_MAX + WEIR_DISTRIBUTORS_MAX + 1)
 #define WEIR_NO_DEVICE 0xff
 
 enum weir_source_kind {
-	WEIR_SOURCE_QUEUE, // a port's receive queue: for this worker's pipeline
+	WEIR_SOURCE_QUEUE, // a port's receive queue, for this worker's pipeline
 	WEIR_SOURCE_SHARED, // a port's receive queue that the distributor spreads
-	WEIR_SOURCE_HANDED, // ring from the worker that owns such a queue
-	WEIR_SOURCE_OFFERED, // ring from another worker, for packets of flows that it lacks
+	WEIR_SOURCE_HANDED, // ring from the worker that owns a shared queue
+	WEIR_SOURCE_OFFERED, // ring from another worker, for packets of flows which that worker
+			     // lacks
 	WEIR_SOURCE_KERNEL, // an exception device: packets from the kernel to send on the port
 };
 
@@ -47,9 +49,9 @@ struct weir_source {
 
 // The destinations of a port's packets. Read-only for workers.
 struct weir_port {
-	uint8_t wire; // index of its device
-	uint8_t exception; // index of its exception device, or WEIR_NO_DEVICE
-	bool kernel_has_copy; // the kernel receives the packet as well
+	uint8_t wire; // index of the port's device
+	uint8_t exception; // index of the port's exception device, or WEIR_NO_DEVICE
+	bool kernel_has_copy; // the kernel also receives each packet
 };
 
 struct weir_worker_params {
@@ -65,16 +67,16 @@ struct weir_worker_params {
 
 struct weir_worker;
 
-// Returns 0 or -ENOMEM. [set-up]
+// Create a worker. Returns 0 or -ENOMEM. [set-up]
 int weir_worker_create(const struct weir_worker_params *params, struct weir_worker **ret);
 void weir_worker_free(struct weir_worker *worker); // NULL is allowed
-// Returns 0 or -ENOSPC. [set-up]
+// Add a source. Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
-// In idle mode `sleep`: have packets in this queue of a device, which the worker polls, wake it, if
-// the device supports that. [set-up]
+// In idle mode `sleep`: enable packets in this queue of a device to wake the worker that polls the
+// queue, if the device supports receive interrupts. [set-up]
 void weir_worker_wake_by(
 	struct weir_worker *worker, const struct weir_device *device, uint16_t queue);
-// True if every queue that it polls wakes it, and it polls nothing else. [set-up]
+// True if all sources of the worker are queues that wake the worker. [set-up]
 bool weir_worker_is_woken(const struct weir_worker *worker);
 int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outlet);
 // Offer packets of unknown flows to the next worker through this ring. [set-up]
@@ -83,8 +85,8 @@ void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next);
 // [set-up]
 void weir_worker_join_moves(struct weir_worker *worker, struct weir_moves *moves);
 
-// One turn of the loop. Returns how many packets were moved. [worker]
+// One iteration of the loop. Returns the number of packets moved. [worker]
 uint32_t weir_worker_turn(struct weir_worker *worker);
-// Loop until stopped; for rte_eal_remote_launch. context: struct weir_worker.
+// Run the loop until stopped; for rte_eal_remote_launch. context: struct weir_worker.
 int weir_worker_run(void *context);
 void weir_worker_stop(struct weir_worker *worker); // from any thread

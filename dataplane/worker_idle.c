@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The only exception from S1: a worker in idle mode `yield` or `sleep` gives up its CPU after turns
-// without work. No packet is waiting at that time.
+// The only exception from S1: a worker in idle mode `yield` or `sleep` gives up its CPU after
+// iterations without work. No packet is waiting at that time.
 //
-// With `yield` it polls every tenth of a millisecond at least. With `sleep` it waits in epoll until
-// a queue has a packet, for a millisecond at most: requests and tables of control have no event,
-// and a grace period waits for each worker.
+// With `yield` the worker polls at least every tenth of a millisecond. With `sleep` the worker
+// waits in epoll until a queue has a packet, for at most a millisecond, because requests and tables
+// of control have no event, and a grace period waits for each worker.
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -18,10 +18,10 @@
 
 #include "worker_private.h"
 
-// Turns without packets before the pause becomes longer.
-#define SPIN_TURNS 32 // a pause instruction each
-#define YIELD_TURNS 64 // a sched_yield each: costs nothing when no other thread needs the CPU
-#define SLEEP_TURNS 16 // short sleeps, of about a millisecond together; with `yield` without end
+// Iterations without packets before the pause becomes longer.
+#define SPIN_TURNS 32 // each a pause instruction
+#define YIELD_TURNS 64 // each a sched_yield, which is free if no other thread needs the CPU
+#define SLEEP_TURNS 16 // short sleeps, in total about a millisecond; unlimited with `yield`
 #define SLEEP_FIRST_NS 8000
 #define SLEEP_LAST_NS 100000
 #define WAIT_MS 1
@@ -41,7 +41,8 @@ void weir_idle_fini(struct weir_idle *idle) {
 // --- what wakes a worker --------------------------------------------------------------------
 
 // AF_XDP: the driver has no interrupts, but its sockets can be polled. Which socket belongs to the
-// queue is unknown, so all are polled: packets of other queues wake the worker needlessly.
+// queue is unknown. Therefore all sockets are polled, and packets of other queues wake the worker
+// needlessly.
 static bool watch_sockets(struct weir_idle *idle, const struct weir_device *device) {
 	struct epoll_event event = {.events = EPOLLIN};
 
@@ -87,8 +88,8 @@ bool weir_worker_is_woken(const struct weir_worker *worker) {
 
 // --- pauses ---------------------------------------------------------------------------------
 
-// Interrupts are raised only for packets that arrive after they were enabled: the next turn polls
-// once more before the worker waits.
+// Interrupts are raised only for packets that arrive after interrupts were enabled: the next
+// iteration polls once more before the worker waits.
 static void arm(struct weir_idle *idle) {
 	idle->armed = true;
 	for (uint16_t i = 0; i < idle->interrupts; i++) {

@@ -4,18 +4,18 @@
 #include "departure.h"
 #include "pipeline_parts.h"
 
-// The longest that a move waits for a device, so that a stuck one does not block the bucket.
+// Maximum time that a move waits for a device, so that a stuck device does not block the bucket.
 #define STUCK_NS 100000000ull
 
-// The longest that a move waits for packets in a transmit queue to depart: many drivers do not
-// report that, or not for the last packets of an idle queue.
+// Maximum time that a move waits for packets in a transmit queue to depart: many drivers do not
+// report departures, or not for the last packets of an idle queue.
 #define DEPARTURE_NS 1000000ull
-// Time in which a device sends the packets that its driver does not report: 41 of 1,500 bytes at 10
-// Gbit/s.
+// Time in which a device sends the packets that its driver does not report: 41 packets of 1,500
+// bytes at 10 Gbit/s.
 #define UNREPORTED_NS 50000ull
 
-// Held packets are processed while this much of each transmit ring is free: the rest is for other
-// packets.
+// Held packets are processed while more than this part of each transmit ring is free: the remaining
+// part is for other packets.
 #define ROOM (WEIR_TX_RING / 4)
 _Static_assert(ROOM >= WEIR_BURST, "a burst fits");
 
@@ -58,7 +58,7 @@ static void count_cycles(struct weir_worker *worker, uint64_t since) {
 
 // --- waiting for devices ----------------------------------------------------------------------
 
-// True if a move does not wait for a device any longer: it has sent nothing since an earlier move
+// True if a move no longer waits for a device: the device has sent no packet since an earlier move
 // stopped waiting for it, or this move has waited long enough and the device accepts no packet. A
 // move always waits for a worker that makes no progress.
 static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t until_ns) {
@@ -88,7 +88,8 @@ static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 
 // --- the thief --------------------------------------------------------------------------------
 
-// A few in each turn, so that neither the worker's sources nor its transmit rings overflow.
+// Process a few held packets in each iteration, so that neither the worker's sources nor its
+// transmit rings overflow.
 static void process_held(struct weir_worker *worker, struct weir_hold *hold, uint64_t until_ns) {
 	struct rte_mbuf *pkts[WEIR_BURST];
 	uint32_t due = weir_hold_due(hold);
@@ -103,7 +104,7 @@ static void process_held(struct weir_worker *worker, struct weir_hold *hold, uin
 	}
 }
 
-// A part is arriving: adopt it, then process the packets held for it.
+// Adopt a part that is arriving, then process the packets held for the part.
 static __rte_noinline void take_bucket(struct weir_worker *worker) {
 	struct weir_mover *mover = worker->mover;
 	const uint64_t since = rte_rdtsc();
@@ -164,7 +165,7 @@ static __rte_noinline void shift_buckets(struct weir_worker *worker) {
 // --- the victim -------------------------------------------------------------------------------
 
 // The bucket's packets have been processed, but may wait in rings to the workers that own transmit
-// queues, or in these queues.
+// queues, or in the transmit queues.
 static void begin_release(struct weir_worker *worker) {
 	worker->release.begun = true;
 	worker->release.done = false;
@@ -175,7 +176,8 @@ static void begin_release(struct weir_worker *worker) {
 	}
 }
 
-// True if the thief sends on the queue that has this worker's packets, and so after them.
+// True if the thief sends on the queue that has this worker's packets, and therefore after these
+// packets.
 static bool keeps_queue(const struct weir_worker *worker, uint32_t device) {
 	const struct weir_path *paths = worker->transmit->path[device];
 
@@ -186,8 +188,8 @@ static bool has_departed(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL ? weir_path_has_departed(path, put) : weir_path_is_answered(path);
 }
 
-// For a device that got all packets. When it reports that all have departed, it may not have
-// reported the last few.
+// Whether the packets given to a device are gone, or the move no longer waits for them. When the
+// device reports that all packets have departed, the last few packets may not have been reported.
 static bool is_gone(
 	const struct weir_worker *worker, const struct weir_path *path, struct leaving *leaving) {
 	if (!leaving->departed && has_departed(path, leaving->put)) {

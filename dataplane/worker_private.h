@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Worker, private: shared by worker.c, worker_process.c and worker_moves.c.
-//   worker_process.c  a burst: through the pipeline, then as given by its verdicts
+//   worker_process.c a burst: the pipeline, and the actions of its verdicts
 //   worker_moves.c    buckets that come and go (moves.h)
 //   worker_idle.c     pauses of a worker without packets
-//   worker.c          sources, distribution, turns, set-up
+//   worker.c          sources, distribution, iterations, set-up
 //
-// Threads: the worker's only.
+// Threads: only the worker.
 #pragma once
 
 #include "packet_capture.h"
@@ -14,7 +14,7 @@
 #include "segment.h"
 #include "worker.h"
 
-// Packets of a burst that go to one device, with the place of their verdicts.
+// Packets of a burst that go to one device, with the indexes of their verdicts.
 struct batch {
 	uint16_t count;
 	struct rte_mbuf *pkts[WEIR_BURST];
@@ -24,10 +24,10 @@ struct batch {
 // How a worker pauses.
 struct weir_idle {
 	enum weir_config_idle mode;
-	uint32_t turns; // since the last one with work
-	int epoll; // of idle mode `sleep`: has the events of its queues; -1 = none
-	bool not_woken; // it polls something that does not wake it
-	bool armed; // the interrupts of its queues are on
+	uint32_t turns; // iterations since the last iteration with work
+	int epoll; // idle mode `sleep`: descriptor for the events of queues; -1 = none
+	bool not_woken; // the worker polls a source that does not wake the worker
+	bool armed; // the interrupts of the queues are enabled
 	uint16_t interrupts;
 	struct {
 		uint16_t device; // DPDK's port id
@@ -37,9 +37,9 @@ struct weir_idle {
 
 // Packets of a part being released that are in flight to a device.
 struct leaving {
-	uint64_t put; // into the path, before
-	bool given; // to the device
-	bool departed; // from it, as its driver reports
+	uint64_t put; // packets put into the path before the release
+	bool given; // all of these packets were given to the device
+	bool departed; // all of these packets have left the device, according to its driver
 	uint64_t until_ns; // the end of waiting for departure
 };
 
@@ -47,9 +47,9 @@ struct weir_worker {
 	const struct weir_segment *segment;
 	struct weir_worker_counters *counters;
 	struct weir_pipeline *pipeline;
-	const uint64_t *capture_wanted; // by control: 0 = no packet is captured
+	const uint64_t *capture_wanted; // order of control; 0 = no packet is captured
 	struct weir_packet_capture *capture;
-	bool capturing; // some of the present burst
+	bool capturing; // packets of the present burst are captured
 	struct weir_transmit *transmit;
 	const struct weir_port *ports;
 	uint32_t ports_count;
@@ -63,7 +63,7 @@ struct weir_worker {
 	struct weir_source source[WEIR_SOURCES_MAX];
 	struct weir_outlet *outlet[WEIR_DEVICES_MAX * WEIR_WORKERS_MAX];
 	struct weir_verdict verdicts[WEIR_BURST];
-	struct rte_ring *next; // to the next worker; NULL = nothing is offered
+	struct rte_ring *next; // ring to the next worker; NULL = no packet is offered
 	struct weir_moves *moves; // NULL = flows are not in buckets, so is mover
 	struct weir_mover *mover;
 	struct weir_steal_counters *steals;
@@ -74,9 +74,9 @@ struct weir_worker {
 		struct leaving leaving[WEIR_DEVICES_MAX];
 	} release;
 	uint64_t held_until_ns; // the end of waiting for space in transmit rings, of held packets
-	uint64_t shift_until_ns; // the same for buckets that shift
-	// 1 + how many packets of its path a device had sent when a move stopped waiting for it; 0
-	// = none has.
+	uint64_t shift_until_ns; // end of waiting for space, for packets of shifting buckets
+	// 1 + number of packets of the path that a device had sent when a move stopped waiting for
+	// the device; 0 = no move has stopped waiting.
 	uint64_t given_up[WEIR_DEVICES_MAX];
 	struct batch to_device[WEIR_DEVICES_MAX];
 	struct batch to_worker[WEIR_WORKERS_MAX];
@@ -91,12 +91,13 @@ static inline void weir_worker_count_received(
 	weir_counter_add(&worker->counters->rx_bytes, bytes);
 }
 
-// True if packets are captured now. Checked once per burst.
+// True if packets are being captured. Checked once per burst.
 static inline bool weir_worker_captures(const struct weir_worker *worker) {
 	return unlikely(__atomic_load_n(worker->capture_wanted, __ATOMIC_RELAXED) != 0);
 }
 
-// Packets that came from port `port`, or WEIR_PROBE_NO_PORT. The caller keeps them.
+// Count packets as dropped. port: ingress port, or WEIR_PROBE_NO_PORT. The caller keeps the
+// packets.
 static inline void weir_worker_count_dropped(struct weir_worker *worker,
 	enum weir_drop_reason reason, struct rte_mbuf *const *pkts, uint32_t packets,
 	uint8_t port) {
@@ -133,21 +134,21 @@ static inline struct weir_path *weir_worker_path(const struct weir_worker *worke
 
 // --- worker_process.c ---------------------------------------------------------------------------
 
-// Process a burst, at most WEIR_BURST packets from one port, and send it.
+// Process a burst of at most WEIR_BURST packets from one port, and send the packets.
 void weir_worker_process(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
-// The same with packets that another worker has offered, from any ports.
+// Process a burst of packets from any ports that another worker has offered, and send the packets.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n);
 
 // --- worker_idle.c ------------------------------------------------------------------------------
 
 void weir_idle_init(struct weir_idle *idle, enum weir_config_idle mode);
 void weir_idle_fini(struct weir_idle *idle);
-// Nothing was done in this turn.
+// Called after an iteration without work.
 void weir_idle_pause(struct weir_idle *idle);
 void weir_idle_end_slow(struct weir_idle *idle);
 
-// Something was done in this turn.
+// Called after an iteration with work.
 static inline void weir_idle_end(struct weir_idle *idle) {
 	idle->turns = 0;
 	if (unlikely(idle->armed)) {
@@ -161,8 +162,8 @@ static inline void weir_idle_end(struct weir_idle *idle) {
 uint16_t weir_worker_hold_slow(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
 
-// For packets taken from a ring, or this worker's own: hold those of a bucket that is moving here.
-// Returns how many may be processed now.
+// Hold packets of a bucket that is moving to this worker. pkts: packets taken from a ring, or from
+// this worker's queue. Returns how many packets may be processed now.
 static inline uint16_t weir_worker_hold(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
 	return likely(worker->mover == NULL || !weir_mover_is_taking(worker->mover))
@@ -175,8 +176,8 @@ uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port);
 
-// For packets of this worker received from a distributor's queue: hold those of buckets that shift
-// to that queue. Returns how many may be processed now.
+// Hold packets of buckets that shift to the queue of a distributor. pkts: packets of this worker,
+// received from this queue. Returns how many packets may be processed now.
 static inline uint16_t weir_worker_hold_shift(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port) {
@@ -185,8 +186,8 @@ static inline uint16_t weir_worker_hold_shift(struct weir_worker *worker,
 		       : weir_worker_hold_shift_slow(worker, distributor, pkts, n, in_port);
 }
 
-// Answer a request for a bucket, and begin to move it unless it is refused.
+// Answer a request for a bucket, and begin to move the bucket unless the request is refused.
 enum weir_bucket_answer weir_worker_give(
 	struct weir_worker *worker, uint32_t bucket, uint32_t thief, uint64_t deadline_ns);
-// A step of the moves from and to this worker. Once per turn, between bursts.
+// Do a step of the moves from and to this worker. Call once per iteration, between bursts.
 void weir_worker_move_buckets(struct weir_worker *worker);

@@ -5,7 +5,7 @@
 
 static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
 	const struct weir_verdict *verdict, enum weir_drop_reason reason) {
-	// Extra packets were not received, so none of them is captured.
+	// Extra packets were not received, so that no extra packet is captured.
 	if (worker->capturing && verdict >= worker->verdicts &&
 		verdict < worker->verdicts + WEIR_BURST) {
 		weir_packet_capture_undelivered(
@@ -15,7 +15,8 @@ static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
 	rte_pktmbuf_free(m);
 }
 
-// Send a batch. All its packets are of one kind: a device is either a port or an exception device.
+// Send a batch. All packets of a batch have one kind: a device is either a port or an exception
+// device.
 static void flush(struct weir_worker *worker, uint8_t device) {
 	struct batch *batch = &worker->to_device[device];
 	bool kernel = batch->verdict[0]->action == WEIR_ACTION_KERNEL;
@@ -66,7 +67,8 @@ static void drop_or_offer(
 	}
 }
 
-// Carry out the verdicts of a burst, at most WEIR_BURST: sorted by device, in order within each.
+// Carry out the verdicts of a burst of at most WEIR_BURST packets: sorted by device, in order
+// within each device.
 static void deliver(struct weir_worker *worker, struct rte_mbuf **pkts,
 	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
 	uint8_t touched[WEIR_DEVICES_MAX];
@@ -102,7 +104,7 @@ static void deliver(struct weir_worker *worker, struct rte_mbuf **pkts,
 	}
 }
 
-// Send the packets that the pipeline made in addition to those of the burst.
+// Send the packets that the pipeline made in addition to the packets of the burst.
 static __rte_noinline void deliver_extra(struct weir_worker *worker, struct rte_mbuf **pkts,
 	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
 	for (uint16_t i = 0; i < n; i = (uint16_t)(i + WEIR_BURST)) {
@@ -137,7 +139,8 @@ static void run_pipeline(struct weir_worker *worker, struct rte_mbuf **pkts, uin
 	}
 }
 
-// The same as without a capture, with a record of each packet that control requests.
+// Process a burst during a capture: like without a capture, with a record of each packet that
+// control requests.
 static __rte_noinline void process_captured(struct weir_worker *worker, struct rte_mbuf **pkts,
 	uint16_t n, uint8_t in_port, bool offered) {
 	worker->capturing =
@@ -163,7 +166,7 @@ void weir_worker_process(
 	deliver_burst(worker, pkts, n, in_port);
 }
 
-// In runs of packets from the same port.
+// Process runs of packets from one port.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
 	uint16_t run;
 

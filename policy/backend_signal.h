@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Signal: control's data about a backend for the policy of its service, in one word of 64 bits, so
-// that it is read and written atomically. The word contains its kind: while a service changes its
-// policy, a worker may read a word meant for the other policy.
+// that the data is read and written atomically. The word contains its kind: while a service changes
+// its policy, a worker may read a word that control wrote for the previous policy.
 //
 //   cost     predicted cost of a flow, ns; 0 = unknown
 //   errors   errors reported by the backend, as a number of active flows per worker
@@ -15,13 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIR_SIGNAL_SHIFT 62 // the kind is in the bits above
+#define WEIR_SIGNAL_SHIFT 62 // position of the kind, in the highest bits
 #define WEIR_SIGNAL_COST UINT64_C(0)
 #define WEIR_SIGNAL_PROBE UINT64_C(1)
 #define WEIR_SIGNAL_ERRORS UINT64_C(2)
 #define WEIR_SIGNAL_SHARE UINT64_C(3)
 
-// The cost, or 0 if the word is of another kind.
+// The cost, or 0 if the word does not contain a cost.
 static inline uint64_t weir_signal_cost(uint64_t word) {
 	return word >> WEIR_SIGNAL_SHIFT == WEIR_SIGNAL_COST ? word : 0;
 }
@@ -49,17 +49,17 @@ static inline uint32_t weir_signal_errors(uint64_t word) {
 #define WEIR_SIGNAL_SERIALS 63u
 
 struct weir_signal_share {
-	double flows; // of a worker, if all had the same number
-	double spread; // flows: range of what a worker adds at random, 0 to 1
-	double gain; // how much of the difference to its own flows counts, 0 to 1
-	uint32_t errors; // as weir_signal_of_errors
+	double flows; // of each worker, if all workers had the same number
+	double spread; // flows: upper bound of the random part that a worker adds, 0 to 1
+	double gain; // part of the difference to the worker's own flows that counts, 0 to 1
+	uint32_t errors; // number of errors, as for weir_signal_of_errors
 };
 
 static inline uint64_t weir_signal_bits(double value, uint32_t most) {
 	return value < most ? (uint64_t)value : most;
 }
 
-// before: the word that it replaces. Another serial marks another report.
+// before: the word that is replaced. A changed serial marks a new report.
 static inline uint64_t weir_signal_of_share(
 	const struct weir_signal_share *share, uint64_t before) {
 	uint64_t serial = (before >> WEIR_SIGNAL_SERIAL_SHIFT & WEIR_SIGNAL_SERIALS) + 1;
@@ -79,7 +79,7 @@ static inline bool weir_signal_is_share(uint64_t word) {
 	return word >> WEIR_SIGNAL_SHIFT == WEIR_SIGNAL_SHARE;
 }
 
-// The serial, 1 to WEIR_SIGNAL_SERIALS; 0 = the word is of another kind.
+// The serial, 1 to WEIR_SIGNAL_SERIALS; 0 = the word does not contain a share.
 static inline uint32_t weir_signal_serial(uint64_t word) {
 	return weir_signal_is_share(word)
 		       ? (uint32_t)(word >> WEIR_SIGNAL_SERIAL_SHIFT) & WEIR_SIGNAL_SERIALS

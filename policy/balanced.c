@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define NS_PER_S 1000000000ull
-#define NEARLY_NONE 0.01 // of a correction: 1 %
+#define NEARLY_NONE 0.01 // factor of a negligible correction: 1 %
 #define MEAN_LEAST 0.02 // below this utilization, backends count as equal
 #define MEAN_TURNS 64u
 #define MEAN_NEAR 0.001
@@ -59,7 +59,7 @@ static double within(double value, double most) {
 	return value > most ? most : value < -most ? -most : value;
 }
 
-// The mean, with each value limited to `most`. Returns how many there are.
+// The mean, with each value limited to `most`. Returns the number of values.
 static uint32_t mean_below(const double *utilization, uint32_t n, double most, double *ret_mean) {
 	double sum = 0;
 	uint32_t fresh = 0;
@@ -73,8 +73,8 @@ static uint32_t mean_below(const double *utilization, uint32_t n, double most, d
 }
 
 // Adjust corrections by the distance from the mean. Needs at least two values. Each value is
-// limited to twice the mean, as each distance is: otherwise one extreme report would make the
-// others equal, whatever their loads.
+// limited to twice the mean, like each distance: otherwise, beside one extreme report, all other
+// loads would count as equal.
 static void correct(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, double gain) {
 	double mean, before;
@@ -98,7 +98,7 @@ static void correct(const struct weir_balanced_settings *settings, const double 
 	}
 }
 
-// Only ratios matter: keep the corrections around 0.
+// Only ratios of weights matter: keep the mean of the corrections at 0.
 static void centre(const double *utilization, double *correction, uint32_t n) {
 	double sum = 0;
 	uint32_t known = 0;

@@ -2,15 +2,17 @@
 //
 // Balanced weights: a controller that equalises the utilization of a service's backends. In small
 // periodic steps it corrects each configured weight until the backend's utilization is the mean of
-// all. Weights from capability (capability.h) reflect the cost of a request on a backend, but not
-// the requests of clients that use only some of the backends, nor uneven clients. This controller
-// covers both, because it measures the result.
+// all backends. Weights from capability (capability.h) reflect the cost of a request on a backend,
+// but not the requests of clients that use only some of the backends, nor clients with unequal
+// numbers of requests. Balanced weights reflect both effects, because the controller measures the
+// resulting utilization.
 //
 // Source: Dropbox's Robinhood (2024), which corrects weights by the distance from the mean.
 //
 // The correction is the logarithm of a factor. It grows by gain times the relative distance, by at
-// most the gain per second, so that after a step the distance falls by 1/e in 1/gain seconds, if
-// the load follows. Utilization is smoothed over a shorter time: overshoot is negligible.
+// most the gain per second: after a sudden change of the load, the distance falls by 1/e in 1/gain
+// seconds, if the load follows the weights. Utilization is smoothed over a shorter time, so that
+// overshoot is negligible.
 //
 // Called by weir-control and by the simulator.
 //
@@ -23,10 +25,12 @@
 struct weir_balanced_settings {
 	double gain; // per second; below 0.5
 	double most; // a factor is between 1 / most and this; > 1
-	double penalty; // per error, as in capability.h: without it a failing backend looks idle
-	uint64_t smoothing_ns; // of the utilization
-	uint64_t fresh_ns; // maximum age of a report in use; afterwards the correction stays
-	uint64_t expiration_ns; // after this the correction fades
+	double penalty; // per error, as in capability.h: without a penalty, a failing backend seems
+			// idle
+	uint64_t smoothing_ns; // time constant of the averages of utilization
+	uint64_t fresh_ns; // maximum age of a report that is used; without a newer report the
+			   // correction stays
+	uint64_t expiration_ns; // age of the last report after which the correction fades
 };
 
 // The defaults: 0.1, 10, 1, 5 s, 10 s, 180 s.
@@ -48,10 +52,10 @@ void weir_balanced_report(struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, double utilization,
 	double requests_per_second, double errors_per_second, uint64_t now_ns);
 
-#define WEIR_BALANCED_HOLD (-1.0) // the correction stays
-#define WEIR_BALANCED_UNKNOWN (-2.0) // it fades
+#define WEIR_BALANCED_HOLD (-1.0) // no recent utilization: the correction stays
+#define WEIR_BALANCED_UNKNOWN (-2.0) // no utilization: the correction fades
 
-// The current utilization, or one of the constants above.
+// The current utilization, or WEIR_BALANCED_HOLD or WEIR_BALANCED_UNKNOWN.
 double weir_balanced_read(const struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, uint64_t now_ns);
 
@@ -60,5 +64,5 @@ double weir_balanced_read(const struct weir_balanced_load *load,
 bool weir_balanced_step(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, uint64_t elapsed_ns);
 
-// The corrected weight; > 0 if the configured one is.
+// The corrected weight; > 0 if the configured weight is above 0.
 double weir_balanced_weight(double configured, double correction);

@@ -6,7 +6,8 @@
 // Source: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy's order: the
 // penalty is added before a report of no utilization is refused. gRPC refuses first, so that a
 // backend that fails everything at no cost keeps its last good weight for 180 s (`grpc_order`).
-// gRPC divides all requests by the utilization, the book the successful ones (`successful`).
+// gRPC divides the rate of all requests by the utilization; the book divides the rate of successful
+// requests (`successful`).
 //
 // Called by weir-control for each backend and by the simulator.
 //
@@ -20,8 +21,8 @@ struct weir_capability_settings {
 	uint64_t blackout_ns; // how long reports must arrive before they are used
 	uint64_t expiration_ns; // how long a report is used; > 0
 	uint64_t smoothing_ns; // time constant of the averages of rates and utilization; 0 = none
-	double penalty; // added to the utilization for each failed request in one; 0 = none
-	bool successful; // failed requests do not count as requests, either
+	double penalty; // added to the utilization, times failed requests per request; 0 = none
+	bool successful; // count successful requests only
 	bool grpc_order; // for replay: refuse before the penalty; expire only on request
 };
 
@@ -36,7 +37,7 @@ struct weir_capability_report {
 };
 
 struct weir_capability { // zeroed at first
-	uint64_t since_ns; // first report after it became ready or its reports expired
+	uint64_t since_ns; // first report after the backend became ready or its reports expired
 	uint64_t last_ns; // newest report
 	double requests_per_second; // smoothed
 	double errors_per_second;
@@ -45,12 +46,13 @@ struct weir_capability { // zeroed at first
 	bool has_last;
 };
 
-// The utilization to use: the largest of the configured named metrics, else the application's, else
-// the CPU's. Values not above 0 are absent. 0 = none.
+// The utilization to use: the largest of the configured named metrics; without named metrics the
+// application's, and without that the CPU's utilization. A value of 0 or less counts as absent. 0 =
+// no utilization.
 double weir_capability_utilization(const double *named, uint32_t n, double application, double cpu);
 
-// Only the formula. 0 = refused: no requests, no utilization even with the penalty, or a number
-// that is negative or not finite. With `successful` at least a hundredth of the requests counts: a
+// The formula alone. 0 = refused: no requests, no utilization even with the penalty, or a number
+// that is negative or not finite. With `successful`, at least a hundredth of the requests counts: a
 // backend without any new flow could not show that it has recovered.
 double weir_capability_weight(const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report);
@@ -64,13 +66,13 @@ double weir_capability_add(struct weir_capability *capability,
 // The backend became ready: the blackout restarts with its next report.
 void weir_capability_ready(struct weir_capability *capability);
 
-// Its current weight, by the settings of this call, whatever they were when reports arrived; 0 =
-// unknown (blackout, expired, never reported).
+// The current weight of the backend, according to the settings of this call, not those at the time
+// of the reports; 0 = unknown (blackout, expired, never reported).
 double weir_capability_read(struct weir_capability *capability,
 	const struct weir_capability_settings *settings, uint64_t now_ns);
 
 // Convert the capabilities of a service's backends to weights above 0 with the same ratios: an
-// unknown one (0) gets the mean of the known ones. Scaled by a power of two, so that the largest is
-// between 2^30 and 2^31. Returns the number of known ones; if it is 0, weights is untouched and the
-// configured ones apply.
+// unknown capability (0) gets the mean of the known capabilities. Weights are scaled by a power of
+// two, so that the largest is between 2^30 and 2^31. Returns the number of known capabilities; if
+// the number is 0, weights is untouched, and the configured weights apply.
 uint32_t weir_capability_weights(const double *capabilities, uint32_t n, uint32_t *weights);

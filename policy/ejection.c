@@ -3,7 +3,7 @@
 
 #define WORSE_BY 0.1 // minimum difference, as a share of the connections
 #define DEVIATIONS_OF_CHANCE 4.0
-#define DEVIATIONS_OF_RATES 1.9 // below the mean of the success rates
+#define DEVIATIONS_OF_RATES 1.9 // distance below the mean of success rates, in standard deviations
 
 static uint64_t results(struct weir_ejection_count count) {
 	return count.established + count.failed;
@@ -13,8 +13,8 @@ static double failed_share(struct weir_ejection_count count) {
 	return (double)count.failed / (double)results(count);
 }
 
-// Whether a backend fails significantly more than the others together: shares of failures own and
-// theirs, compared by a test of two proportions.
+// Whether a backend fails significantly more than the other backends together. The two shares of
+// failures are compared by a test of two proportions.
 static bool is_worse(struct weir_ejection_count own, struct weir_ejection_count others) {
 	double n = (double)results(own), m = (double)results(others), pooled, difference;
 
@@ -46,7 +46,7 @@ static void forget(struct weir_ejection_backend *backend) {
 	backend->unreachable = (struct weir_ejection_unreachable){0};
 }
 
-// Counts since the last look.
+// Counts since the last evaluation.
 static struct weir_ejection_count take(struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = {0};
 
@@ -68,8 +68,8 @@ static void expire_unreachable(const struct weir_ejection_settings *settings,
 	}
 }
 
-// Within one look, failures before and after an established connection cannot be distinguished:
-// they count as before it.
+// Within one evaluation, the order of failures and established connections is unknown: failures
+// count as earlier than the connection.
 static void note(struct weir_ejection *service, struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = take(backend);
 
@@ -79,7 +79,8 @@ static void note(struct weir_ejection *service, struct weir_ejection_backend *ba
 	}
 	if (news.established > 0) {
 		backend->run = 0;
-		// Of those since the last look, the order is unknown: the errors may be newer.
+		// The order of ICMP errors and connections since the last evaluation is unknown:
+		// the errors may be newer.
 		if (backend->unreachable.first_ms <= service->looked_ms) {
 			backend->unreachable = (struct weir_ejection_unreachable){0};
 		}
@@ -231,7 +232,7 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection_count all = {0};
 	bool is_end = now_ms >= service->interval_end_ms && service->interval_end_ms != 0;
 
-	// Or its settings were shortened meanwhile.
+	// The interval may also have been shortened in the settings meanwhile.
 	if (is_end || service->interval_end_ms > now_ms + settings->interval_ms ||
 		service->interval_end_ms == 0) {
 		service->interval_end_ms = now_ms + settings->interval_ms;
@@ -289,8 +290,8 @@ uint64_t weir_ejection_begin(const struct weir_ejection_settings *settings,
 	uint64_t most = settings->max_ms > settings->base_ms ? settings->max_ms : settings->base_ms;
 	uint64_t length_ms;
 
-	// Limited to the number needed for the maximum duration, so that a recovery after days does
-	// not take days.
+	// The number is limited to the number needed for the maximum duration. Otherwise a backend
+	// that was ejected for days would also need days until its ejections are short again.
 	if (backend->times == 0 || settings->base_ms * backend->times < most) {
 		backend->times++;
 	}

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fair share: the candidate that is predicted to finish first. V of a backend is the predicted end
-// of all flows given to it; a choice takes the least max(now, V), in turn among equals, and a new
-// flow sets it to max(now, V) + its predicted cost. (poolifier charges at the end of a task, so
-// that a burst goes to one worker.)
+// Fair share: chooses the candidate that is predicted to finish first. V of a backend is the
+// predicted end of all flows given to the backend. A choice takes the least max(now, V), in turn
+// among equal candidates, and a new flow sets V to max(now, V) + its predicted cost. (poolifier
+// charges at the end of a task, so that a burst goes to one worker.)
 //
 // Keys are V - base in units of 1,024 ns, 32 bits. They are not relative to now, because V runs
 // ahead of the clock without bound when backends serve many flows concurrently. base is advanced,
 // and all keys are recomputed, when the least key or the clock has passed half of the 73 minutes.
 //
-// A backend that enters a table whose others are far ahead of the clock would get all flows for a
-// long time: so it starts at their level. With more than WEIR_POLICY_EXACT candidates a choice does
-// not take the least of all, so that some are behind. A backend that is behind by more than a lap,
-// which is as many choices as there are candidates, is new, and starts at that level.
+// If the V of other backends are far ahead of the clock, a new backend with V = 0 would get all
+// flows for a long time. Therefore a new backend starts at the V of the other backends. With more
+// than WEIR_POLICY_EXACT candidates, a choice does not take the least V of all, so that some
+// backends are behind. A backend that is behind by more than a lap (as many choices as candidates)
+// counts as new.
 #include "window.h"
 
 #define SHARERS_MOST 65536u
@@ -20,7 +21,7 @@
 #define KEY_MAX (WEIR_POLICY_KEY_NONE - 1)
 #define KEY_HALF (UINT32_C(1) << 31)
 #define HALF_NS ((uint64_t)KEY_HALF << UNIT_SHIFT)
-// base stays below the least V, because other windows may have a lower one.
+// base stays below the least V of this window, because other windows may have a lower V.
 #define SLACK_NS (HALF_NS / 2)
 
 static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
@@ -70,7 +71,7 @@ static void level(struct weir_policy_worker *worker, const struct weir_policy_ta
 	}
 }
 
-// More than WEIR_POLICY_EXACT candidates: another choice.
+// Count a choice in the current lap, with more than WEIR_POLICY_EXACT candidates.
 static void count_lap(struct weir_policy_client *client, const struct weir_policy_table *table) {
 	if (++client->lap_turns >= table->count) {
 		client->lap_turns = 0;
@@ -95,8 +96,8 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	rebase(worker, client, now_ns);
 }
 
-// A backend that is predicted to be idle takes its turn like any other, regardless of its earlier
-// charges.
+// A backend that is predicted to be idle takes its turn like other backends, regardless of its
+// earlier charges.
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t id, bool waits) {
 	(void)client;
@@ -139,7 +140,7 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 	uint64_t sharers = client->settings.sharers;
 	uint64_t cost = weir_policy_cost(worker, id);
 
-	// Each instance sees only its own share of the flows.
+	// Each instance counts only its own share of the flows.
 	cost *= sharers > 0 && sharers < SHARERS_MOST ? sharers : 1;
 	cost = cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 	cost = weir_policy_over_part(backend, cost);
@@ -147,7 +148,7 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 			  (cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS);
 }
 
-// It starts at the level of the others, as a backend that enters with a new table.
+// The backend starts at the level of the other backends, like a new backend of a table.
 static void open_backend(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow control: what happens to a new flow when its policy found no backend below the limit of
-// active flows. Searches for one in blocks of WEIR_POLICY_WINDOW candidates, at most
-// WEIR_POLICY_SEARCH for one flow. Control publishes another table before one names as many closed
-// backends as that, so a search finds an open one.
+// active flows. Searches for such a backend in blocks of WEIR_POLICY_WINDOW candidates, at most
+// WEIR_POLICY_SEARCH candidates for one flow. Control publishes a new table before
+// WEIR_POLICY_SEARCH candidates of a table are closed, so that a search finds an open backend.
 //
-// A backend at its limit stays there until one of its flows ends, or a new table arrives. So a
-// search continues where the previous one stopped (spill_cursor, spill_full), and backends where
+// A backend stays at its limit until one of its flows ends, or a new table arrives. Therefore a
+// search continues where the previous search stopped (spill_cursor, spill_full), and backends where
 // flows have ended meanwhile are recorded (spill_room): of the candidates already searched, only
-// those need another look. When all have been searched, the client records that (exhausted), and
-// neither the policy nor flow control searches until a flow ends.
+// recorded backends are checked again. When all candidates have been searched, the client is marked
+// (exhausted), and neither the policy nor flow control searches until a flow ends.
 //
-// With limits that workers share, a flow may end on another worker: the slots left are read at each
-// search, and after a look (shared_limit.h) all backends are candidates again.
+// With limits that workers share, a flow may end on another worker: each search reads the number of
+// free slots, and after a check of full backends (shared_limit.h) all backends are candidates
+// again.
 //
-// Without limits only closed backends are skipped, and an open one stays the result of its block
-// whatever its load. So the next search starts after it.
+// Without limits only closed backends are skipped, and an open backend would stay the result of its
+// block whatever its load. Therefore the next search starts after that backend.
 #include "recent_errors.h"
 #include "shared_limit.h"
 
-// What is minimised: at the limit, load, order. UINT64_MAX: closed.
+// The value that a search minimises, from its highest bits: at the limit, load, order. UINT64_MAX:
+// closed.
 #define AT_LIMIT (UINT64_C(1) << 63)
 #define LOAD_SHIFT 8
 _Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "order fits");
@@ -32,7 +34,7 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
 		weir_errors_look(worker, id);
 	} else {
-		backend->reported = 0; // of another moment
+		backend->reported = 0; // the reported number is out of date
 	}
 	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
 
@@ -45,8 +47,8 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	return rank | (0 - (uint64_t)backend->closed);
 }
 
-// The least rank of the candidates [at, at + steps), cyclic. UINT64_MAX if none is a backend, or
-// all are closed.
+// The least rank of the candidates [at, at + steps), cyclic. UINT64_MAX if no candidate is valid,
+// or all are closed.
 static uint64_t search_block(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at, uint32_t steps, uint16_t *ret_id) {
 	uint64_t least = UINT64_MAX;
@@ -75,12 +77,12 @@ void weir_policy_has_room(struct weir_policy_client *client, uint16_t id) {
 	if (count < WEIR_POLICY_ROOM) {
 		client->spill_room[client->spill_room_count++] = id;
 	} else {
-		client->spill_full = 0; // list full, but a search finds such a backend soon
+		client->spill_full = 0; // the list is full: a search soon finds such a backend
 	}
 }
 
-// A backend where flows have ended, or WEIR_POLICY_NONE. It may no longer be a candidate, or be
-// full again.
+// A backend where flows have ended, or WEIR_POLICY_NONE. The backend may no longer be a candidate,
+// or may be full again.
 static uint32_t find_remembered(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table) {
 	while (client->spill_room_count > 0) {
@@ -97,7 +99,7 @@ static uint32_t find_remembered(struct weir_policy_worker *worker,
 	return WEIR_POLICY_NONE;
 }
 
-// The candidate after the one with this rank, in a block that starts at `at`.
+// The candidate after the candidate with this rank, in a block that starts at `at`.
 static uint32_t behind(const struct weir_policy_table *table, uint32_t at, uint64_t rank) {
 	at += (uint32_t)(rank & ((1u << LOAD_SHIFT) - 1)) + 1;
 	return at < table->count ? at : at - table->count;
@@ -107,7 +109,7 @@ static bool has_limits(const struct weir_policy_client *client) {
 	return client->limit != UINT32_MAX || client->limited > 0;
 }
 
-// For few candidates: equals take turns.
+// Search all of few candidates; candidates with equal ranks take turns.
 static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
@@ -120,8 +122,9 @@ static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy
 	return least;
 }
 
-// For many: the first block with a backend that has room, otherwise the last block searched that
-// has an open one. When it is known that none has room, the first such block.
+// Search many candidates: the result is from the first block with a backend below its limit,
+// otherwise from the last searched block with an open backend. If all backends are known to be at
+// their limit, the result is from the first block with an open backend.
 static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
@@ -135,7 +138,7 @@ static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_
 
 		least = of_block != UINT64_MAX ? of_block : least;
 		if (of_block < AT_LIMIT) {
-			break; // it may have room for more
+			break; // the backend may have room for more flows
 		}
 		at += WEIR_POLICY_WINDOW;
 		at = at < table->count ? at : at - table->count;
@@ -179,7 +182,7 @@ struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 	if (least < AT_LIMIT && !weir_policy_admits(worker, client, chosen.id)) {
 		least = search(worker, client, table, &chosen.id);
 		if (least < AT_LIMIT && !weir_policy_admits(worker, client, chosen.id)) {
-			least |= AT_LIMIT; // other workers are faster: there is hardly any room
+			least |= AT_LIMIT; // other workers took the slots: hardly any slot is left
 		}
 	}
 	if (least == UINT64_MAX) {

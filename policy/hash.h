@@ -15,15 +15,15 @@ static inline uint64_t weir_hash_mix(uint64_t a, uint64_t b) {
 	return (uint64_t)(product >> 64 ^ product);
 }
 
-// A seed, and the value derived from it for flow hashes: the same for every packet.
+// A seed, and the value derived from the seed for flow hashes: equal for every packet.
 struct weir_hash_keys {
 	uint64_t seed;
 	uint64_t source[2], destination[2];
 };
 
 static inline struct weir_hash_keys weir_hash_keys_of(uint64_t seed) {
-	// A product is 0 if one factor is: without the seed in both, an address could be chosen
-	// that cancels the other half.
+	// A product is 0 if one factor is 0. Without the seed in both factors, an attacker could
+	// choose an address that cancels the other factor.
 	uint64_t turned = seed << 32 | seed >> 32;
 
 	return (struct weir_hash_keys){.seed = seed,
@@ -32,7 +32,7 @@ static inline struct weir_hash_keys weir_hash_keys_of(uint64_t seed) {
 }
 
 // Hash of an IPv4 flow. addresses: source in the low half; ports: source port in the low half; all
-// as they are in the packet (network order).
+// values in network order, as in the packet.
 static inline uint64_t weir_hash_words4(
 	uint64_t addresses, uint32_t ports, uint8_t protocol, const struct weir_hash_keys *keys) {
 	uint64_t rest = ports ^ (uint64_t)protocol << 32;
@@ -41,7 +41,8 @@ static inline uint64_t weir_hash_words4(
 	return weir_hash_mix(mixed ^ keys->seed, 0xa0761d6478bd642full ^ rest);
 }
 
-// Hash of an IPv6 flow. source and destination: 16 bytes each; ports as above.
+// Hash of an IPv6 flow. source and destination: 16 bytes each; ports: source port in the low half,
+// in network order.
 static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *destination,
 	uint32_t ports, uint8_t protocol, const struct weir_hash_keys *keys) {
 	uint64_t rest = ports ^ (uint64_t)protocol << 32;
@@ -52,15 +53,16 @@ static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *de
 	memcpy(to_words, destination, sizeof(to_words));
 	from = (unsigned __int128)(from_words[0] ^ keys->source[0]) *
 	       (from_words[1] ^ keys->source[1]);
-	// The ports are mixed in twice. Only in this step, an address with the same bits flipped
-	// would give the same hash; only in the last step, they would be mixed too little.
+	// The ports are mixed in twice. If they were mixed in only here, an address with the same
+	// bits flipped would give the same hash; if only in the last step, the ports would be mixed
+	// too little.
 	to = (unsigned __int128)(to_words[0] ^ keys->destination[0]) *
 	     (to_words[1] ^ keys->destination[1] ^ rest);
 	return weir_hash_mix((uint64_t)from ^ (uint64_t)(to >> 64),
 		(uint64_t)(from >> 64) ^ (uint64_t)to ^ 0xa0761d6478bd642full ^ rest);
 }
 
-// The same for separate addresses and ports, in network order.
+// Hash of an IPv4 flow from separate addresses and ports, in network order.
 static inline uint64_t weir_hash_ipv4(uint32_t source, uint32_t destination, uint16_t source_port,
 	uint16_t destination_port, uint8_t protocol, uint64_t seed) {
 	struct weir_hash_keys keys = weir_hash_keys_of(seed);

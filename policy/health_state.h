@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Health state: the state machine for all health information about a backend. It keeps two inputs,
-// and derives the state from both: the verdict of the checks, and the state that the backend
-// announces (its word). docs/guide/health.md has the same tables, and a test compares them.
+// and derives the state from both inputs: the result of the health checks (the verdict), and the
+// state that the backend announces (the word). docs/guide/health.md contains the tables of this
+// header, and a unit test compares them.
 //
 // Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck listens and can serve, but
-// requests that its clients send it no new requests.
+// requests that clients send no new requests.
 //
 // An operator's order (drain, maintenance) is kept separately and does not pass through here.
 //
@@ -20,20 +21,23 @@
 	X(STARTING, "starting") \
 	X(HEALTHY, "healthy") X(LAME_DUCK, "lame-duck") X(REFUSING, "refusing")
 
-// The verdict of the checks. X(NAME, "name", "meaning")
+// Result of the health checks. X(NAME, "name", "meaning")
 #define WEIR_HEALTH_VERDICTS(X) \
-	X(UNKNOWN, "unknown", "neither `rise` passed nor `fall` failed in a row yet") \
-	X(PASSING, "passing", "the last `rise` checks passed, and no `fall` failed since") \
-	X(FAILING, "failing", "the last `fall` checks failed, and no `rise` passed since") \
+	X(UNKNOWN, "unknown", \
+		"neither `rise` checks in a row passed nor `fall` checks in a row failed yet") \
+	X(PASSING, "passing", \
+		"the last `rise` checks passed, and since then no `fall` checks in a row failed") \
+	X(FAILING, "failing", \
+		"the last `fall` checks failed, and since then no `rise` checks in a row passed") \
 	X(UNCHECKED, "unchecked", "the service has no health check")
 
 // The last announcement of the backend. X(NAME, "name", "meaning")
 #define WEIR_HEALTH_WORDS(X) \
-	X(NONE, "nothing", "nothing announced, or not since its checks failed") \
-	X(STARTING, "starting", "not ready yet; checks may connect") \
-	X(READY, "ready", "accepts new flows") \
-	X(LAME_DUCK, "lame-duck", "no new flows; existing ones are served") \
-	X(DOWN, "down", "does not serve")
+	X(NONE, "nothing", "no announcement, or none since the health checks failed") \
+	X(STARTING, "starting", "the backend is not ready yet; health checks may connect") \
+	X(READY, "ready", "the backend accepts new flows") \
+	X(LAME_DUCK, "lame-duck", "the backend accepts no new flows and serves existing flows") \
+	X(DOWN, "down", "the backend serves no flows")
 
 enum weir_health_state {
 #define X(name, key) WEIR_HEALTH_##name,
@@ -55,7 +59,7 @@ enum weir_health_word {
 		WEIR_HEALTH_WORD_COUNT
 };
 
-struct weir_health_facts { // of one backend
+struct weir_health_facts { // inputs of one backend
 	uint8_t verdict; // enum weir_health_verdict
 	uint8_t word; // enum weir_health_word
 };
@@ -63,28 +67,30 @@ struct weir_health_facts { // of one backend
 // The resulting state. Values out of range count as UNKNOWN and NONE.
 enum weir_health_state weir_health_state_of(struct weir_health_facts facts);
 
-// Initial facts for a backend whose state alone is known, because it was adopted from another
-// process. Its state is `state` until the first information arrives; but for a service without a
-// check, where none may ever arrive, STARTING and REFUSING become HEALTHY.
+// Initial facts for a backend of which only the state is known, because the state was adopted from
+// an earlier process. The state is `state` until the first check or announcement. If the service
+// has no health check, STARTING and REFUSING become HEALTHY, because no information may ever
+// arrive.
 struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool checked);
 
-// Set the verdict of the checks, changed or not. When they fail, earlier announcements expire:
-// their process may have ended. A state that still holds is announced again.
+// Set the verdict of the checks, changed or not. When the checks fail, earlier announcements
+// expire, because the server that made them may have ended. A running server repeats its
+// announcement.
 struct weir_health_facts weir_health_set_verdict(
 	struct weir_health_facts facts, enum weir_health_verdict verdict);
 
-// Set the backend's announced state, changed or not. The end of DOWN makes a passing verdict
-// UNKNOWN: after a quick restart of the server, its checks passed before it. The caller must begin
-// the count of the checks again.
+// Set the backend's announced state, changed or not. When DOWN ends, a passing verdict becomes
+// UNKNOWN: if the server was restarted quickly, the checks may have passed before the restart. The
+// caller must count the checks from 0 again.
 struct weir_health_facts weir_health_set_word(
 	struct weir_health_facts facts, enum weir_health_word word);
 
-// Whether the first of two words is worse: down, lame duck, starting, ready, nothing. Values out of
-// range count as NONE.
+// Whether the first of two announced states is worse. Order, from the worst: down, lame duck,
+// starting, ready, nothing. Values out of range count as NONE.
 bool weir_health_word_is_worse(uint8_t word, uint8_t than);
 
-// The announcement has expired without a repetition, which also ends DOWN. A lame duck stays one:
-// silence does not mean "ready".
+// The announcement has expired without a repetition, which also ends DOWN. A lame duck stays a lame
+// duck: a missing announcement does not mean "ready".
 struct weir_health_facts weir_health_expire(struct weir_health_facts facts);
 
 const char *weir_health_state_name(enum weir_health_state state);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Interleaved weighted round robin: in the round of weight R every candidate with at least that
-// weight is served until its flows are predicted to have used the round's quota of service time, in
+// Interleaved weighted round robin: in the round of weight R every candidate with weight R or more
+// is served until its flows are predicted to have used the round's quota of service time, in
 // milliseconds. The quota is R minus the weight of the previous round, so that a candidate's quotas
-// add up to its weight. With WEIR_ROUNDS_DOCUMENTED it is R itself, as in the literature: heavy
-// candidates then get more than their weight. With WEIR_ROUNDS_TASKS it is one flow, whatever its
-// service time, which is not needed then: only the order of the weights counts.
+// add up to its weight. With WEIR_ROUNDS_DOCUMENTED the quota is R itself, as in the literature:
+// heavy candidates then get more than their weight. With WEIR_ROUNDS_TASKS the quota is one flow of
+// any service time: service times are not needed, and only the order of the weights counts.
 #include "interleaved.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static uint32_t weight_of(const struct weir_policy_table *table, uint32_t round)
 	return __atomic_load_n(&table->rounds[round].weight, __ATOMIC_RELAXED);
 }
 
-// The round with the nearest weight. 0 if there are no rounds. They are ascending.
+// The round with the nearest weight; 0 without rounds. Rounds are in ascending order.
 static uint32_t nearest_round(const struct weir_policy_table *table, uint32_t weight) {
 	uint32_t low = 0, high = table->round_count;
 
@@ -103,8 +103,8 @@ static bool by_flows(const struct weir_policy_client *client) {
 	return client->settings.documented_rounds == WEIR_ROUNDS_TASKS;
 }
 
-// The quota of a round for each of its candidates, and its minimum weight. By flows, a flow counts
-// as 1 ns.
+// The quota of a round for each of its candidates, and the round's minimum weight. If quotas are
+// numbers of flows, a flow counts as 1 ns.
 static uint64_t quota_ns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t round, uint32_t *ret_weight) {
 	uint32_t weight = weight_of(table, round);
@@ -120,9 +120,9 @@ static uint64_t quota_ns(const struct weir_policy_client *client,
 	return weight > before ? (weight - before) * NS_PER_WEIGHT : 0;
 }
 
-// The candidate after `at`; after the last one the first of the next round. While no service time
-// is known, that is again the first round: a turn is two flows then, and in the other rounds only
-// the heavy candidates would have turns.
+// The candidate after `at`; after the last candidate, the first candidate of the next round. While
+// no service time is known, the first round is repeated: a turn is then two flows, and only heavy
+// candidates would have turns in the other rounds.
 static uint32_t step(const struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at) {
 	uint32_t round = client->round + 1, first;

@@ -7,8 +7,8 @@
 
 #include "policy.h"
 
-// The distinct weights of the candidates, ascending, each with the first candidate that takes part.
-// rounds has room for n. Returns their number. Efficient for candidates sorted by weight, correct
-// for any order.
+// Compute the rounds: the distinct weights of the candidates, ascending, each with the first
+// candidate that takes part. rounds has room for n. Returns the number of rounds. Efficient for
+// candidates sorted by weight, correct for any order.
 uint32_t weir_interleaved_rounds(
 	const struct weir_candidate *candidates, uint32_t n, struct weir_round *rounds);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Least loaded: the candidate with the fewest active flows and recent errors, in turn among equals
-// (of more than WEIR_POLICY_EXACT candidates, the one with the fewest in two windows).
-// Errors count so that a backend that fails fast does not look idle.
+// Least loaded: chooses the candidate with the fewest active flows and recent errors, in turn among
+// equal candidates. With more than WEIR_POLICY_EXACT candidates, two windows are compared instead
+// of all candidates. Errors count as load, so that a backend that fails fast does not seem idle.
 #include "recent_errors.h"
 #include "window.h"
 

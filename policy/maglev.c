@@ -4,30 +4,31 @@
 #include <string.h>
 
 // A table is built by claims, one per slot. The order of turns follows from the weights alone; the
-// slot of a claim, from the slots that are free at that time.
+// slot of a claim follows from the slots that are free at the time of the claim.
 //
-// Turns. The accumulator method: in every sweep over the backends, in order, each one gains its
+// Turns. The accumulator method: in every sweep over the backends, in order, each backend gains its
 // weight; when it has gained the largest weight W, it pays W and claims a slot. Sweeps are executed
 // literally, unless that takes more than SWEEP_COST steps per claim: visiting all backends in every
-// sweep costs n * slots * W / sum(weights) steps, which is slots * n if one weight outweighs the
-// rest. Then claims are scheduled: a backend that has `gained` g after a claim claims again after
-// ceil((W - g) / weight) sweeps. The schedule processes a window of sweeps at a time: the claims of
-// a window are sorted by sweep, in two passes over the backends, which also keeps the backend order
-// within a sweep. The window is as long as about n claims take.
+// sweep costs n * slots * W / sum(weights) steps, which is slots * n if one weight outweighs all
+// other weights. Instead, claims are scheduled: a backend that has `gained` g after a claim claims
+// again after ceil((W - g) / weight) sweeps. The schedule processes a window of sweeps at a time:
+// the claims of a window are sorted by sweep, in two passes over the backends, which also keeps the
+// backend order within a sweep. A window is long enough for about n claims.
 //
 // Slots. A claim takes the first free slot of the backend's permutation. All claims together
-// inspect about slots * ln(slots) slots, most of them taken; inspected one by one, each claim would
-// end with an unpredictable branch. So a backend inspects many positions at once, without branches,
-// and keeps the free ones. The result is the same: a taken slot stays taken, so a position dropped
-// early would be skipped later; a kept position is checked again before it is claimed. The last
-// slots cost slots / left inspections each: they are found in reverse, by which free slot the
-// permutation reaches first.
+// inspect about slots * ln(slots) slots, most of them taken. If slots were inspected one by one,
+// each claim would end with an unpredictable branch. Therefore a backend inspects many positions at
+// once, without branches, and keeps the free positions. The resulting table does not change: a
+// taken slot stays taken, so that a position dropped early would be skipped later, and a kept
+// position is checked again before it is claimed. Each of the last slots would cost slots / left
+// inspections. The last slots are instead found in reverse: for each free slot, the number of steps
+// until the permutation reaches the slot is computed.
 
 #define SWEEP_COST 4u
 #define AHEAD_FEW 32u // positions inspected at once with few backends: the bits of a mask
-#define AHEAD_MANY 8u // with many backends: others take the slots too soon
+#define AHEAD_MANY 8u // with many backends, which soon take the slots of each other
 #define MANY 1000u
-#define LAST_SHARE 256u // about sqrt(65,537): where both ways cost the same
+#define LAST_SHARE 256u // about sqrt(65,537): where inspection and reverse search cost the same
 #define LAST_MAX 1024u
 
 struct build {
@@ -37,18 +38,18 @@ struct build {
 	uint16_t *table;
 	uint32_t heaviest;
 	bool scheduled;
-	bool alike; // only weight 0 and the maximum: all sweeps are equal
+	bool alike; // all weights are 0 or the maximum: all sweeps are equal
 	uint32_t window; // sweeps, 1 .. n
 	uint32_t ahead; // positions inspected at once, a multiple of LOOK
 	uint32_t *positions; // [n * ahead] the last positions inspected
 	uint32_t *kept; // [n] bit i: position i was free and is not passed yet
 	uint32_t *gained; // [n] after the last scheduled claim, < weight; or after the last sweep
 	uint32_t *next; // [n] sweeps from the window's start to the next claim
-	uint32_t *first; // [n + 1] by sweep of the window: its first claim
+	uint32_t *first; // [n + 1] first claim of each sweep of the window
 	uint16_t *claims; // [2 * n] backends in the order of their turns
 	uint32_t claim_count;
-	uint32_t claimed; // of claims
-	uint32_t left; // slots to be claimed one after the other, and then these together
+	uint32_t claimed; // number of claims processed
+	uint32_t left; // free slots; the last slots are claimed together
 	uint32_t last;
 };
 
@@ -79,7 +80,7 @@ size_t weir_maglev_scratch_bytes(uint32_t n) {
 // --- turns: the schedule ------------------------------------------------------------------
 
 static void schedule_init(struct build *b, uint64_t sum) {
-	// At most window * sum / heaviest + n claims, hence no more than 2 * n.
+	// The window: it has at most window * sum / heaviest + n claims, hence no more than 2 * n.
 	b->window = (uint32_t)((uint64_t)b->n * b->heaviest / sum);
 	for (uint32_t i = 0; i < b->n; i++) {
 		uint32_t weight = b->backends[i].weight;
@@ -94,7 +95,8 @@ static void schedule_init(struct build *b, uint64_t sum) {
 	}
 }
 
-// Move from the claim in next/gained to the following one. Returns its distance in sweeps.
+// Advance from the claim in next/gained to the backend's next claim. Returns the distance of the
+// two claims in sweeps.
 static uint32_t schedule_step(const struct build *b, uint32_t weight, uint32_t *gained) {
 	uint32_t missing = b->heaviest - *gained;
 	uint32_t sweeps = missing <= weight ? 1 : (missing - 1) / weight + 1;
@@ -103,7 +105,7 @@ static uint32_t schedule_step(const struct build *b, uint32_t weight, uint32_t *
 	return sweeps;
 }
 
-// Sort the claims of the next window into claims[]. Returns their number.
+// Sort the claims of the next window into claims[]. Returns the number of claims.
 static uint32_t schedule_window(struct build *b) {
 	uint32_t total = 0;
 
@@ -142,7 +144,7 @@ static uint32_t schedule_window(struct build *b) {
 
 // --- turns: sweeps ------------------------------------------------------------------------
 
-// Weights are copied to next[]: without the gaps of backends[], four are processed at once.
+// Weights are copied to next[]: without the gaps of backends[], four weights are processed at once.
 static void sweep_init(struct build *b) {
 	for (uint32_t i = 0; i < b->n; i++) {
 		b->gained[i] = 0;
@@ -150,7 +152,7 @@ static void sweep_init(struct build *b) {
 	}
 }
 
-// Put the claims of the next sweep into claims[]. Returns their number.
+// Put the claims of the next sweep into claims[]. Returns the number of claims.
 static uint32_t sweep(struct build *b) {
 	uint32_t n = b->n, heaviest = b->heaviest, total = 0;
 	const uint32_t *restrict weights = b->next;
@@ -188,7 +190,7 @@ static void init_turns(struct build *b) {
 	}
 }
 
-// The next claims, at most `most`. Returns their number and position.
+// The next claims, at most `most`. Returns the number and position of the claims.
 static uint32_t take_claims(struct build *b, uint32_t most, const uint16_t **ret) {
 	uint32_t n;
 
@@ -229,7 +231,7 @@ static void init_positions(struct build *b) {
 #define LOOK (2 * LANES)
 _Static_assert(WEIR_MAGLEV_EMPTY == 0xffff, "the largest value");
 
-// Inspect the next positions of a backend. Returns the bits of the free ones.
+// Inspect the next positions of a backend. Returns the bits of the free positions.
 static uint32_t look_ahead(const struct build *b, uint16_t backend, uint32_t *positions) {
 	uint32_t slots = b->slots, ahead = b->ahead;
 	uint32_t skip = b->backends[backend].skip;
@@ -288,7 +290,7 @@ static void claim_slots(struct build *b, const uint16_t *claims, uint32_t n) {
 
 // --- the last slots -----------------------------------------------------------------------
 
-// Returns the number of free slots; there is room for all.
+// List the free slots; `slots` has room for all free slots. Returns the number of free slots.
 static uint32_t collect_free(const struct build *b, uint32_t *slots) {
 	const uint32_t step = 32;
 	uint32_t n = 0;
@@ -329,9 +331,9 @@ static uint32_t inverse(uint32_t a, uint32_t slots) {
 
 // The number of steps in a backend's permutation from slot `from` to the first slot of `free`.
 //
-// Steps to a slot are (slot - from) / skip modulo slots. The division is a product with skip's
-// inverse; it is reduced by Shoup's method: with r = floor(inverse * 2^32 / slots), and
-// q = floor(x * r / 2^32), x * inverse - q * slots is below 2 * slots.
+// Steps to a slot are (slot - from) / skip modulo slots. The division is a product with the inverse
+// of skip, reduced by Shoup's method: with r = floor(inverse * 2^32 / slots), and q = floor(x * r /
+// 2^32), x * inverse - q * slots is below 2 * slots.
 static uint32_t steps_to_first(
 	uint32_t skip, uint32_t slots, uint32_t from, const uint32_t *free, uint32_t n) {
 	uint32_t inv = inverse(skip, slots);

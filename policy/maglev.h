@@ -4,8 +4,8 @@
 // when the backends change.
 //
 // Source: Eisenbud et al., "Maglev" (NSDI 2016), section 3.4; weights by the accumulator method:
-// per sweep each backend gains its weight, and claims one slot when it has gained the largest
-// weight. Ratios of weights are exact to within one turn.
+// in each sweep, a backend gains its weight; when it has gained the largest weight, it claims one
+// slot. Ratios of weights are exact to within one slot per backend.
 //
 // Threads: pure functions; memory is the caller's.
 #pragma once
@@ -19,10 +19,10 @@
 struct weir_maglev_backend {
 	uint32_t offset; // first slot of its permutation, < slots
 	uint32_t skip; // step of its permutation, 1 .. slots - 1
-	uint32_t weight; // 0 = claims nothing
+	uint32_t weight; // 0 = claims no slot
 };
 
-// offset and skip of an identity: two independent hashes of it.
+// offset and skip of an identity: two independent hashes of the identity.
 void weir_maglev_permutation(
 	uint64_t identity, uint32_t slots, uint32_t *ret_offset, uint32_t *ret_skip);
 
@@ -35,11 +35,12 @@ size_t weir_maglev_scratch_bytes(uint32_t n);
 void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
 
-// The same in steps, with the same result. backends, table and scratch are used until the last one.
+// weir_maglev_build in steps, with the same result. backends, table and scratch are used until the
+// last step.
 void weir_maglev_begin(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
-// Fill up to `most` slots. The last ones, at most 1,024, are filled together. Returns how many are
-// left.
+// Fill up to `most` slots. The last slots, at most 1,024, are filled together. Returns the number
+// of empty slots.
 uint32_t weir_maglev_step(void *scratch, uint32_t most);
 
 bool weir_is_prime(uint32_t n);

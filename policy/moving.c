@@ -14,8 +14,8 @@ struct weir_moving {
 	uint64_t *sorted; // the window's samples in ascending order; NULL without median
 	uint32_t *length; // [window] of the runs in ring: number of equal samples in each
 	uint32_t window;
-	uint32_t window_count; // samples
-	uint32_t oldest; // run
+	uint32_t window_count; // number of samples
+	uint32_t oldest; // index of the oldest run
 	uint32_t runs;
 	uint64_t ring[]; // one sample per run
 };
@@ -28,8 +28,8 @@ struct weir_moving *weir_moving_create(uint32_t window, bool median) {
 	if (window == 0) {
 		return NULL;
 	}
-	// What follows the structure is written before it is read: pages of a window come into
-	// memory as it fills.
+	// The arrays behind the structure are written before they are read: pages of a window are
+	// allocated while the window fills.
 	moving = malloc(sizeof(*moving) + bytes);
 	if (moving == NULL) {
 		return NULL;
@@ -56,7 +56,7 @@ void weir_moving_reset(struct weir_moving *moving) {
 	moving->window = window;
 }
 
-// First place whose sample is not smaller.
+// Index of the first sample that is not smaller.
 static uint32_t find(const struct weir_moving *moving, uint64_t sample) {
 	uint32_t low = 0, high = moving->window_count;
 
@@ -93,7 +93,7 @@ static uint32_t wrap(const struct weir_moving *moving, uint32_t run) {
 	return run < moving->window ? run : run - moving->window;
 }
 
-// Drop the oldest samples until n fit, at most the window.
+// Drop the oldest samples until n new samples fit; n is at most the window.
 static void make_room(struct weir_moving *moving, uint32_t n) {
 	while (moving->window_count > moving->window - n) {
 		uint32_t excess = moving->window_count - (moving->window - n);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Moving statistics of one backend: simple moving average and simple moving median of its service
-// times over the last samples, and count, sum, minimum and maximum over all of them. Exact: samples
-// are whole nanoseconds, and the window's sum is updated with every sample.
+// times over the last samples, and count, sum, minimum and maximum over all samples. The statistics
+// are exact: samples are whole nanoseconds, and the window's sum is updated with every sample.
 //
 // Called by weir-control, which collects the workers' measurements, and by the simulator.
 //
@@ -18,25 +18,26 @@ struct weir_moving; // about window * 12 bytes, 20 with a median
 
 // Statistics of a backend. All zero before the first sample.
 struct weir_moving_stats {
-	uint64_t count; // lifetime; never windowed, like sum, least and most
+	uint64_t count; // all samples, not only the window; also for sum, least and most
 	uint64_t sum_ns; // saturates at UINT64_MAX
 	uint64_t least_ns;
 	uint64_t most_ns;
 	uint64_t last_ns; // time of the newest sample
-	uint64_t window_sum_ns; // of the samples in the window
+	uint64_t window_sum_ns; // sum of the samples in the window
 	uint32_t window_count;
-	uint64_t mean_ns; // of the window, rounded to the nearest
-	uint64_t median_ns; // mean of the middle two if even; 0 if not kept
+	uint64_t mean_ns; // mean of the window, rounded to the nearest ns
+	uint64_t median_ns; // median of the window (even: mean of the middle two); 0 if not kept
 };
 
 // Returns NULL without memory or if window is 0.
 struct weir_moving *weir_moving_create(uint32_t window, bool median);
 void weir_moving_free(struct weir_moving *moving); // NULL is allowed
 
-// Add a sample, limited to 2^64 / window. Cost: O(1); with a median a binary search and a memmove.
+// Add a sample, limited to 2^64 / window. Cost: O(1); with a median, also a binary search and a
+// memmove.
 void weir_moving_add(struct weir_moving *moving, uint64_t sample_ns, uint64_t now_ns);
-// Add the same sample n times at once; n = 0 does nothing. A backend reports the mean of n
-// requests. Cost: like one sample, for any n; with a median the memmove covers n more.
+// Add one sample n times, for a backend that reports the mean of n requests; n = 0 does nothing.
+// Cost: as for one sample, for any n; with a median, the memmove moves n more samples.
 void weir_moving_add_many(
 	struct weir_moving *moving, uint64_t sample_ns, uint64_t n, uint64_t now_ns);
 
@@ -46,10 +47,11 @@ void weir_moving_reset(struct weir_moving *moving);
 void weir_moving_read(const struct weir_moving *moving, struct weir_moving_stats *ret_stats);
 
 // The mean, or the median if it is kept, for policies: at least 1. 0 = unknown: no sample, or none
-// within ttl_ns. A new sample makes older ones valid again.
+// within ttl_ns. A new sample makes older samples valid again.
 uint64_t weir_moving_estimate_ns(
 	const struct weir_moving *moving, uint64_t now_ns, uint64_t ttl_ns);
 
-// Convert the estimates of a service's backends to the costs that workers read: an unknown one (0)
-// gets the mean of the known ones, 0 if none is known. May be in place.
+// Convert the estimates of a service's backends to the costs that workers read: an unknown estimate
+// (0) becomes the mean of the known estimates, or 0 if no estimate is known. Input and output may
+// be one array.
 void weir_moving_costs(const uint64_t *estimates_ns, uint32_t n, uint64_t *costs_ns);

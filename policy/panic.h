@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Panic: so few backends are healthy that the checks are assumed to be wrong. Exactly the threshold
-// is not panic.
+// Panic: so few backends are healthy that the health checks are assumed to be wrong. A share of
+// healthy backends equal to the threshold is not panic.
 //
 // Threads: a pure function.
 #pragma once
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Whether `healthy` of `all` is less than this many percent. 0 percent: never.
+// Whether `healthy` is less than `percent` percent of `all`. With 0 percent: never.
 static inline bool weir_panic(uint32_t healthy, uint32_t all, uint32_t percent) {
 	return 100 * (uint64_t)healthy < (uint64_t)percent * all;
 }

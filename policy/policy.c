@@ -62,7 +62,7 @@ static const struct weir_policy_ops *client_ops(const struct weir_policy_client 
 }
 
 // Find the backend of the cursor in another table, within WEIR_POLICY_WINDOW places of its old
-// index. If it was removed, the old index is that of the backend after it, as long as no other
+// index. If the backend was removed, the old index belongs to the next backend, as long as no other
 // backend was added or removed.
 static bool find_cursor(struct weir_policy_client *client, const struct weir_policy_table *table) {
 	uint32_t at = weir_policy_cursor(client, table);
@@ -71,8 +71,8 @@ static bool find_cursor(struct weir_policy_client *client, const struct weir_pol
 		client->cursor = at;
 		return true;
 	}
-	// It has moved by about the number of added or removed backends: search nearby, but not
-	// everywhere, because this may happen in a burst of traffic.
+	// The backend has moved by about the number of added or removed backends. Search nearby,
+	// but not the whole table, because a table may be adopted in a burst of traffic.
 	for (uint32_t i = 1; i <= WEIR_POLICY_WINDOW && i < table->count; i++) {
 		uint32_t after = at + i < table->count ? at + i : at + i - table->count;
 		uint32_t before = at >= i ? at - i : at + table->count - i;
@@ -90,8 +90,8 @@ static bool find_cursor(struct weir_policy_client *client, const struct weir_pol
 	return false;
 }
 
-// Cursors that were set when there were few candidates, or spread over only a part of the current
-// ones, would make the workers choose in lockstep.
+// Cursors that were set with few candidates, or are spread over only a part of the current
+// candidates, would make the workers choose in lockstep.
 static bool must_spread(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table) {
 	return worker->ranks > 1 && table->count > client->count &&
@@ -104,7 +104,7 @@ static void seed(struct weir_policy_worker *worker) {
 	}
 }
 
-// Compute whether any limit exists, and the values derived from that.
+// Compute whether any limit exists, and the values that depend on it.
 static void set_limits(struct weir_policy_client *client) {
 	const struct weir_policy_ops *ops = client_ops(client);
 
@@ -120,7 +120,7 @@ static void set_limits(struct weir_policy_client *client) {
 	client->spill_room_count = 0;
 }
 
-// A backend that is closed has a limit of 0, so that policies pass over it as over one at its
+// A closed backend has a limit of 0, so that policies skip closed backends like backends at their
 // limit.
 static void set_own(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t withheld, bool closed) {
@@ -138,7 +138,7 @@ static void set_own(struct weir_policy_worker *worker, struct weir_policy_client
 	backend->withheld = withheld;
 	backend->closed = closed;
 	if (client->started == 0) {
-		return; // the first table sets the rest
+		return; // the first table sets the remaining fields
 	}
 	set_limits(client);
 	if (was_closed && ops->open != NULL) {
@@ -202,7 +202,7 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	client->count = table->count;
 }
 
-// Errors expire, and new ones are reported: update the keys of the scan.
+// Update the keys of the scan after errors have expired or were reported.
 static void tick(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
 	const struct weir_policy_ops *ops = client_ops(client);
@@ -243,7 +243,7 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	return chosen;
 }
 
-#define CHOICES 3u // more, before the search for any backend with room
+#define CHOICES 3u // further choices before the search for any backend below its limit
 
 struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
@@ -266,7 +266,7 @@ struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 
 // --- slow start ---
 
-#define PART_LEAST 64u // in WEIR_POLICY_PART_ONE; keeps costs divided by it far from wrapping
+#define PART_LEAST 64u // minimum, in 1 / WEIR_POLICY_PART_ONE; keeps cost / part far from wrapping
 
 void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, struct weir_policy_share share) {
@@ -283,7 +283,7 @@ void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy
 		share.part = PART_LEAST;
 	}
 	backend->share = share;
-	client->exhausted = 0; // its limit changes
+	client->exhausted = 0; // the limit of the backend changes
 	client->spill_full = 0;
 	if (client->started != 0) {
 		weir_policy_react_resumed(worker, client, id);

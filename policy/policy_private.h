@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the files of the policies: the interface that each one implements, and small helpers.
-// Used only by policy.c and the policies.
+// Shared by the files of the policies: the interface that each policy implements, and small
+// helpers. Used only by policy.c and the policies.
 //
 // Trust: candidates, slots and rounds are in memory that another process may write at any time. A
-// value is read from there once, and compared with private counts before it is used as an index.
+// value is read from shared memory once, and compared with private counts before use as an index.
 #pragma once
 
 #include <stddef.h>
@@ -12,27 +12,28 @@
 #include "backend_signal.h"
 #include "policy.h"
 
-#define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // charged for a flow of unknown cost
+#define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // cost charged for a flow of unknown cost
 #define WEIR_POLICY_COST_MAX_NS (UINT64_C(1) << 42) // 73 minutes; keeps sums far from wrapping
 
 // All members except choose may be NULL.
 struct weir_policy_ops {
-	// The first table with this policy: initialise its own state. The cursor is at the worker's
-	// start.
+	// Called for the first table with this policy: initialises the policy's state. The cursor
+	// is at the worker's start.
 	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, uint64_t now_ns);
-	// Another table of the same policy. The cursor is at the same backend as before if that one
-	// still exists (found), otherwise at its old index. NULL: as start.
+	// Called for each later table of the policy. The cursor is at the same backend as before if
+	// that backend still exists (found), otherwise at the old index. NULL: start is called
+	// instead.
 	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, bool found, uint64_t now_ns);
 	weir_policy_choice *choose;
 	// A flow began.
 	void (*charge)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		uint16_t id, uint64_t now_ns);
-	// The policy scans the window (window.h): the key that it minimises, of one backend. Below
-	// WEIR_POLICY_KEY_NONE.
+	// For policies that scan the window (window.h): the key of one backend; a scan selects the
+	// least key. Below WEIR_POLICY_KEY_NONE.
 	uint32_t (*key)(struct weir_policy_client *client, struct weir_policy_backend *backend);
-	// A backend (< backend_count) is no longer closed; the table is the same.
+	// A backend (< backend_count) is no longer closed; the table is unchanged.
 	void (*open)(
 		struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 	bool cursor; // the cursor must follow its backend from table to table
@@ -66,7 +67,7 @@ static inline uint32_t weir_policy_next(const struct weir_policy_table *table, u
 	return index + 1 < table->count ? index + 1 : 0;
 }
 
-// The cursor as an index below table->count.
+// The cursor's index, below table->count.
 static inline uint32_t weir_policy_cursor(
 	const struct weir_policy_client *client, const struct weir_policy_table *table) {
 	return client->cursor < table->count ? client->cursor : 0;
@@ -79,7 +80,7 @@ static inline void weir_policy_set_cursor(
 	client->cursor_id = weir_policy_id(table, index);
 }
 
-// The start of this worker's cursor: workers are spread over the candidates. table->count > 0.
+// First index of this worker's cursor: workers start at different candidates. table->count > 0.
 static inline uint32_t weir_policy_start(
 	const struct weir_policy_worker *worker, const struct weir_policy_table *table) {
 	uint32_t ranks = worker->ranks > 0 ? worker->ranks : 1;
@@ -87,28 +88,28 @@ static inline uint32_t weir_policy_start(
 	return (uint32_t)((uint64_t)(worker->rank % ranks) * table->count / ranks);
 }
 
-// The id is valid, and the backend is below the limits.
+// Whether the id is valid and the backend is below its limits.
 static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t id) {
 	return id < worker->backend_count &&
 	       (client->limits == 0 || weir_policy_below_limit(client, &worker->backends[id]));
 }
 
-// Whether a backend in slow start takes its turn: it takes `part` of them. (turns.c)
+// Whether a backend in slow start takes a turn: the backend takes `part` of its turns. (turns.c)
 bool weir_policy_has_part(struct weir_policy_backend *backend);
 
-// Whether it takes a flow: it takes at most `turns` of the mean.
+// Whether a backend in slow start takes a flow: the backend takes at most `turns` times the mean.
 bool weir_policy_has_turns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, struct weir_policy_backend *backend);
 
-// The backend takes its turn. id < backend_count.
+// Whether the backend takes its turn. id < backend_count.
 static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uint32_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
 
 	return __builtin_expect(backend->share.part == 0, 1) || weir_policy_has_part(backend);
 }
 
-// The backend takes a flow, for counting turns. id < backend_count.
+// Whether the backend takes a flow, according to its turns. id < backend_count.
 static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table,
 	uint32_t id) {
@@ -136,14 +137,14 @@ static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker,
 	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 }
 
-// Whether the service time of the backend, or of similar ones, is known. id may be any.
+// Whether the service time of the backend, or of similar backends, is known. Any id is valid.
 static inline bool weir_policy_cost_is_known(const struct weir_policy_worker *worker, uint32_t id) {
 	return id < worker->backend_count &&
 	       weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED)) > 0;
 }
 
-// The same if a turn lasts until quota_ns are used. While no cost is known, a turn is two flows:
-// with a guessed cost, the first hundred flows could go to one backend.
+// The predicted cost of a flow if a turn lasts until quota_ns are used. While no cost is known, a
+// turn is two flows: with a guessed cost, the first hundred flows could go to one backend.
 static inline uint64_t weir_policy_turn_cost(
 	const struct weir_policy_worker *worker, uint32_t id, uint64_t quota_ns) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));

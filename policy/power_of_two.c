@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Power of two choices: the less loaded (active flows and recent errors) of two different random
-// candidates. For comparison.
+// Power of two choices: chooses the less loaded (active flows and recent errors) of two different
+// random candidates. For comparison with other policies.
 #include "recent_errors.h"
 
-#define DRAWS 8u // pairs, before searching for the least loaded candidate
+#define DRAWS 8u // pairs drawn before searching for the least loaded candidate
 
 static uint64_t load_of(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t id) {
@@ -13,7 +13,7 @@ static uint64_t load_of(const struct weir_policy_worker *worker,
 	return weir_policy_load_over_part(client, backend);
 }
 
-// The better of two ids that may be invalid or at their limit; the first one if they are equal.
+// The better of two ids that may be invalid or at their limit; the first id if both are equal.
 static uint32_t better(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	uint32_t first, uint32_t second) {
 	if (!weir_policy_can_take(worker, client, first)) {
@@ -27,7 +27,8 @@ static uint32_t better(struct weir_policy_worker *worker, const struct weir_poli
 	return load_of(worker, client, second) < load_of(worker, client, first) ? second : first;
 }
 
-// The same, but a candidate that skips the flow in slow start leaves it to the other.
+// The better of two ids; a candidate that skips the flow in slow start leaves the flow to the other
+// candidate.
 static uint32_t choose_of(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t first, uint32_t second) {
 	uint32_t id = better(worker, client, first, second);

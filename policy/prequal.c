@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prequal: the backend with the lowest latency among a few random ones, unless it has unusually
-// many requests in progress.
+// Prequal: chooses the backend with the lowest latency among a few random backends, except backends
+// with unusually many requests in progress.
 //
-// A probe is the last report of a backend, as control stored it (backend_signal.h): each flow draws
-// three backends and reads theirs. So probes cost no packets, for any number of flows; they are as
-// old as the report, and expire after a second. A worker's own count of flows is newer: if it is
-// higher than the reported number, it is used.
+// A probe is the last report of a backend, as stored by control (backend_signal.h): for each flow,
+// three random backends are read. Therefore probes cost no packets, for any number of flows; a
+// probe is as old as the report, and expires after a second. A worker's own count of flows is newer
+// than the reported number: the higher of the two is used.
 //
-// With fewer than two probes: a random backend, as if there were no reports.
+// With fewer than two probes, a random backend is chosen, as without reports.
 #include "prequal.h"
 
 #include <math.h>
 
 #include "policy_private.h"
 
-#define QUANTILE 215u // of 256: the 0.84 quantile of active requests divides hot from cold
-#define STAMP_LATE 0xff0000u // reports written after the burst began
+#define QUANTILE 215u // in 1/256: the 0.84 quantile of active requests divides hot from cold
+#define STAMP_LATE 0xff0000u // minimum age (modulo 2^24) of reports written after the burst began
 #define AGE_MAX 954u // 1 s
 #define REMOVE_EVERY 4u // flows: WEIR_PREQUAL_REMOVE
 #define REUSE_UNIT 256.0
-// Reports are delayed. With all backends in the pool, every client would choose the same one.
+// Reports are delayed. With all backends in the pool, every client would choose one backend.
 #define BACKENDS_PER_PROBE 4u
 #define ROOM_LEAST 2u
 
@@ -58,7 +58,7 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	client->probe_room = room > ROOM_LEAST ? room : ROOM_LEAST;
 	reuse = weir_prequal_reuse(table->count, client->probe_room, WEIR_PREQUAL_DRAWS,
 		WEIR_PREQUAL_REMOVE, WEIR_PREQUAL_DELTA);
-	client->probe_count = 0; // some may have been removed
+	client->probe_count = 0; // backends may have been removed
 	client->probe_reuse = isfinite(reuse) ? (uint32_t)(reuse * REUSE_UNIT) : UINT32_MAX;
 }
 
@@ -68,7 +68,8 @@ static uint32_t age_of(uint32_t stamp, uint64_t now_ns) {
 	return age < STAMP_LATE ? age : 0;
 }
 
-// Above this number of active requests a probe is hot. Rounded up: if all are equal, none is hot.
+// Above this number of active requests a probe is hot. Rounded up: if all probes are equal, no
+// probe is hot.
 static uint32_t hot_above(const struct weir_policy_client *client) {
 	return (client->probe_hot + 255) >> 8;
 }
@@ -102,7 +103,8 @@ static uint32_t oldest(const struct weir_policy_client *client, uint64_t now_ns)
 	return found;
 }
 
-// The most active probe if any is hot, else the slowest.
+// The probe to remove: the probe with the most active requests if a probe is hot, otherwise the
+// slowest probe.
 static uint32_t worst(const struct weir_policy_client *client) {
 	uint64_t most = 0;
 	uint32_t found = 0;
@@ -119,7 +121,7 @@ static uint32_t worst(const struct weir_policy_client *client) {
 	return found;
 }
 
-// Put the current data of a backend into the pool, replacing its old probe.
+// Put the current data of a backend into the pool, and replace its old probe.
 static void add(struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id,
 	uint64_t now_ns) {
 	uint64_t word = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
@@ -162,8 +164,8 @@ static void remove_some(
 	}
 }
 
-// The best probe whose backend takes a flow: one in slow start takes at most its part of a mean
-// share. Skipped probes are removed.
+// The best probe whose backend takes a flow: a backend in slow start takes at most its part of a
+// mean share. Skipped probes are removed.
 static uint32_t pick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table) {
 	while (client->probe_count > 0) {

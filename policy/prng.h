@@ -4,7 +4,7 @@
 // compute the same shuffle without communication. Used by subsetting; never on the packet path.
 //
 // Source: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014); bounds by multiply-high, without
-// rejection: the bias of below(n) is under n / 2^64.
+// rejection: the bias of a number below n is less than n / 2^64.
 //
 // Threads: pure functions; the state is the caller's.
 #pragma once

@@ -5,7 +5,7 @@
 // most all of it. Errors reported by backends come from control (reported_errors.h), and are read
 // several times a second. Called by policy.c and by the policies that use loads.
 //
-// So does a worker's share of the requests in progress that a backend reports (reported_share.h):
+// Control also writes a worker's share of the requests that a backend reports (reported_share.h):
 // the flows of all workers, instances and others. What the worker's own flows lack of it is added
 // to them, until the next report. So flows that the worker starts and ends later count at once, and
 // the sum of all workers' loads is the reported number and what they all have changed since. A
@@ -22,7 +22,7 @@ void weir_errors_adopt(struct weir_policy_client *client, uint64_t now_ns);
 // Call when now_ns >= client->tick_end_ns.
 void weir_errors_tick(struct weir_policy_client *client, uint64_t now_ns);
 
-// Remove expired errors at client->tick.
+// Remove errors that have expired at client->tick.
 void weir_errors_age(const struct weir_policy_client *client, struct weir_policy_backend *backend);
 
 void weir_errors_add(const struct weir_policy_client *client, struct weir_policy_backend *backend);
@@ -57,9 +57,9 @@ static inline uint64_t weir_policy_load(
 	return ((uint64_t)backend->active + backend->errors) * WEIR_SIGNAL_FLOW + backend->reported;
 }
 
-// The same, divided by the backend's part in slow start and rounded down to whole flows: with few
-// flows each, a backend whose load is above that of others by a fraction would not be chosen. Among
-// equals, turns limit what it takes.
+// The load, divided by the backend's part in slow start and rounded down to whole flows: with few
+// flows each, a backend with a load above other loads by a fraction would not be chosen. Among
+// equal loads, turns limit the flows of the backend.
 static inline uint64_t weir_policy_load_over_part(
 	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	uint64_t load = weir_policy_load(client, backend);

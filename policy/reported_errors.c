@@ -4,11 +4,11 @@
 #include <math.h>
 
 #define NS_PER_S 1e9
-#define FIRST_NS 1000000000u // assumed period of the first report
+#define FIRST_NS 1000000000u // assumed interval before the first report
 #define HOLD_MAX_NS 30000000000u
 #define ACTIVE_MAX 1000000000.0 // leaves room to add active flows
 // Error-free requests added to the count, so that few requests have little effect, and a backend
-// without reports for long is tried again.
+// without reports for a long time is tried again.
 #define REQUESTS_BEFORE 1.0
 
 static uint64_t since(const struct weir_reported_errors *reported, uint64_t now_ns) {
@@ -46,7 +46,8 @@ uint32_t weir_reported_errors_active(const struct weir_reported_errors *reported
 	double errors = reported->errors * left(reported, window_ns, now_ns);
 	double active = rint(errors / sharers);
 
-	// Half an error: the newest report alone may cover less than a window.
+	// The threshold is half an error, because the newest report alone may cover less than a
+	// window.
 	if (active < 1 && errors >= 0.5) {
 		active = 1;
 	}

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reported errors of one backend: those inside established connections, which a balancer cannot
-// see. Without them a backend that fails fast would look fast and idle. They count like the errors
-// that workers see (recent_errors.h): as active for the length of a window.
+// Reported errors of one backend: errors inside established connections, which a balancer cannot
+// detect. Without reported errors, a backend that fails fast would seem fast and idle. A reported
+// error counts like an error detected by a worker (recent_errors.h): as an active flow for the
+// length of a window.
 //
-// State is kept for the time until the next report is due, then fades within a window.
+// The errors of a report have full weight until the next report is due, then fade within a window.
 //
 // Called by weir-control and by the simulator.
 //
@@ -14,19 +15,19 @@
 #include <stdint.h>
 
 struct weir_reported_errors { // zeroed at first
-	double errors; // within about a window
+	double errors; // errors within about a window
 	double requests;
 	uint64_t last_ns; // time of the newest report; 0 = none
 	uint64_t hold_ns; // how long that report has full weight
 };
 
-// Add a report: rates since the previous one. Requests include failed ones; 0 if unknown. Both
-// finite and not negative. window_ns > 0.
+// Add a report: rates since the previous report. The rate of requests includes failed requests; 0
+// if unknown. Both rates are finite and not negative. window_ns > 0.
 void weir_reported_errors_add(struct weir_reported_errors *reported, double requests_per_second,
 	double errors_per_second, uint64_t window_ns, uint64_t now_ns);
 
-// The equivalent number of active flows, for each of `sharers` workers that share the backend (>
-// 0). At least 1 while there is an error.
+// The errors as a number of active flows, for each of `sharers` (> 0) workers that share the
+// backend. At least 1 while an error counts.
 uint32_t weir_reported_errors_active(const struct weir_reported_errors *reported, uint32_t sharers,
 	uint64_t window_ns, uint64_t now_ns);
 

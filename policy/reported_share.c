@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 #define MEAN_ROUNDS 8u // reports of each backend in the averages
-#define FOLLOWS_ROUNDS 64.0 // the same in the sums, which need more
-#define TRUST 8.0 // initially: so many changes that were followed
-#define SPREADS 2.0 // in flows that a worker begins at a backend between two reports
+#define FOLLOWS_ROUNDS 64.0 // reports of each backend in the sums, which need more
+#define TRUST 8.0 // initial number of changes that count as followed
+#define SPREADS 2.0 // times the flows that a worker begins at a backend between two reports
 #define NEARLY_ALL 0.875
 #define HOLD_INTERVALS 3u
 #define HOLD_LEAST_NS UINT64_C(3000000000)

@@ -66,9 +66,8 @@ struct weir_reported_own { // of this instance at a backend
 void weir_reported_share_add(struct weir_reported_share *share, struct weir_reported_count *count,
 	uint32_t backends, double all, const struct weir_reported_own *own, uint64_t now_ns);
 
-// workers (> 0): of this instance, that give flows to the backend.
-//
-// Why reports are not used by them; NULL = they are.
+// Why the workers of this instance do not use reports; NULL = reports are used. workers (> 0):
+// workers of this instance that give flows to the backend.
 const char *weir_reported_share_unused(
 	const struct weir_reported_share *share, uint32_t workers, uint64_t now_ns);
 
@@ -78,8 +77,8 @@ uint64_t weir_reported_share_signal(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns);
 
-// The same without a new report, about once a second: one that does not report, or no longer, has
-// the mean of the others.
+// Like the signal after a report, about once a second: a backend that does not report (now) has
+// the mean of the other backends.
 uint64_t weir_reported_share_refresh(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns);

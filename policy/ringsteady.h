@@ -17,8 +17,8 @@ static inline uint32_t weir_ringsteady_position(uint32_t i) {
 	return __builtin_bswap32(i);
 }
 
-// Items 0 .. count - 1 in the order of their positions, beginning with the first one at or after
-// the position of `start`, which need not be one of them. Cost: O(count).
+// Items 0 .. count - 1 in the order of their positions, beginning with the first item at or after
+// the position of `start`; `start` may be count or more. Cost: O(count).
 static inline void weir_ringsteady_order(uint32_t start, uint32_t count, uint32_t *ret_order) {
 	uint32_t bits = count > 1 ? 32 - (uint32_t)__builtin_clz(count - 1) : 0;
 	uint64_t places = 1ull << bits; // equal cells for all items, at most one item in each

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Round robin: the candidate at the cursor, which then advances. Candidates at their limit are
-// skipped and lose their turn.
+// Round robin: chooses the candidate at the cursor, and advances the cursor. Candidates at their
+// limit are skipped and lose their turn.
 #include "policy_private.h"
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
@@ -19,7 +19,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 			if (weir_policy_takes_turn(worker, id)) {
 				chosen = id;
 			} else {
-				steps = WEIR_POLICY_WINDOW; // it may be the only candidate
+				steps = WEIR_POLICY_WINDOW; // the backend may be the only candidate
 			}
 		}
 		at = weir_policy_next(table, at);

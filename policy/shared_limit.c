@@ -3,9 +3,9 @@
 
 #include "window.h"
 
-#define NONE UINT16_MAX // end of the queue; backend ids are below
-#define QUARTER_SHIFT 2 // a slice is a quarter of the worker's share of what is left
-#define LOOKS 63 // numbers of looks: 1 to this
+#define NONE UINT16_MAX // end of the queue; backend ids are below NONE
+#define QUARTER_SHIFT 2 // a slice is a quarter of the worker's share of the free slots
+#define LOOKS 63 // checks of full backends are numbered 1 to LOOKS
 
 void weir_shared_limit_init(struct weir_policy_worker *worker, struct weir_limit_word *words,
 	struct weir_limit_part *parts, uint32_t workers) {
@@ -63,7 +63,7 @@ static uint32_t idle(const struct weir_policy_worker *worker, uint16_t id) {
 	return held > need ? held - need : 0;
 }
 
-// The worker's share of a quarter; at least one.
+// The worker's share of a quarter of a number of slots; at least one.
 static uint32_t quarter(const struct weir_policy_worker *worker, uint32_t slots) {
 	uint32_t quarter = slots >> worker->slice_shift;
 
@@ -103,7 +103,8 @@ static uint16_t dequeue(struct weir_policy_worker *worker) {
 	return id;
 }
 
-// End reservations that were not confirmed in a whole interval; after a pause of two, all.
+// End reservations that were not confirmed in a whole interval; after a pause of two intervals, all
+// reservations.
 static void age(struct weir_policy_worker *worker, uint16_t id) {
 	struct weir_limit_part *part = &worker->parts[id];
 	uint32_t past = worker->tick - part->since;
@@ -169,7 +170,7 @@ bool weir_shared_limit_take(
 	if (spare > 0 && taken <= limit) {
 		return true;
 	}
-	give_back(worker, id, spare); // above the limit: it has fallen, or flows were spilled
+	give_back(worker, id, spare); // the limit was lowered, or flows were spilled
 	taken -= spare;
 	for (uint32_t i = 0; i < WEIR_LIMIT_TRIES && taken < limit; i++) {
 		uint32_t slice = quarter(worker, limit - taken);
@@ -249,7 +250,7 @@ void weir_shared_limit_confirm(struct weir_policy_worker *worker, uint16_t id) {
 	if (part->reserved > 0) {
 		drop_reservations(part, 1);
 		part->kept++;
-		return; // its slot is in use from now on
+		return; // the flow's slot is in use from now on
 	}
 	weir_shared_limit_follow(worker, id);
 }

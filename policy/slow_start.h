@@ -19,13 +19,13 @@ struct weir_slow_start_settings {
 	double least; // 0..1: fraction of its share at the start
 };
 
-#define WEIR_SLOW_START_LEAST_MS 1000u // a shorter time since its start counts as this
+#define WEIR_SLOW_START_LEAST_MS 1000u // minimum of the time since the start of a backend
 
 // The fraction of its share that a backend gets t_ms after it became healthy: above 0, at most 1.
 double weir_slow_start_factor(const struct weir_slow_start_settings *settings, uint64_t t_ms);
 
-// Only ratios matter: if all backends are new, none is slowed down. factors: of the candidates of a
-// service; scaled so that the largest is 1. Returns their sum.
+// Scale the factors of a service's candidates so that the largest is 1: if all backends are new, no
+// backend is slowed down. Returns the sum of the scaled factors.
 double weir_slow_start_level(double *factors, uint32_t n);
 
 // The values for workers (struct weir_policy_share). n: candidates; sum: of their scaled factors.

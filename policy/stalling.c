@@ -7,10 +7,10 @@
 
 // --- counting -------------------------------------------------------------------------------
 
-struct passed { // since the last look
+struct passed { // since the last evaluation
 	uint64_t ms;
-	double recent; // remaining weight of the recent average since the last look
-	double late; // the same for the short average
+	double recent; // remaining weight of the recent average since the last evaluation
+	double late; // remaining weight of the short average
 };
 
 static struct passed pass(const struct weir_stalling_settings *settings, uint64_t ms) {
@@ -48,7 +48,7 @@ static int compare(const void *a, const void *b) {
 				    : (x->backend > y->backend) - (x->backend < y->backend);
 }
 
-// moved: include flows that came from others. Returns the new flows of all.
+// moved: include flows moved from other backends. Returns the sum of new flows of all backends.
 static double put_in_order(struct weir_stalling_backend *backends, uint32_t count, bool moved,
 	struct weir_stalling_place *order) {
 	double sum = 0;
@@ -71,7 +71,8 @@ static double put_in_order(struct weir_stalling_backend *backends, uint32_t coun
 	return sum;
 }
 
-// The first place in [first, end) at which the sum of new flows up to it is at least this.
+// The first index in [first, end) for which the sum of new flows up to the index is at least
+// `flows`.
 static uint32_t search(
 	const struct weir_stalling_place *order, uint32_t first, uint32_t end, double flows) {
 	while (first < end) {
@@ -86,7 +87,7 @@ static uint32_t search(
 	return first;
 }
 
-// Expected half-open flows of a backend, by the rate of the others; below 0 = unknown.
+// Expected half-open flows of a backend, according to the other backends; below 0 = unknown.
 static double expected(const struct weir_stalling_backend *backend,
 	const struct weir_stalling_place *order, uint32_t count, double sum) {
 	double others = sum - backend->recent, flows = others * WEIR_STALLING_MEASURE;
@@ -99,7 +100,7 @@ static double expected(const struct weir_stalling_backend *backend,
 	if (place == own) {
 		place = search(order, own + 1, count, flows + backend->recent);
 	}
-	// Due to rounding errors no place may reach this sum.
+	// Due to rounding errors, no entry may reach the sum.
 	place = place < count ? place : own > 0 && own == count - 1 ? own - 1 : count - 1;
 	return order[place].share * backend->recent;
 }
@@ -115,8 +116,8 @@ static bool too_many(const struct weir_stalling_settings *settings,
 	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
 }
 
-// Whether all half-open flows can have arrived within half of after_ms. If not, some have waited
-// longer.
+// Whether all half-open flows can have arrived within half of after_ms. If not, some flows have
+// waited longer.
 static bool may_all_be_new(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend) {
 	return (double)backend->own <= backend->rate * settings->after_ms / 2;
@@ -158,7 +159,8 @@ static void judge_other(const struct weir_stalling_settings *settings,
 	}
 }
 
-// Evaluate the stalling backends, or the others. Returns the number that stall afterwards.
+// Evaluate either the stalling or the remaining backends. Returns the number of backends that stall
+// afterwards.
 static uint32_t judge(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backends, uint32_t count, bool stalling,
 	struct weir_stalling_place *order) {

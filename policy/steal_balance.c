@@ -4,9 +4,9 @@
 
 #include "steal_plan_private.h"
 
-#define FALLBACK_VICTIMS 10u // victims if no worker is saturated: the most loaded ones
-#define SORTED_VICTIMS \
-	20u // below this number of victims, all are tried from the most loaded one on
+#define FALLBACK_VICTIMS 10u // number of most loaded workers to use if no worker is saturated
+// Below this number, all victims are tried, from the most loaded victim on.
+#define SORTED_VICTIMS 20u
 
 // --- idle and saturated workers -----------------------------------------------------------
 
@@ -118,7 +118,7 @@ static void drop_thief(struct weir_steal_plan *plan, uint32_t worker) {
 	}
 }
 
-// No worker starts to steal while the maximum number do.
+// No worker starts to steal while the maximum number of workers steal.
 static bool enough_steal(const struct weir_steal_plan *plan) {
 	return plan->stealing >= (uint32_t)ceil(plan->params.steal_share * plan->worker_count);
 }
@@ -144,7 +144,7 @@ static void keep_those_who_may(struct weir_steal_plan *plan) {
 	}
 }
 
-// Idle workers that may steal now. Returns the number of all idle ones.
+// List the idle workers that may steal now. Returns the number of all idle workers.
 static uint32_t gather_thieves(struct weir_steal_plan *plan, double now) {
 	uint32_t idle = 0;
 
@@ -185,9 +185,9 @@ static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
 	return best;
 }
 
-// The best thief for a restricted task if the cost is equal for all: the first allowed one in the
-// heap. Below an allowed one there is none better, so only disallowed ones and their children are
-// visited.
+// The best thief for a restricted task if the cost is equal for all thieves: the first allowed
+// thief in the heap. No thief below an allowed thief in the heap is better, so that only disallowed
+// thieves and their children are visited.
 static uint32_t first_allowed(
 	const struct weir_steal_plan *plan, const struct weir_steal_slot *restricted) {
 	uint32_t best = WEIR_STEAL_NONE, left[64] = {0}, count = 1; // the heap is less than 32 deep
@@ -220,13 +220,13 @@ static uint32_t find_thief(const struct weir_steal_plan *plan, uint32_t task) {
 			return found;
 		}
 	}
-	// The cost is equal for all: the first of the heap begins first.
+	// The cost is equal for all thieves: the first thief of the heap begins first.
 	return plan->transfer == NULL ? plan->thieves[0] : search_thief(plan, task, NULL);
 }
 
 // --- victims ------------------------------------------------------------------------------
 
-// Sort by load, highest first; a few, or the highest few of many.
+// Sort victims by load, highest first; of many victims, only the highest few.
 static void insert_victim(struct weir_steal_plan *plan, uint32_t worker, uint32_t most) {
 	uint32_t i = plan->victim_count;
 	double occupancy = combined(&plan->workers[worker]);
@@ -283,7 +283,7 @@ static void gather_victims(struct weir_steal_plan *plan) {
 
 // --- the plan -----------------------------------------------------------------------------
 
-// Request a task if that is worthwhile. Returns whether it was requested.
+// Request a task if a move is worthwhile. Returns whether the task was requested.
 static bool try_task(struct weir_steal_plan *plan, uint32_t task, uint8_t level, double now,
 	struct weir_steal_request *request) {
 	const struct weir_steal_slot *t = &plan->tasks[task];

@@ -5,7 +5,7 @@
 
 #include "steal_plan_private.h"
 
-#define LEVEL_OF_EVEN 6 // ratio 1
+#define LEVEL_OF_EVEN 6 // level of ratio 1
 
 struct weir_steal_params weir_steal_params_dask(void) {
 	return (struct weir_steal_params){.latency = 0.1,
@@ -121,7 +121,7 @@ uint8_t weir_steal_level(double duration, double transfer, double latency) {
 		return 0;
 	}
 	level = nearbyint(log2((transfer + latency) / duration) + LEVEL_OF_EVEN);
-	if (!(level < WEIR_STEAL_LEVELS)) { // also if it is not a number
+	if (!(level < WEIR_STEAL_LEVELS)) { // also for NaN
 		return WEIR_STEAL_NO_LEVEL;
 	}
 	return level < 1 ? 1 : (uint8_t)level;
@@ -136,7 +136,7 @@ static void leave_bin(struct weir_steal_plan *plan, uint32_t task) {
 	}
 }
 
-// Put it into its bin, or none.
+// Put the task into its bin, if the task has a bin.
 static void sort_in(struct weir_steal_plan *plan, uint32_t task) {
 	struct weir_steal_slot *t = &plan->tasks[task];
 	uint8_t level = WEIR_STEAL_NO_LEVEL;
@@ -163,13 +163,13 @@ double weir_steal_cost_at(const struct weir_steal_plan *plan, uint32_t task, uin
 	return worker == t->worker || t->transfer < 0 ? 0 : t->transfer;
 }
 
-// Its part of the work of a worker.
+// The task's part of the work of a worker.
 static double burden_at(const struct weir_steal_plan *plan, uint32_t task, uint32_t worker) {
 	return plan->tasks[task].duration +
 	       (plan->params.parallel ? 0 : weir_steal_cost_at(plan, task, worker));
 }
 
-// When all terms of a sum are removed, set it to 0, to drop the rounding error.
+// When all terms of a sum are removed, set the sum to 0 to drop the rounding error.
 static void burden(struct weir_steal_worker *worker, double change, int32_t tasks) {
 	worker->tasks += (uint32_t)tasks;
 	worker->occupancy = worker->tasks == 0 ? 0 : worker->occupancy + change;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the planner's two files: steal_plan.c (tasks, bins, requests and answers) and
-// steal_balance.c (idle and saturated workers, requests to make).
+// Shared by the two files of the steal planner: steal_plan.c (tasks, bins, requests and answers)
+// and steal_balance.c (idle and saturated workers, requests to make).
 #pragma once
 
 #include "steal_plan.h"
@@ -17,15 +17,15 @@ struct weir_steal_list {
 };
 
 struct weir_steal_worker {
-	double occupancy; // sum over its tasks
-	double correction; // change by requests in flight
+	double occupancy; // sum of the burdens of the worker's tasks
+	double correction; // change of occupancy by requests in flight
 	double stored;
 	double not_before; // cannot be a thief before this time
 	uint32_t threads;
 	uint32_t tasks;
 	int32_t tasks_correction;
-	uint32_t stealing; // requests in flight in which it is the thief
-	uint32_t refusals; // in a row
+	uint32_t stealing; // requests in flight with this worker as the thief
+	uint32_t refusals; // consecutive refusals
 	uint32_t place; // index among the thieves, WEIR_STEAL_NONE = not a thief
 	bool running, idle, saturated;
 	struct weir_steal_list bins[WEIR_STEAL_LEVELS];
@@ -36,13 +36,13 @@ struct weir_steal_slot {
 	struct weir_steal_link flight; // valid while id is not 0
 	const uint64_t *allowed;
 	double duration, transfer;
-	double burden; // its part of its worker's load
+	double burden; // the task's part of its worker's load
 	double moved_at;
-	double requested_at, victim_burden, thief_burden; // of the request
+	double requested_at, victim_burden, thief_burden; // values of the request
 	uint32_t worker; // WEIR_STEAL_NONE = not put
 	uint32_t thief;
-	uint32_t id; // of the request, 0 = none
-	uint8_t level; // its bin, WEIR_STEAL_NO_LEVEL = none
+	uint32_t id; // id of the request, 0 = none
+	uint8_t level; // the task's bin, WEIR_STEAL_NO_LEVEL = none
 	bool loose, fixed, begun, refused, moved;
 };
 
@@ -56,11 +56,11 @@ struct weir_steal_plan {
 	uint32_t task_count;
 	struct weir_steal_list flight; // oldest request first
 	uint32_t in_flight;
-	uint32_t stealing; // workers
+	uint32_t stealing; // number of thieves with requests in flight
 	uint32_t next_id;
-	uint32_t *thieves, thief_count; // a heap: the worker that would begin first is first
+	uint32_t *thieves, thief_count; // heap of workers; first: the worker that would begin first
 	uint32_t *victims, victim_count;
-	double total_occupancy, total_threads; // at the last look
+	double total_occupancy, total_threads; // values at the last weir_steal_plan_balance
 };
 
 // The cost for a worker to fetch a task's data.

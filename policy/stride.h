@@ -8,7 +8,7 @@
 
 #include "policy.h"
 
-// Set stride of each candidate from its weight. reported: the weights come from load reports, so
-// the largest is capped at 10 times the mean, the smallest raised to 1 % of it, and 0 (unknown)
-// becomes the mean. Otherwise ratios are kept as far as 16 bits allow, and 0 means never.
+// Set the stride of each candidate from its weight. reported: the weights come from load reports.
+// Reported weights are limited to between 1 % and 10 times the mean, and 0 (unknown) becomes the
+// mean. Configured weights keep their ratios as far as 16 bits allow, and 0 means no flows.
 void weir_stride_scale(struct weir_candidate *candidates, uint32_t n, bool reported);

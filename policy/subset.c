@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Subsetting: the common part of all algorithms. An algorithm returns an order of preference; the
-// subset is its first usable backends (U2, U3).
+// subset consists of the first usable backends in this order (U2, U3).
 #include <errno.h>
 #include <string.h>
 
@@ -72,7 +72,8 @@ uint32_t weir_subset_client_index(
 	return index * place->workers + place->worker;
 }
 
-// Rocksteadier needs the most scratch memory: its lots, the last one padded, and their order.
+// Rocksteadier needs the most scratch memory: the lots, with the last lot padded, and the order of
+// the lots.
 size_t weir_subset_scratch_count(uint32_t n) {
 	size_t lots = ((size_t)n + WEIR_ROCKSTEADIER_LOT - 1) / WEIR_ROCKSTEADIER_LOT;
 

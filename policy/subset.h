@@ -11,16 +11,16 @@
 // canonical order; weir_subset_compare_names). Clients are numbered 0, 1, 2 ... without gaps.
 //
 // Guarantees
-//   U1 Pure: the same list, client and parameters give the same subset, on every machine and
-//      whatever happened before, and independent of the number of clients.
-//   U2 A subset never has fewer usable backends than requested while there are more.
-//   U3 When a backend becomes unusable, only the subsets with it change, each by that one
-//      member; when it is usable again, the old subsets are restored.
+//   U1 Pure: equal lists, clients and parameters give equal subsets, on every machine, and
+//      independent of earlier calls and of the number of clients.
+//   U2 A subset has the requested number of usable backends, unless fewer backends are usable.
+//   U3 When a backend becomes unusable, only the subsets with the backend change, each by that one
+//      member; when the backend is usable again, the old subsets are restored.
 //   U4 deterministic, spread: with clients 0 .. m - 1 and all backends usable, the numbers of
 //      clients of any two backends differ by one at most.
 //
-// A backend that was removed from the list for good may be kept in it as unusable, so that the
-// others keep their indexes.
+// A backend that was removed permanently may stay in the list as unusable, so that the other
+// backends keep their indexes.
 //
 // Threads: pure functions; memory is the caller's. No allocation.
 #pragma once
@@ -42,11 +42,11 @@ enum weir_subset_algorithm {
 		WEIR_SUBSET_ALGORITHM_COUNT,
 };
 
-// deterministic only: what happens if the size does not divide the number of backends. X(NAME,
+// For the deterministic algorithm: mode if the size does not divide the number of backends. X(NAME,
 // "name")
 #define WEIR_SUBSET_MODES(X) \
 	X(SPREAD, "spread") /*some subsets are larger; no backend is left out*/ \
-	X(EXACT, "exact") /*every subset has the size; each round leaves out other backends*/
+	X(EXACT, "exact") /*every subset has the requested size; some backends are left out*/
 
 enum weir_subset_mode {
 #define X(name, key) WEIR_SUBSET_MODE_##name,
@@ -55,7 +55,7 @@ enum weir_subset_mode {
 		WEIR_SUBSET_MODE_COUNT,
 };
 
-// What a client is, that is, what shares a subset. X(NAME, "name")
+// The unit that counts as one client, whose members share a subset. X(NAME, "name")
 #define WEIR_SUBSET_CLIENTS(X) \
 	X(GROUP, "group") /*all instances that may receive each other's flows*/ \
 	X(INSTANCE, "instance") \
@@ -71,24 +71,24 @@ enum weir_subset_client {
 struct weir_subset_params {
 	enum weir_subset_algorithm algorithm;
 	enum weir_subset_mode mode;
-	uint32_t size; // wanted number of backends; 0, or not below their number = all
+	uint32_t size; // requested number of backends; 0, or the number of backends or more = all
 	uint32_t client; // index of the client
-	uint32_t salt; // the same for all clients; a different one gives different shuffles
+	uint32_t salt; // equal for all clients; a different salt gives different shuffles
 };
 
-// Position of a client in its fleet. Every index is below the count of its kind.
+// Position of a client in its fleet. Every index is below its count.
 struct weir_subset_place {
-	uint32_t group; // of the group among the groups
-	uint32_t member; // of the instance in its group
-	uint32_t members; // instances of every group, > 0
-	uint32_t worker; // of the worker in its instance
-	uint32_t workers; // workers of every instance, > 0
+	uint32_t group; // index of the group among the groups
+	uint32_t member; // index of the instance in its group
+	uint32_t members; // number of instances of every group, > 0
+	uint32_t worker; // index of the worker in its instance
+	uint32_t workers; // number of workers of every instance, > 0
 };
 
 // One client's slice of a shuffle (deterministic).
 struct weir_subset_slice {
-	uint32_t round; // which shuffle
-	uint32_t first; // index into it
+	uint32_t round; // number of the shuffle
+	uint32_t first; // index of the first element in the shuffle
 	uint32_t length;
 };
 
@@ -99,21 +99,22 @@ uint32_t weir_subset_client_index(
 // Number of scratch elements needed to choose among n backends.
 size_t weir_subset_scratch_count(uint32_t n);
 
-// All n backends in the client's order of preference.
+// Compute the client's order of preference of all n backends.
 //
 // ret_order  [n]
 // scratch    [weir_subset_scratch_count(n)]
-// Returns how many of them the client uses if all are usable: the size, more if it does not divide
-// the number of backends (spread), or n. Cost: O(n).
+// Returns the number of backends that the client uses if all are usable: the size, more if the size
+// does not divide the number of backends (spread), or n. Cost: O(n).
 uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order,
 	uint32_t *scratch);
 
-// The client's subset: as many as weir_subset_order returns, the first usable ones of its order.
+// Compute the client's subset: the first usable backends of its order, as many as weir_subset_order
+// returns.
 //
 // usable      [n], 0 = unusable now; NULL = all are usable
 // ret_subset  [n], in order of preference
 // scratch     [weir_subset_scratch_count(n)]
-// Returns their number.
+// Returns the number of backends in the subset.
 // Cost: O(n).
 uint32_t weir_subset_choose(const struct weir_subset_params *params, const uint8_t *usable,
 	uint32_t n, uint32_t *ret_subset, uint32_t *scratch);

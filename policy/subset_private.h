@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the subsetting algorithms. Each fills ret_order[n] and returns how many the client uses
-// (subset.h, weir_subset_order), for 0 < size < n.
+// Shared by the subsetting algorithms. Each algorithm fills ret_order[n] and returns how many
+// backends the client uses (subset.h, weir_subset_order), for 0 < size < n.
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include "prng.h"
 #include "subset.h"
 
-#define WEIR_ROCKSTEADIER_LOT 10u // backends, and clients, in a lot
+#define WEIR_ROCKSTEADIER_LOT 10u // backends in a lot, and clients in a lot
 
 uint32_t weir_subset_random_order(
 	const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order);

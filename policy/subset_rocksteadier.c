@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rocksteadier subsetting: almost as even as deterministic, and an added or removed backend causes
-// minimal changes. Backends and clients are grouped into lots of ten. A lot of clients shuffles
-// every lot of backends independently; its clients visit the lots around a circle (ringsteady.h),
-// taking one backend of each, and begin with different rows of the shuffled lots. Added lots are
-// placed between the others and change none of them.
+// Rocksteadier subsetting: almost as even as deterministic subsetting, and an added or removed
+// backend causes minimal changes. Backends and clients are grouped into lots of ten. For a lot of
+// clients, every lot of backends is shuffled independently. Each client of the lot visits the lots
+// of backends around a circle (ringsteady.h), takes one backend of each lot, and begins with a
+// different row of the shuffled lots. Added lots are placed between existing lots and change no
+// existing lot.
 //
-// The last lot is padded; the padding is shuffled, too, and skipped: a new backend takes the place
-// of a padding element.
+// The last lot is padded; padding elements are shuffled like backends and then skipped, so that a
+// new backend replaces a padding element.
 #include "ringsteady.h"
 #include "subset_private.h"
 
 #define LOT WEIR_ROCKSTEADIER_LOT
 
-// [lots][LOT] backends, each lot shuffled. One random stream: an additional lot does not change the
-// earlier ones.
+// [lots][LOT] backends, each lot shuffled. All lots use one random stream, so that an additional
+// lot does not change earlier lots.
 static void shuffle_lots(struct weir_prng prng, uint32_t *table, uint32_t lots) {
 	for (uint32_t lot = 0; lot < lots; lot++) {
 		uint32_t *rows = table + (size_t)lot * LOT;

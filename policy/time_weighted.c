@@ -3,8 +3,9 @@
 // Time-weighted round robin: a backend keeps its turn until its flows of this turn are predicted to
 // have used its weight, in milliseconds of service time.
 //
-// The first flow of a turn is charged, too, so that shares follow the weights; poolifier does not
-// charge it. A flow is charged when it is chosen, so that a burst does not go to one backend.
+// The first flow of a turn is also charged, so that shares follow the weights; poolifier does not
+// charge the first flow. A flow is charged when its backend is chosen, so that a burst does not go
+// to one backend.
 #include "policy_private.h"
 
 #define NS_PER_WEIGHT UINT64_C(1000000)
@@ -28,7 +29,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
 	// One more step than there are candidates: the same candidate may have two turns in a row.
 	uint32_t steps = weir_policy_min(table->count, WEIR_POLICY_WINDOW) + 1;
-	uint32_t passes = WEIR_POLICY_WINDOW; // quota of flows that backends in slow start skip
+	uint32_t passes = WEIR_POLICY_WINDOW; // maximum number of flows skipped for slow start
 	uint32_t at = weir_policy_cursor(client, table);
 
 	(void)hash;

@@ -4,12 +4,14 @@
 // stride w has a turn unless (w * g + i * 32767) mod 65535 < 65535 - w. A choice takes max / mean
 // steps on average, and the schedule is exact over 65,535 generations.
 //
-// Each worker adds a phase of its own, its share of 65535. Without a common counter the turns of r
-// workers then add up to those of one worker with r times as many turns (Hermite's identity).
+// Each worker adds its own phase, a multiple of 65535 / r for r workers. Without a common counter,
+// the turns of r workers then add up to the turns of one worker with r times as many turns
+// (Hermite's identity).
 //
 // grpc keeps one sequence number and divides it; here index and generation are two counters. If a
-// few heavy candidates are among so many light ones that none has a turn in WEIR_POLICY_WINDOW
-// steps, the last choice is repeated: it is probably a heavy one, by its share of turns.
+// few heavy candidates are among so many light candidates that no candidate has a turn in
+// WEIR_POLICY_WINDOW steps, the last choice is repeated: the last choice is probably a heavy
+// candidate, which has more turns.
 #include "policy_private.h"
 
 #define STRIDE_MAX 65535u
@@ -62,7 +64,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	uint32_t at = weir_policy_cursor(client, table);
 	uint32_t chosen = WEIR_POLICY_NONE;
 	uint32_t heaviest = WEIR_POLICY_NONE;
-	// Had a turn and skipped it, because it is in slow start
+	// Last candidate that skipped its turn because of slow start
 	uint32_t passed = WEIR_POLICY_NONE;
 	uint16_t most = 0;
 

@@ -6,8 +6,8 @@
 
 #include "recent_errors.h"
 
-#define BLOCKS (WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK) // of a window
-#define WINDOWS_MOST (WEIR_POLICY_EXACT / WEIR_POLICY_WINDOW) // of a scan
+#define BLOCKS (WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK) // number of blocks in a window
+#define WINDOWS_MOST (WEIR_POLICY_EXACT / WEIR_POLICY_WINDOW) // maximum number of windows in a scan
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 _Static_assert(WEIR_POLICY_BLOCK == 16 && BLOCKS == 8, "vectors, and a byte of bits");
@@ -39,7 +39,7 @@ void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory) {
 	struct weir_policy_windows *all = &worker->windows;
 
 	*all = (struct weir_policy_windows){.size = size,
-		.head = all->head + size, // whatever was taken before is no longer intact
+		.head = all->head + size, // places taken before are no longer intact
 		.stamps = all->stamps};
 	if (size == 0) {
 		return;
@@ -62,7 +62,8 @@ int weir_policy_windows_alloc(struct weir_policy_worker *worker) {
 	return 0;
 }
 
-// Take places of the ring: those of the longest owner. room: at most its size.
+// Take places of the ring, the places that were taken longest ago. room: at most the size of the
+// ring.
 static void take_room(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint32_t room) {
 	struct weir_policy_windows *all = &worker->windows;
@@ -70,7 +71,7 @@ static void take_room(
 	if (client->window_room == room && weir_window_is_intact(worker, client)) {
 		return;
 	}
-	if (all->next + room > all->size) { // not in one piece
+	if (all->next + room > all->size) { // no contiguous room before the end of the ring
 		all->head += all->size - all->next;
 		all->next = 0;
 	}
@@ -95,7 +96,7 @@ static void fetch_backends(const struct weir_policy_worker *worker,
 	}
 }
 
-// Enter the candidate with this index (< table->count), and return its key.
+// Enter the candidate with index `index` (< table->count), and return its key.
 static uint32_t enter(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t index,
 	uint16_t *ret_id) {
@@ -168,7 +169,7 @@ void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_pol
 	}
 }
 
-// Each place that has a backend. Does nothing if the keys must be loaded anew anyway.
+// Update each place of a backend. Does nothing if the keys must be loaded again anyway.
 static void refresh_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops, bool look) {
 	if (client->window_count > WEIR_POLICY_EXACT) {
@@ -199,7 +200,7 @@ void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_clie
 
 #ifdef WEIR_WINDOW_VECTORS
 
-// The least of the minima of all blocks of these windows.
+// The least of the minima of all blocks of the scanned windows.
 static ALWAYS_INLINE uint32_t least_of_blocks(const uint32_t *least, uint32_t windows) {
 	const __m128i *leasts = (const __m128i *)(const void *)least;
 	__m128i a = _mm_min_epu32(leasts[0], leasts[1]);
@@ -265,7 +266,7 @@ static uint32_t keys_at_most(const uint32_t key[WEIR_POLICY_BLOCK], uint32_t mos
 
 #endif
 
-// What a choice scans: one window, or several in a row.
+// The range that a choice scans: one window, or several consecutive windows.
 struct scan {
 	uint32_t *key, *least;
 	uint32_t first; // place
@@ -285,9 +286,9 @@ static inline struct scan scan_of(const struct weir_policy_worker *worker,
 		.windows = all ? windows : 1};
 }
 
-// The first place at or after the cursor, cyclic, whose key is at most `most`. It exists. The
-// cursor's own block is searched first, from the cursor on, then the next block with such a key,
-// which may be the same block. The result is unpredictable, so there is no branch.
+// The first place at or after the cursor, cyclic, whose key is at most `most`. Such a place must
+// exist. The cursor's own block is searched first, from the cursor on, then the next block with
+// such a key, which may be the same block. The result is unpredictable, so there is no branch.
 static ALWAYS_INLINE uint32_t find_first(
 	const struct scan *scan, uint32_t windows, uint32_t most, uint32_t cursor) {
 	uint32_t at = cursor - scan->first;
@@ -323,7 +324,7 @@ static ALWAYS_INLINE uint32_t least_of_windows(const struct scan *scan, uint32_t
 
 static uint32_t least_of_scan(
 	const struct scan *scan, uint32_t floor, uint32_t cursor, uint32_t *ret_least) {
-	// With a constant, there is no loop.
+	// With a constant, the compiler generates no loop.
 	return scan->windows == 1 ? least_of_windows(scan, 1, floor, cursor, ret_least)
 				  : least_of_windows(scan, scan->windows, floor, cursor, ret_least);
 }
@@ -357,7 +358,7 @@ static NOINLINE uint32_t least_of_two(struct weir_policy_worker *worker,
 	}
 	found = of_window[1] < of_window[0];
 	found = least_of_windows(&scan[found], 1, floor, place[found], ret_least);
-	if (found == WEIR_POLICY_NONE) { // all of the cursor's window are at their limit
+	if (found == WEIR_POLICY_NONE) { // all backends of the cursor's window are at their limit
 		uint32_t next = scan[0].first + WEIR_POLICY_WINDOW;
 
 		weir_policy_set_cursor(client, table, next < table->count ? next : 0);
@@ -365,7 +366,7 @@ static NOINLINE uint32_t least_of_two(struct weir_policy_worker *worker,
 	return found;
 }
 
-// 2 windows to as many as a choice covers.
+// Scan of 2 windows up to the maximum of a choice.
 static NOINLINE uint32_t least_of_several(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table,
 	const struct weir_policy_ops *ops, uint32_t floor, uint32_t *ret_least) {
@@ -445,7 +446,8 @@ uint32_t weir_window_take(const struct weir_policy_worker *worker,
 		client->cursor_id = weir_window_id(worker, client, next);
 		return weir_window_id(worker, client, place);
 	}
-	// From the cursor on, in its window: after that place. Otherwise, the cursor must not jump.
+	// If the place is in the window of the cursor, at or after the cursor, the cursor moves
+	// behind the place. Otherwise, the cursor must not jump.
 	if (place < client->cursor ||
 		place / WEIR_POLICY_WINDOW != client->cursor / WEIR_POLICY_WINDOW) {
 		next = client->cursor + 1 < count ? client->cursor + 1 : 0;

@@ -4,20 +4,22 @@
 // candidate p. Used by policy.c and the policies that scan.
 //
 //   up to WEIR_POLICY_WINDOW candidates  the keys are in the client
-//   up to WEIR_POLICY_EXACT              in worker->windows; a choice is the least of all
+//   up to WEIR_POLICY_EXACT              the keys are in worker->windows; a choice takes the least
+//                                        key
 //   more                                 the candidates are divided into windows of
-//                                        WEIR_POLICY_WINDOW. A choice is the better of two: the
-//                                        window at the cursor, which moves on by one with each
-//                                        choice, and one drawn at random. A window is loaded when
-//                                        a choice first needs it after a publication, at most one
-//                                        per choice.
+//                                        WEIR_POLICY_WINDOW. A choice takes the better of two
+//                                        windows: the window at the cursor, which advances by one
+//                                        window with each choice, and a random window. A window is
+//                                        loaded when a choice first needs the window after a
+//                                        publication, at most one window per choice.
 //
-// worker->windows is a ring: whoever needs room takes the next places, and overwrites those of the
-// client that took them longest ago. That one finds this out by their age, and loads its keys anew
-// at its next choice. Nothing is released, so services that end or change their policy leave
-// nothing behind. The ring has room for three times the worker's backends. Services that are in use
-// take up at most two thirds, because each has more than WEIR_POLICY_WINDOW candidates and is
-// rounded up to a multiple of that: so after one taken place at most two are loaded anew.
+// worker->windows is a ring: a client that needs room takes the next places, and overwrites the
+// places that were taken longest ago. The client that had those places detects the loss by their
+// age, and loads its keys again at its next choice. Places are never released, so that services
+// that end or change their policy need no cleanup. The ring has room for three times the worker's
+// backends. Services in use occupy at most two thirds, because each has more than
+// WEIR_POLICY_WINDOW candidates and is rounded up to a multiple of WEIR_POLICY_WINDOW: therefore,
+// for each taken place, at most two places are loaded again.
 //
 // Threads: as policy.h. Code that changes an input of a key must update the key:
 // weir_window_refresh.
@@ -37,9 +39,9 @@ struct weir_window {
 	uint16_t *id; // [WEIR_POLICY_WINDOW]
 };
 
-// Adopt a table: load the keys of all candidates; if there are more than WEIR_POLICY_EXACT, each
-// window when it is needed. Candidates that worker->windows has no room for are left out: none, if
-// there are at most worker->backend_count.
+// Adopt a table: load the keys of all candidates; with more than WEIR_POLICY_EXACT candidates, each
+// window is loaded when it is needed. Candidates without room in worker->windows are left out; up
+// to worker->backend_count candidates always have room.
 void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops);
 
@@ -47,30 +49,31 @@ void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_clie
 void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// Errors expire, and new ones are reported: recompute the keys that this changes.
+// Recompute the keys of backends whose errors have expired or whose reported errors have changed.
 void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// The place of the least max(key, floor) among those below the limit; of several, the first one at
-// or after the cursor (in a window drawn at random, at or after a random place).
-// WEIR_POLICY_NONE if all are at their limit; ret_least is untouched then. floor <
-// WEIR_POLICY_KEY_NONE. The table is the adopted one.
+// The place of the least max(key, floor) among backends below their limit; of several equal places,
+// the first place at or after the cursor (in a random window, at or after a random place).
+// WEIR_POLICY_NONE if all backends are at their limit; ret_least is untouched then. floor <
+// WEIR_POLICY_KEY_NONE. table: the adopted table.
 uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t floor,
 	uint32_t *ret_least);
 
-// Whether backend id takes a flow, with regard to slow start. waits: its key is above the floor.
+// Whether backend id takes a flow according to its slow start. waits: the backend's key is above
+// the floor.
 typedef bool weir_window_takes(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table, uint16_t id,
 	bool waits);
 
 // The backend at `place`, which has the least key, skips a flow in slow start: returns the next
-// best place whose backend does not skip it. `place` itself if there is none.
+// best place whose backend does not skip the flow, or `place` itself if every backend does.
 uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least);
 
-// The place was chosen: advance the cursor. Returns the backend's id.
+// Advance the cursor after a choice of `place`. Returns the backend's id.
 uint32_t weir_window_take(const struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t place);
 
@@ -117,7 +120,7 @@ static inline void weir_window_set_key(struct weir_window window, uint32_t place
 		weir_window_block_least(window.key + block * WEIR_POLICY_BLOCK));
 }
 
-// The window with a place < client->window_count, there at place % WEIR_POLICY_WINDOW.
+// The window that contains place < client->window_count, at index place % WEIR_POLICY_WINDOW.
 static inline struct weir_window weir_window_of(const struct weir_policy_worker *worker,
 	struct weir_policy_client *client, uint32_t place) {
 	const struct weir_policy_windows *all = &worker->windows;
@@ -147,19 +150,19 @@ static inline bool weir_window_place_takes(struct weir_policy_worker *worker,
 	return takes(worker, client, table, window.id[place], window.key[place] > floor);
 }
 
-// No other client has taken this client's part of worker->windows since.
+// Whether no other client has overwritten this client's part of worker->windows.
 static inline bool weir_window_is_intact(
 	const struct weir_policy_worker *worker, const struct weir_policy_client *client) {
 	return worker->windows.head - client->window_at <= worker->windows.size;
 }
 
-// The stamp of the window with a place.
+// The stamp of the window that contains the place.
 static inline uint64_t *weir_window_stamp(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t place) {
 	return &worker->windows.stamp[(client->window_offset + place) / WEIR_POLICY_WINDOW];
 }
 
-// The key at a place is in memory.
+// Whether the key at a place is loaded.
 static inline bool weir_window_is_loaded(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t place) {
 	if (place >= client->window_count) {
@@ -177,11 +180,11 @@ static inline uint32_t weir_window_key(struct weir_policy_client *client,
 							: WEIR_POLICY_KEY_NONE;
 }
 
-// The same for the keys in worker->windows.
+// weir_window_refresh for keys in worker->windows.
 void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops, uint16_t id);
 
-// Backend id (< backend_count) has changed.
+// Update the key of backend id (< backend_count), which has changed.
 static inline void weir_window_refresh(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_ops *ops, uint16_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];

@@ -13,19 +13,19 @@ static inline bool weir_backend_row_is_open(const struct weir_backend_row *row) 
 }
 
 struct weir_backend_path {
-	uint8_t address[16]; // of the backend; IPv4 in the first 4 bytes
-	uint8_t source[16]; // outer source address, same family
+	uint8_t address[16]; // address of the backend; IPv4 in the first 4 bytes
+	uint8_t source[16]; // outer source address, of the family of `address`
 	uint8_t family; // 4 or 6
 	uint8_t port; // index of the port to send on
 	uint8_t next_hop_mac[6];
 	uint8_t port_mac[6];
 	uint16_t vlan; // 0 = untagged
-	uint16_t mtu; // of the port, bytes of outer IP packet
+	uint16_t mtu; // MTU of the port: largest outer IP packet, bytes
 	uint16_t service;
 	uint8_t resolved; // next_hop_mac is known
-	uint32_t max_active_flows; // limit of its active flows, as in the row; 0 = none
+	uint32_t max_active_flows; // limit of the backend's active flows, as in the row; 0 = none
 	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_AT_LIMIT
-	uint8_t source_bits; // IPv4: number of low bits of source, which are 0, that vary by flow;
+	uint8_t source_bits; // IPv4: number of low bits of source that vary by flow; 0 in source;
 			     // at most WEIR_SOURCE_BITS_MAX
 };
 

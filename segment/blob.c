@@ -40,7 +40,7 @@ static bool read_head(const struct weir_segment *segment, weir_ref ref, enum wei
 	return true;
 }
 
-// Whether an array is aligned and lies inside its blob, after the header.
+// Whether an array is aligned and is inside its blob, after the header.
 static bool array_fits(
 	uint64_t blob_bytes, uint64_t offset, uint32_t count, uint64_t size, uint64_t alignment) {
 	return offset >= HEAD_BYTES && offset <= blob_bytes && offset % alignment == 0 &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Blob: validates the target of a reference. For this folder only: used by reader.c and writer.c.
+// Blob: validates the blob that a reference points to. Private to this folder: used by reader.c and
+// writer.c.
 //
 // The header of a blob is read exactly once, into private memory; only the private copy is checked
 // and used, so that a concurrent change by another process has no effect.
@@ -13,7 +14,7 @@
 
 // Position of a checked blob.
 struct weir_blob_extent {
-	uint64_t offset; // from the start of tables
+	uint64_t offset; // offset from the start of tables
 	uint64_t bytes;
 };
 
@@ -25,16 +26,17 @@ static inline uint64_t weir_ref_offset(weir_ref ref) {
 	return (ref & 0xffffffffu) * 64;
 }
 
-// The lower half of the blob's generation.
+// The lower half of the generation of the blob.
 static inline uint32_t weir_ref_generation(weir_ref ref) {
 	return (uint32_t)(ref >> 32);
 }
 
-// Each returns false, with outputs untouched, when the reference is 0 or points outside the heap,
-// the blob is of another kind or generation, or its arrays do not lie inside it.
+// Each of the next functions returns false, with outputs untouched, if the reference is 0 or points
+// outside the heap, if kind or generation of the blob are wrong, or if an array is not inside the
+// blob.
 bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_services_view *ret);
-// The subset of a worker; the others are not checked.
+// Find the subset of one worker; other subsets are not checked.
 bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	uint32_t worker, struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
 // Number of subsets of a selection; 0 = invalid.

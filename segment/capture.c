@@ -22,7 +22,7 @@ static uint32_t record_bytes(uint32_t saved) {
 
 // --- orders, control ----------------------------------------------------------------------
 
-// A worker that reads concurrently sees that the version has changed, or is odd.
+// A worker that reads concurrently finds a changed or an odd version.
 static void write_terms(struct weir_capture_control *control, const union terms *from) {
 	uint64_t version = __atomic_load_n(&control->version, __ATOMIC_RELAXED) | 1;
 	uint64_t *to = (uint64_t *)(void *)&control->terms;
@@ -164,7 +164,7 @@ bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint
 	uint64_t head = __atomic_load_n(&read->head, __ATOMIC_RELAXED);
 	bool found = false;
 
-	// At most once around the ring: each step advances by a record.
+	// The loop goes around the ring at most once: each step advances by a record.
 	while (!found && head != tail) {
 		uint64_t used = tail - head;
 		struct weir_capture_record *record = &ret->record;

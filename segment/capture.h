@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capture: workers copy packets for control, with their processing by the pipeline.
+// Capture: workers copy packets for control, with records of how the pipeline processed them.
 //
 //   order   control writes the terms of a capture (tables). Workers read weir_news.capture with
 //           every burst: the number of the active order, 0 = none. A worker copies the terms of a
-//           new order once, under a sequence lock, and checks them; it ignores them after the
-//           deadline, which control extends while a client reads. So a control process that dies at
-//           any point leaves no capture running.
+//           new order once, under a sequence lock, and checks the terms. The worker ignores an
+//           order after its deadline, which control extends while a client reads. Therefore a
+//           capture ends if the control process dies at any point.
 //   ring    a worker writes one record for each packet that matches the order (statistics). When
 //           the ring is full, records are lost and counted; the worker never waits.
 //
@@ -24,24 +24,24 @@
 #define WEIR_CAPTURE_SECOND_NS 1000000000ull
 #define WEIR_CAPTURE_ICMP 1u // in weir_capture_terms.protocol: ICMP and ICMPv6
 
-struct weir_capture_packet { // private: one record and its bytes
+struct weir_capture_packet { // private memory: one record and its bytes
 	struct weir_capture_record record;
 	uint8_t data[WEIR_CAPTURE_SNAP_MOST];
 };
 
 // --- control ------------------------------------------------------------------------------
 
-// Activate an order, which replaces any other, and skip the present contents of the rings. terms:
-// any number. segment: with capture_rings. Returns the number of the order. [control]
+// Activate an order, which replaces the previous order, and skip the present contents of the rings.
+// terms->number is ignored. segment: with capture_rings. Returns the number of the order. [control]
 uint64_t weir_capture_order(
 	struct weir_segment *segment, const struct weir_capture_terms *terms, uint64_t deadline_ns);
 // Set the time (CLOCK_MONOTONIC) until which the order is active. [control]
 void weir_capture_extend(struct weir_segment *segment, uint64_t deadline_ns);
 // Deactivate the order. [control]
 void weir_capture_withdraw(struct weir_segment *segment);
-// Take the oldest record of this order from a worker's ring. A record that is inconsistent or has
-// invalid values ends the reading of the ring's present contents. Returns false if there is none.
-// [control]
+// Take the oldest record of this order from a worker's ring. An inconsistent record or a record
+// with invalid values ends the reading of the ring's present contents. Returns false if the ring
+// has no record. [control]
 bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	struct weir_capture_packet *ret);
 // Number of packets of this order that a worker did not record: *ret_lost because the ring was
@@ -67,7 +67,7 @@ static inline bool weir_capture_is_due(const struct weir_segment *segment, uint6
 
 // Start writing records of an order. [worker]
 void weir_capture_begin(struct weir_capture_ring *ring, uint64_t number);
-// Write a record: record->saved bytes of data, at most WEIR_CAPTURE_SNAP_MOST, follow it. Its
-// length is filled in. read: control's read position. Returns false when the ring is full. [worker]
+// Write a record and record->saved bytes of data, at most WEIR_CAPTURE_SNAP_MOST. The length of the
+// record is filled in. read: control's read position. Returns false when the ring is full. [worker]
 bool weir_capture_put(struct weir_capture_ring *ring, const struct weir_ring_position *read,
 	struct weir_capture_record *record, const uint8_t *data);

@@ -8,10 +8,10 @@
 #include "layout.h"
 #include "packet_facts.h"
 
-#define WEIR_ABI_CAPTURE 10 // the first one with these
+#define WEIR_ABI_CAPTURE 10 // the first ABI with captures
 
 #define WEIR_CAPTURE_RING_BYTES (256u << 10) // power of two, per worker
-#define WEIR_CAPTURE_NONE 0xffu // in a byte of a record: not known, or there is none
+#define WEIR_CAPTURE_NONE 0xffu // in a byte of a record: unknown or none
 #define WEIR_CAPTURE_NO_BUCKET 0xffffffffu
 
 // The path of a packet through the pipeline. X(NAME, "name")
@@ -26,18 +26,18 @@ enum weir_capture_path {
 // Which packets to copy, and how many bytes of each. A packet must match all given terms. Addresses
 // of IPv4 are in the first 4 bytes.
 struct weir_capture_terms { // 80 bytes, [control]
-	uint64_t number; // of the order, never 0
+	uint64_t number; // number of the order, never 0
 	uint64_t interval_ns; // average time between two records of a worker
-	uint64_t reasons; // one bit per enum weir_drop_reason; 0 = any reason, or none
-	uint32_t snap_bytes; // of a frame
-	// One bit per enum weir_action; 0 = all but OFFER, which another worker records
+	uint64_t reasons; // one bit per enum weir_drop_reason; 0 = any packet, dropped or not
+	uint32_t snap_bytes; // maximum number of bytes to copy of a frame
+	// One bit per enum weir_action; 0 = all except OFFER, which another worker records
 	uint32_t actions;
-	uint16_t service; // WEIR_SERVICE_NONE = any, or none
-	uint16_t backend; // WEIR_BACKEND_NONE = any, or none
+	uint16_t service; // WEIR_SERVICE_NONE = packets of any or no service
+	uint16_t backend; // WEIR_BACKEND_NONE = packets of any or no backend
 	uint16_t source_port; // host order; 0 = any
 	uint16_t destination_port;
 	uint8_t protocol; // TCP, UDP or WEIR_CAPTURE_ICMP; 0 = any
-	uint8_t client_family; // of the source: 4 or 6; 0 = any address
+	uint8_t client_family; // family of the source: 4 or 6; 0 = any address
 	uint8_t client_bits; // number of bits of client[] that are compared
 	uint8_t destination_family; // 4 or 6; 0 = any address
 	uint8_t reserved[4];
@@ -51,24 +51,24 @@ struct weir_capture_control { // [control]
 	uint64_t deadline_ns; // CLOCK_MONOTONIC; workers ignore the order afterwards
 	uint64_t reserved[2];
 	struct weir_capture_terms terms;
-	struct weir_ring_position read[WEIR_WORKERS_MAX]; // bytes of each ring
+	struct weir_ring_position read[WEIR_WORKERS_MAX]; // read position in each ring, bytes
 } __attribute__((aligned(64)));
 _Static_assert(offsetof(struct weir_capture_control, read) == 128, "segment ABI");
 
 struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of the frame follow
-	uint64_t time_ns; // CLOCK_MONOTONIC of the turn that received it
-	uint64_t number; // of the order
-	uint64_t hash; // of the flow; 0 = not known
+	uint64_t time_ns; // CLOCK_MONOTONIC of the iteration that received the packet
+	uint64_t number; // number of the order
+	uint64_t hash; // hash of the flow; 0 = unknown
 	uint64_t tables; // position in the update log up to which the worker had adopted changes
-	uint32_t bytes; // of record and frame, a multiple of 8
-	uint32_t length; // of the frame
-	uint32_t bucket; // of the flow, or WEIR_CAPTURE_NO_BUCKET
+	uint32_t bytes; // bytes of record and frame, a multiple of 8
+	uint32_t length; // length of the frame
+	uint32_t bucket; // bucket of the flow, or WEIR_CAPTURE_NO_BUCKET
 	uint16_t saved;
 	uint16_t service; // WEIR_SERVICE_NONE = none
 	uint16_t backend; // WEIR_BACKEND_NONE = none
-	uint8_t port; // that it came from; this and the following: WEIR_CAPTURE_NONE = none
-	uint8_t out_port; // port on which it was to leave
-	uint8_t action; // enum weir_action; DROP if it could not be sent
+	uint8_t port; // ingress port; in this and the next fields, WEIR_CAPTURE_NONE = none
+	uint8_t out_port; // egress port
+	uint8_t action; // enum weir_action; DROP if the packet could not be sent
 	uint8_t reason; // enum weir_drop_reason
 	uint8_t choice; // enum weir_choice
 	uint8_t kind; // enum weir_packet_kind
@@ -81,10 +81,9 @@ _Static_assert(sizeof(struct weir_capture_record) == 64, "segment ABI");
 
 struct weir_capture_ring { // [worker]
 	uint64_t tail __attribute__((aligned(64))); // bytes written
-	// Number of the order that the next two fields belong to; 0 = they are being cleared
+	// Number of the order of `lost` and `limited`; 0 = the counters are being cleared
 	uint64_t number;
 	uint64_t lost; // records lost because the ring was full
 	uint64_t limited; // records omitted because of the rate limit
-	uint8_t data[WEIR_CAPTURE_RING_BYTES]
-		__attribute__((aligned(64))); // records, round and round
+	uint8_t data[WEIR_CAPTURE_RING_BYTES] __attribute__((aligned(64))); // ring of records
 };

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counters: the one list of the workers' counters. Source of the structs in the segment, the
-// counters of the pipeline, the sums and JSON of control, the rates of weirctl, the tables in
-// docs/guide/troubleshooting.md, and the names, units and help texts of metrics.
+// Counters: the only list of the workers' counters. This list generates the structs in the segment,
+// the counters of the pipeline, the sums and JSON of control, the rates of weirctl, and the names,
+// units and help texts of metrics. The tables in docs/guide/troubleshooting.md are compared with
+// the list.
 //
-// A counter only grows, a gauge goes up and down: weirctl shows rates of counters, and metrics have
-// the suffix _total for counters alone. The order is part of the segment's ABI.
+// A counter only grows, a gauge goes up and down: weirctl shows rates of counters, and only metrics
+// of counters have the suffix _total. The order is part of the segment's ABI.
 #pragma once
 
 // X(field, UNIT, "metric", "Help text.")
 // field: name in the segment, in JSON and in weirctl. metric: name as a metric, without prefix and
 // _total, with the base unit at its end. UNIT: one of WEIR_COUNTER_UNITS.
 
-// X(NAME, "base unit"): the base unit of metrics. Cycles are of the TSC: divided by tsc_hz,
-// seconds.
+// X(NAME, "base unit"): the base unit of metrics. TSC cycles are divided by tsc_hz to get seconds.
 #define WEIR_COUNTER_UNITS(X) \
 	X(PACKETS, "packets") \
 	X(BYTES, "bytes") \
@@ -22,7 +22,7 @@
 	X(ITERATIONS, "iterations") \
 	X(CYCLES, "seconds")
 
-// Per worker: counters that its pipeline sums over bursts and publishes once per turn.
+// Counters per worker that the pipeline sums over bursts and publishes once per iteration.
 #define WEIR_PIPELINE_COUNTERS(X) \
 	WEIR_PIPELINE_COUNTERS_5(X) \
 	WEIR_PIPELINE_COUNTERS_6(X)
@@ -50,7 +50,7 @@
 	X(fragments_made, PACKETS, "made_fragment_packets", \
 		"Fragments sent in addition to the first of each fragmented packet.")
 
-// Per worker: counters written to the segment directly.
+// Counters per worker that are written to the segment directly.
 #define WEIR_DIRECT_COUNTERS(X) \
 	WEIR_DIRECT_COUNTERS_5(X) \
 	WEIR_DIRECT_COUNTERS_6(X)
@@ -78,8 +78,8 @@
 	X(flows, FLOWS, "flows", "Flows in the flow table.") \
 	X(flows_half_open, FLOWS, "half_open_flows", "Half-open flows in the flow table.")
 
-// Per worker and service, and per worker and backend. Gauges come first: these and the counters up
-// to timed_out share a cache line, the only one accessed for most packets and flows.
+// Counters per worker and service, and per worker and backend. Gauges and the counters up to
+// timed_out share the first cache line, the only cache line accessed for most packets and flows.
 #define WEIR_SHARE_GAUGES(X) \
 	X(active_flows, FLOWS, "active_flows", "Flows started and not ended.") \
 	X(open_flows, FLOWS, "open_flows", "Flows without FIN or RST, the load that policies use.")
@@ -101,7 +101,7 @@
 		"Flows moved because their backend was down, gone or took no new flows.") \
 	X(reset, FLOWS, "reset_flows", "Flows ended with an RST because their backend was down.")
 
-// Per worker: buckets of flows that moved between workers (WEIR_MESSAGE_STEAL).
+// Counters per worker of buckets of flows that moved between workers (WEIR_MESSAGE_STEAL).
 #define WEIR_STEAL_COUNTERS(X) \
 	X(buckets_taken, BUCKETS, "taken_buckets", \
 		"Buckets of flows taken over from other workers.") \
@@ -113,8 +113,8 @@
 	X(move_cycles, CYCLES, "move_seconds", \
 		"Time for handing buckets of flows over, as giver and as taker.")
 
-// Per port: counters of its device and of the kernel. Frames that reached no worker are in imissed,
-// ierrors, rx_nombuf, xdp_ring_full or frame_too_long, each frame in one of them.
+// Counters per port, from its device and from the kernel. A frame that reached no worker is counted
+// in exactly one of imissed, ierrors, rx_nombuf, xdp_ring_full and frame_too_long.
 #define WEIR_PORT_COUNTERS(X) \
 	X(ipackets, PACKETS, "port_receive_packets", "Packets that the device received.") \
 	X(ibytes, BYTES, "port_receive_bytes", "Bytes that the device received.") \

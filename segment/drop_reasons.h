@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drop reasons: the one list of reasons for not forwarding a packet. Source of the enum, the
-// counters, the CLI text, the verdicts of weir-pcap and the table in docs/guide/troubleshooting.md.
-// Append only: the order is part of the segment's ABI.
+// Drop reasons: the only list of reasons for not forwarding a packet. This list generates the enum,
+// the counters, the CLI text and the results of weir-pcap; the table in
+// docs/guide/troubleshooting.md is compared with the list. Append only: the order is part of the
+// segment's ABI.
 #pragma once
 
 // X(NAME, "name in counters and JSON", "human-readable description")
@@ -12,12 +13,12 @@
 	X(VLAN_TRUNCATED, "vlan_truncated", "frame ends inside a VLAN tag")                        \
 	X(VLAN_TOO_DEEP, "vlan_too_deep", "more than two VLAN tags")                               \
 	X(IPV4_TRUNCATED, "ipv4_truncated", "frame ends inside the IPv4 header")                   \
-	X(IPV4_VERSION, "ipv4_version", "EtherType is IPv4, the version field is not 4")           \
+	X(IPV4_VERSION, "ipv4_version", "EtherType is IPv4, but the version field is not 4")       \
 	X(IPV4_HEADER_LENGTH, "ipv4_header_length", "IPv4 header length below 20 or beyond the packet") \
 	X(IPV4_TOTAL_LENGTH, "ipv4_total_length", "IPv4 total length below the header or beyond the frame") \
 	X(IPV4_CHECKSUM, "ipv4_checksum", "wrong IPv4 header checksum")                            \
 	X(IPV6_TRUNCATED, "ipv6_truncated", "frame ends inside the IPv6 header")                   \
-	X(IPV6_VERSION, "ipv6_version", "EtherType is IPv6, the version field is not 6")           \
+	X(IPV6_VERSION, "ipv6_version", "EtherType is IPv6, but the version field is not 6")       \
 	X(IPV6_PAYLOAD_LENGTH, "ipv6_payload_length", "IPv6 payload length beyond the frame")      \
 	X(IPV6_EXTENSION, "ipv6_extension", "extension header chain truncated, out of order or too long") \
 	X(FRAGMENT, "fragment", "IP fragment that is neither TCP nor UDP, or fragments.entries is 0") \
@@ -33,26 +34,26 @@
 	X(ICMP_UNMATCHED, "icmp_unmatched", "ICMP error about a flow of no service")               \
 	X(NO_BACKEND, "no_backend", "the service has no usable backend")                           \
 	X(NO_NEIGHBOUR, "no_neighbour", "next hop of the backend unresolved (no MAC address)")     \
-	X(BACKEND_GONE, "backend_gone", "the backend was removed and no other is usable")          \
+	X(BACKEND_GONE, "backend_gone", "the backend was removed and no other backend is usable")  \
 	X(MTU_EXCEEDED, "mtu_exceeded", "too big once encapsulated; ICMP error sent")              \
 	X(ICMP_RATE, "icmp_rate", "ICMP reply suppressed by the rate limit")                       \
 	X(HEADROOM, "headroom", "no room in the packet buffer for the outer header")               \
-	X(NO_EXCEPTION_PORT, "no_exception_port", "no exception device to punt to the kernel")     \
+	X(NO_EXCEPTION_PORT, "no_exception_port", "no exception device to punt the packet to the kernel") \
 	X(EXCEPTION_FULL, "exception_full", "queue to the kernel full")                            \
 	X(TX_FULL, "tx_full", "transmit queue full")                                               \
 	X(HANDOFF_FULL, "handoff_full", "ring to the flow's worker, or hold queue of a moving bucket, full") \
 	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                   \
-	X(TX_TOO_LONG, "tx_too_long", "longer than the MTU of the egress port")                    \
-	X(FLOW_CONTROL, "flow_control", "every backend of the service at max_active_flows")        \
-	X(GROUP_MAC, "group_mac", "reply suppressed: broadcast or multicast MAC address") \
+	X(TX_TOO_LONG, "tx_too_long", "packet longer than the MTU of the egress port")             \
+	X(FLOW_CONTROL, "flow_control", "every backend of the service is at max_active_flows")     \
+	X(GROUP_MAC, "group_mac", "reply to a broadcast or multicast MAC address suppressed")      \
 	X(OTHER_MAC, "other_mac", "frame to another MAC address, or to a VIP in a broadcast or multicast frame") \
 	X(FRAGMENT_BUFFERS, "fragment_buffers", "no packet buffers for the fragments of a packet") \
-	X(CLOSED_PORT, "closed_port", "to a port of a VIP without a bind (closed_ports), or a new flow to a drained bind") \
-	X(FRAGMENT_OVERLAP, "fragment_overlap", "fragment that overlaps another, or is beyond the end") \
+	X(CLOSED_PORT, "closed_port", "packet to a port of a VIP without a bind (closed_ports), or new flow to a drained bind") \
+	X(FRAGMENT_OVERLAP, "fragment_overlap", "fragment that overlaps another fragment, or is beyond the end of the datagram") \
 	X(FRAGMENT_TINY, "fragment_tiny", "fragment with an incomplete TCP or UDP header, or an invalid length") \
 	X(FRAGMENT_FIRST_MISSING, "fragment_first_missing", "fragment whose first fragment has not arrived, was refused, or arrived too long ago") \
-	X(FRAGMENT_TABLE, "fragment_table", "fragment of a datagram with too many holes") \
-	X(BACKEND_DOWN, "backend_down", "the backend is down; RST sent to the client") \
+	X(FRAGMENT_TABLE, "fragment_table", "fragment of a datagram with too many holes")          \
+	X(BACKEND_DOWN, "backend_down", "the backend is down; RST sent to the client")             \
 	X(RESET_RATE, "reset_rate", "RST suppressed by the rate limit")
 // clang-format on
 
@@ -63,7 +64,7 @@ enum weir_drop_reason {
 		WEIR_DROP_REASON_COUNT
 };
 
-// More slots than reasons: a new reason does not change the ABI.
+// There are more slots than reasons, so that a new reason does not change the ABI.
 #define WEIR_DROP_REASON_SLOTS 64
 
 _Static_assert(WEIR_DROP_REASON_COUNT <= WEIR_DROP_REASON_SLOTS, "drop reasons fit their counters");

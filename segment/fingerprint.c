@@ -13,7 +13,7 @@
 
 struct fact {
 	const char *name;
-	uint64_t value; // of a field: offset and size
+	uint64_t value; // for a field: offset and size
 };
 
 #define FIELD(type, field) \
@@ -383,7 +383,7 @@ struct layout {
 	uint64_t fingerprint;
 };
 
-// Previous layouts that this one only adds to; 0 at the end. The facts of each are in
+// Previous layouts to which this layout only adds fields; 0 at the end. The facts of each are in
 // tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares them with the present ones.
 // Before using an addition that an older dataplane refuses, control checks weir_segment.abi.
 static const struct layout formers[] = {{5, 2272, UINT64_C(0xf4dd74c464735def)}, {0, 0, 0}};

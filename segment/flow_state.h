@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow states. Kept by the flow table of a worker, reported to control in the responses of a
-// mailbox, shown by weirctl.
+// Flow states: stored in the flow table of a worker, reported to control in the responses of a
+// mailbox, and shown by weirctl.
 #pragma once
 
 // X(NAME, "name")

@@ -38,8 +38,9 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 		       : 0;
 }
 
-// The device in /proc/locks may differ from that of stat, as on btrfs, but not on tmpfs, where
-// inodes have small numbers that files of other tmpfs have, too.
+// The device in /proc/locks may differ from the device of stat, for instance on btrfs. On tmpfs the
+// devices are equal and must be compared, because files of other tmpfs can have the same small
+// inode numbers.
 static bool has_same_device(const char *path) {
 	struct statfs fs;
 
@@ -156,7 +157,7 @@ int weir_glance_at(
 	}
 	r = weir_glance_memories(statistics_fd, tables_fd, now_ns, ret, why, why_bytes);
 	if (r == 0) {
-		ret->pid = pid; // as this process sees it, in its own pid namespace
+		ret->pid = pid; // in the pid namespace of this process
 	}
 	close(tables_fd);
 close_statistics:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Glance: what a process that is not attached can see of a running dataplane: whether its workers
-// run, and whether it has tables. For `weirctl status` while weir-control does not answer. Reads
-// with pread: maps and allocates nothing, and the dataplane does not notice.
+// Glance: reads the state of a running dataplane from a process that is not attached: whether the
+// workers run, and whether the dataplane has tables. For `weirctl status` while weir-control does
+// not answer. The memory is read with pread, without mappings, allocations or any effect on the
+// dataplane.
 //
 // Threads: any.
 #pragma once
@@ -14,27 +15,28 @@
 #include "segment.h"
 
 struct weir_glance {
-	pid_t pid; // of the dataplane
+	pid_t pid; // pid of the dataplane
 	uint32_t workers;
-	uint32_t stalled; // of them (heartbeat.h)
+	uint32_t stalled; // number of stalled workers (heartbeat.h)
 	uint32_t stalled_worker[WEIR_WORKERS_MAX]; // [stalled]
 	bool has_tables; // control has published a service table
 };
 
-// Find the dataplane of a run directory: the process that holds its lock, which the kernel lists in
-// /proc/locks for every user. Returns its pid, -ENOENT (none runs), or another negative errno, e.g.
-// -EACCES.
+// Find the dataplane of a run directory: the process that holds the lock of the directory, which
+// the kernel lists in /proc/locks for every user. Returns the pid of the dataplane, -ENOENT (no
+// dataplane runs), or another negative errno, e.g. -EACCES.
 pid_t weir_glance_find(const char *run_dir);
-// The process that holds a lock of this file, from a line of /proc/locks; 0: a line of others.
-// same_device: the line has the device of stat, so it must be the same.
+// The process that holds a lock of this file, from a line of /proc/locks; 0 = the line is about
+// another file. same_device: the device in the line must be equal to the device of stat.
 pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_device);
-// Look at a dataplane. now_ns: CLOCK_MONOTONIC. why gets one line. Returns 0, -EACCES (only root
-// may, and the dataplane's own user), -ENOENT (no segment: no dataplane, or one that is starting or
-// ending), -EPROTO (of another version), or another negative errno.
+// Read the state of a dataplane. now_ns: CLOCK_MONOTONIC. why gets one line. Returns 0, -EACCES
+// (only root and the dataplane's user may read), -ENOENT (no segment: no dataplane, or the
+// dataplane is starting or ending), -EPROTO (dataplane of another version), or another negative
+// errno.
 int weir_glance_at(
 	pid_t pid, uint64_t now_ns, struct weir_glance *ret, char *why, size_t why_bytes);
-// The same, of memories that are open already.
+// weir_glance_at for memories that are already open.
 int weir_glance_memories(int statistics_fd, int tables_fd, uint64_t now_ns, struct weir_glance *ret,
 	char *why, size_t why_bytes);
-// Whether a process is stopped (SIGSTOP, a debugger) or a zombie. Every user may look.
+// Whether a process is stopped (SIGSTOP, a debugger) or a zombie. Needs no privilege.
 bool weir_glance_is_stopped(pid_t pid);

@@ -3,30 +3,31 @@
 // Grace: determines when workers have stopped using an unlinked object. Quiescent-state-based
 // reclamation, as in liburcu and rte_rcu_qsbr (Desnoyers et al., "User-Level Implementations of
 // Read-Copy Update", 2012), divided between the two memories of the segment: control writes the
-// token, the workers write the words.
+// token, and each worker writes its word.
 //
 // control:  unlink;  token := T;  full fence;  ... for each worker: acquire word; is it T or later?
 // worker:   acquire token, T;  (adopt everything published before T;)  release word := T
 //           going online:  release word := T;  full fence;  going offline:  release word := 0
 //
 // Why no worker uses an unlinked object after its grace period:
-//   1. The worker reports T after it has acquired T: it then sees the unlinking, and from then on
-//      finds only objects that are still linked.
+//   1. The worker reports T after it has acquired T: the unlinking is then visible to the worker,
+//      which finds only objects that are still linked.
 //   2. All earlier reads of the worker precede its release of the word; control acquires the word
-//      before it uses the memory again. That holds for each store of the word: control may miss
-//      the 0 of a worker that went offline and online again.
+//      before it uses the memory again. This order holds for each store of the word, because
+//      control may miss the 0 of a worker that went offline and online again.
 //   3. A worker that goes online stores its word and then, after a full fence, reads the tables;
-//      control unlinks and then, after a full fence, reads the word. At least one of them sees the
-//      other's store (as in Dekker's algorithm): either control waits for that worker, or the
-//      worker does not find the unlinked object.
-// tests/litmus/grace.py enumerates the executions of these three under the C11 memory model.
+//      control unlinks and then, after a full fence, reads the word. At least one of the two reads
+//      returns the new value (as in Dekker's algorithm): either control waits for that worker, or
+//      the worker does not find the unlinked object.
+// tests/litmus/grace.py enumerates the executions of cases 1 to 3 under the C11 memory model.
 //
-// Tokens are odd, so that no token is 0 ("offline"); a worker makes any value it reads odd. A word
-// counts as a report if it lies between the awaited token and the newest one, modulo 2^64: so
-// invalid values left by a misbehaving control process never count as a report for the next one
-// (weir_grace_open).
+// Tokens are odd, so that no token is 0 ("offline"); a worker sets the lowest bit of any value it
+// reads. A word counts as a report if it lies between the awaited and the newest token, modulo
+// 2^64. Therefore invalid values left by a faulty control process never count as a report for the
+// next control process (weir_grace_open).
 //
-// Threads: functions of control are called by its one writer, those of a worker by that worker.
+// Threads: functions for control are called by the only writer of control, functions for a worker
+// by that worker.
 #pragma once
 
 #include "segment.h"
@@ -37,12 +38,13 @@ struct weir_grace {
 	struct weir_news *news;
 	const struct weir_quiescence *words;
 	uint32_t workers;
-	uint64_t token; // the newest one
+	uint64_t token; // the newest token
 };
 
 // Start with a token for which no worker's word counts as a report.
 static inline struct weir_grace weir_grace_open(const struct weir_segment *segment) {
-	const uint64_t apart = UINT64_C(1) << 48; // more tokens than any control process uses
+	const uint64_t apart = UINT64_C(1)
+			       << 48; // more than the number of tokens that a control process uses
 	struct weir_grace grace = {.news = segment->news,
 		.words = segment->quiescence,
 		.workers = segment->workers,
@@ -53,13 +55,14 @@ static inline struct weir_grace weir_grace_open(const struct weir_segment *segme
 
 		if (word != 0 && word - grace.token < apart) {
 			grace.token = (word | 1) + 2 * apart;
-			i = UINT32_MAX; // restart: at most 64 times
+			i = UINT32_MAX; // start again with the first worker: at most 64 times
 		}
 	}
 	return grace;
 }
 
-// Start a grace period for everything unlinked before. Returns its token.
+// Start a grace period for all objects unlinked before this call. Returns the token of the grace
+// period.
 static inline uint64_t weir_grace_start(struct weir_grace *grace) {
 	grace->token += 2;
 	__atomic_store_n(&grace->news->token, grace->token, __ATOMIC_RELEASE);
@@ -91,20 +94,20 @@ static inline uint64_t weir_grace_token(const struct weir_segment *segment) {
 	return __atomic_load_n(&segment->news->token, __ATOMIC_ACQUIRE) | 1;
 }
 
-// Report that nothing found before `token` was read is in use.
+// Report that no object found before `token` was read is in use.
 static inline void weir_grace_report(
 	const struct weir_segment *segment, uint32_t worker, uint64_t token) {
 	__atomic_store_n(&segment->quiescence[worker].token, token, __ATOMIC_RELEASE);
 }
 
-// From now on this worker uses tables.
+// Go online: from now on this worker uses tables.
 static inline void weir_grace_online(const struct weir_segment *segment, uint32_t worker) {
 	__atomic_store_n(
 		&segment->quiescence[worker].token, weir_grace_token(segment), __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-// From now on this worker uses no table.
+// Go offline: from now on this worker uses no table.
 static inline void weir_grace_offline(const struct weir_segment *segment, uint32_t worker) {
 	__atomic_store_n(&segment->quiescence[worker].token, 0, __ATOMIC_RELEASE);
 }

@@ -19,23 +19,23 @@
 #include "foreign_descriptors.h"
 #include "refuse.h"
 
-// Without H2, other processes may connect at any rate. A refusal costs a few microseconds: the
-// queue is long enough for control to connect, and empties faster than one peer fills it.
+// Without H2, other processes may connect at any rate. A refusal costs a few microseconds. The
+// queue is long enough for control to connect, and is emptied faster than one peer can fill it.
 #define BACKLOG 1024
 #define ACCEPTS_MAX 64 // maximum per call, so that many connections do not block the caller
 #define ANSWER_MS 2000
 #define RETRY_NS 10000000
-#define FDS_FIRST 2u // of statistics and tables; those of VIP maps follow
+#define FDS_FIRST 2u // descriptors of statistics and tables; VIP maps follow
 #define FDS_MAX (FDS_FIRST + WEIR_PORTS_MAX)
 
-// The one message of the protocol, from the dataplane. It carries the descriptors of statistics and
-// tables, then those of the VIP maps in `steered`, in order.
+// The only message of the protocol, sent by the dataplane. The message carries the descriptors of
+// statistics and tables, then the descriptors of the VIP maps in `steered`, in order.
 struct answer {
 	uint64_t magic; // WEIR_SEGMENT_MAGIC
 	uint64_t fingerprint; // weir_layout_fingerprint()
 	uint32_t abi; // WEIR_SEGMENT_ABI
-	uint32_t error; // 0, or EBUSY, EPERM: without descriptors
-	uint32_t pid; // EBUSY: of the attached control process
+	uint32_t error; // 0, or EBUSY or EPERM (message without descriptors)
+	uint32_t pid; // for EBUSY: pid of the attached control process
 	uint32_t vip_maps;
 	uint32_t steered; // bit i: vip_map_fd[i] is included
 	uint32_t reserved;
@@ -51,7 +51,7 @@ union control_message {
 struct weir_handover_server {
 	int listen_fd;
 	int connection_fd; // -1 = no control process is attached
-	pid_t pid; // of the control process
+	pid_t pid; // pid of the control process
 	uid_t control_user;
 	struct weir_handover_refusals refusals;
 	struct sockaddr_un address;
@@ -87,7 +87,8 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 		return errno == ENOENT ? 0 : -errno;
 	}
 	ours = st.st_uid == geteuid() || st.st_uid == 0 || st.st_uid == control_user;
-	// Created while others could still write here, so the listener is not a dataplane.
+	// The socket was created while other users could still write in run_dir, so that the
+	// listener is not a dataplane.
 	if (!ours) {
 		return unlink(address->sun_path) < 0 && errno != ENOENT ? -errno : 0;
 	}
@@ -108,8 +109,8 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	return r;
 }
 
-// Root changes the owner to control's user, and keeps access by its own group: control run as root
-// has no capability to bypass the mode.
+// Root changes the owner to control's user and keeps root's group, because control run as root has
+// no capability to bypass the mode.
 static int give_socket(const char *path, const struct weir_handover_params *params) {
 	bool is_root = geteuid() == 0;
 	bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
@@ -123,8 +124,8 @@ static int give_socket(const char *path, const struct weir_handover_params *para
 	return !is_own && chown(path, (uid_t)-1, params->group) < 0 ? -errno : 0;
 }
 
-// The socket is renamed to its final name last, when it has its owner and mode and is listening:
-// control connects as soon as the name exists, and must not be refused.
+// The socket is renamed to its final name last, when owner and mode are set and the socket is
+// listening: control connects as soon as the name exists, and must not be refused.
 static int bind_and_listen(
 	int fd, const struct sockaddr_un *address, const struct weir_handover_params *params) {
 	struct sockaddr_un early = {.sun_family = AF_UNIX};
@@ -134,7 +135,7 @@ static int bind_and_listen(
 	if (n < 0 || (size_t)n >= sizeof(early.sun_path)) {
 		return -ENAMETOOLONG;
 	}
-	// Left by a dataplane that died: this process holds the lock.
+	// The socket was left by a dataplane that died, because this process holds the lock.
 	if (unlink(early.sun_path) < 0 && errno != ENOENT) {
 		return -errno;
 	}
@@ -151,10 +152,10 @@ static int bind_and_listen(
 	return r;
 }
 
-// Serializes dataplanes, so that two starting together do not remove each other's socket. Locks a
-// private file, because any process that can open a file can lock it, and the group can open
-// run_dir. A previous owner may remove the file between open and lock, so it must still be the one
-// with this name.
+// Serialize dataplanes, so that two dataplanes that start together do not remove each other's
+// socket. The lock is on a private file, because any process that can open a file can lock it, and
+// the group can open run_dir. A previous owner may remove the file between open and lock, so that
+// the name of the file is checked after the lock.
 static int take_lock(const char *path) {
 	for (;;) {
 		struct stat mine, named;
@@ -192,7 +193,7 @@ int weir_handover_listen(
 	if (r < 0) {
 		goto free_server;
 	}
-	// Shorter than the address, which fits.
+	// The name is shorter than the address, which fits.
 	snprintf(server->lock_path, sizeof(server->lock_path), "%s/" WEIR_HANDOVER_LOCK,
 		params->run_dir);
 	server->listen_fd = open_socket();
@@ -251,7 +252,7 @@ int weir_handover_server_fds(const struct weir_handover_server *server, int fds[
 	return server->connection_fd >= 0 ? 2 : 1;
 }
 
-// The attached process sends nothing. When it ends, the connection reads end of file.
+// The attached process sends no data. When the process ends, the connection reads end of file.
 static void notice_leaving(struct weir_handover_server *server) {
 	char ignored[64];
 
@@ -357,7 +358,8 @@ static void serve_connection(
 		weir_foreign_close(fd);
 	} else if (send_offer(fd, offer)) {
 		server->connection_fd = fd;
-		// 0 means "none" to the caller; a process of another pid namespace has pid 0 here.
+		// 0 means "none" for the caller, but a process of another pid namespace also has
+		// pid 0.
 		server->pid = peer.pid > 0 ? peer.pid : 1;
 	} else {
 		weir_foreign_close(fd);
@@ -433,7 +435,7 @@ static void close_all(const int *fds, unsigned int n) {
 	}
 }
 
-// Collect every received descriptor, so that none leaks, whatever was sent.
+// Collect every received descriptor, so that no descriptor leaks, whatever was sent.
 static unsigned int take_fds(struct msghdr *message, int fds[FDS_MAX]) {
 	unsigned int n = 0;
 
@@ -476,8 +478,8 @@ static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned
 	*ret_n = take_fds(&message, fds);
 	if (bytes != (ssize_t)sizeof(*ret) || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
 		close_all(fds, *ret_n);
-		// The message has room for all of them, so this process reached its limit of open
-		// files.
+		// The message has room for all descriptors, so that this process has reached its
+		// limit of open files.
 		return (message.msg_flags & MSG_CTRUNC) != 0 && *ret_n < FDS_MAX ? -EMFILE
 										 : -EPROTO;
 	}
@@ -503,8 +505,8 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 			"another weir-control (pid %u) is attached; stop it first", answer->pid);
 	} else if (answer->error == EPERM) {
 		r = weir_refuse(-EPERM, why, why_bytes,
-			"weir-dataplane does not serve user %u: start it with --control-user %u, "
-			"or weir-control with the user that it serves",
+			"user %u may not attach to weir-dataplane: start weir-dataplane with "
+			"--control-user %u, or weir-control as its --control-user",
 			(unsigned int)geteuid(), (unsigned int)geteuid());
 	} else if (answer->error != 0 || answer->vip_maps > WEIR_PORTS_MAX ||
 		   (answer->steered & ~((1ull << answer->vip_maps) - 1)) != 0 ||
@@ -533,7 +535,7 @@ static int explain(int error, const char *path, char *why, size_t why_bytes) {
 	case -EACCES:
 		return weir_refuse(error, why, why_bytes,
 			"user %u may not connect to %s: start weir-dataplane with --control-user "
-			"%u, or weir-control with the user that it serves",
+			"%u, or weir-control as its --control-user",
 			(unsigned int)geteuid(), path, (unsigned int)geteuid());
 	case -ETIMEDOUT:
 		return weir_refuse(

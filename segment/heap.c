@@ -8,7 +8,7 @@
 
 #include "poison.h"
 
-#define BACKING_BYTES (256u << 10) // the heap grows in steps of this
+#define BACKING_BYTES (256u << 10) // the heap grows in steps of this size
 
 // --- growing arrays -----------------------------------------------------------------------
 
@@ -67,7 +67,8 @@ int weir_heap_init(struct weir_heap *heap, const struct weir_segment *segment) {
 }
 
 void weir_heap_fini(struct weir_heap *heap) {
-	// Not the whole heap: that would write half a gigabyte of ASan's shadow memory.
+	// Only the freed part of the heap is unpoisoned: the whole heap would write half a gigabyte
+	// of ASan's shadow memory.
 	if (heap->freed > 0) {
 		ASAN_UNPOISON_MEMORY_REGION(
 			at(heap, heap->segment->heap_off), heap->freed - heap->segment->heap_off);
@@ -116,7 +117,7 @@ void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent) {
 	}
 }
 
-// First fit: low addresses are reused, and the heap's far end stays untouched.
+// First fit: low addresses are reused, and the end of the heap stays untouched.
 bool weir_heap_take(struct weir_heap *heap, uint64_t bytes, uint64_t *ret_offset) {
 	for (size_t i = 0; i < heap->free.count; i++) {
 		struct weir_blob_extent *extent = &heap->free.item[i];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Heap: the free parts of the segment's heap, and the memory backing the others. For writer.c only.
-// It manages extents, independent of their contents and readers.
+// Heap: manages the free parts of the segment's heap, and the memory that backs the used parts. For
+// writer.c only. The heap manages extents, independent of their contents and readers.
 //
-// Its state is private memory of the control process. Under ASan free extents are poisoned, which
-// detects a use after free by a reader in the same process.
+// The state of the heap is private memory of the control process. Under ASan free extents are
+// poisoned, which detects a use after free by a reader in the same process.
 //
 // Threads: one.
 #pragma once
@@ -19,24 +19,25 @@ struct weir_extents { // growing array
 
 struct weir_heap {
 	const struct weir_segment *segment;
-	struct weir_extents free; // by offset, never adjacent to each other
-	uint64_t used_bytes; // not free
+	struct weir_extents free; // sorted by offset, never adjacent to each other
+	uint64_t used_bytes; // bytes that are not free
 	uint64_t backed; // the heap is backed by memory from its start up to this offset
 	uint64_t freed; // no extent at or above this offset was ever freed
 };
 
 // Make room for more entries. Returns false if out of memory.
 bool weir_extents_reserve(struct weir_extents *array, size_t more);
-// Call weir_extents_reserve first.
+// Insert an extent. Call weir_extents_reserve first.
 void weir_extents_insert(struct weir_extents *array, size_t at, struct weir_blob_extent extent);
 void weir_extents_remove(struct weir_extents *array, size_t at, size_t n);
 
 // Initialize with the whole heap free. Returns 0, -ENOMEM.
 int weir_heap_init(struct weir_heap *heap, const struct weir_segment *segment);
-// Call before the segment is freed. A zeroed heap is allowed.
+// Free the heap's state. Call before the segment is freed. A zeroed heap is allowed.
 void weir_heap_fini(struct weir_heap *heap);
 
-// Take the first free extent of this many bytes, a multiple of 64. Returns false if there is none.
+// Take the first free extent of this many bytes, a multiple of 64. Returns false if no free extent
+// is large enough.
 bool weir_heap_take(struct weir_heap *heap, uint64_t bytes, uint64_t *ret_offset);
 // Free an extent. `free` must have room for one more entry.
 void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent);
@@ -44,12 +45,12 @@ void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent);
 // Take this extent. Returns false if any part of it is not free. `free` must have room for one more
 // entry.
 bool weir_heap_carve(struct weir_heap *heap, struct weir_blob_extent extent);
-// Take all free extents below an offset, appended to ret, which must have room. Returns their
-// bytes.
+// Take all free extents below an offset and append them to ret, which must have room. Returns the
+// total size of the extents, in bytes.
 uint64_t weir_heap_take_below(struct weir_heap *heap, uint64_t top, struct weir_extents *ret);
 
-// Allocate memory for the heap up to an offset, so that no access to it can fail. Returns false if
-// out of memory.
+// Allocate memory for the heap up to an offset, so that no access to the heap can fail. Returns
+// false if out of memory.
 bool weir_heap_back(struct weir_heap *heap, uint64_t end);
-// The same for other bytes of tables, by offsets from its start.
+// Allocate memory for other bytes of tables. from, to: offsets from the start of tables.
 bool weir_tables_back(const struct weir_segment *segment, uint64_t from, uint64_t to);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Heartbeats: whether the workers of a dataplane run. Everything that reports on a dataplane uses
-// this: the log of weir-control, its API, metrics, `weirctl status` and the doctor.
+// Heartbeats: whether the workers of a dataplane run. Used by all reports on a dataplane: the log
+// of weir-control, its API, metrics, `weirctl status` and the doctor.
 //
 // Threads: any.
 #pragma once
 
 #include "segment.h"
 
-// A worker writes a heartbeat about every millisecond. One with an older heartbeat than this is
-// stalled: the packets of its queues are lost.
+// A worker writes a heartbeat about every millisecond. A worker with an older heartbeat than this
+// is stalled: the packets of its queues are lost.
 #define WEIR_WORKER_ALIVE_NS 1000000000ull
 
 static inline bool weir_heartbeat_alive(uint64_t heartbeat_ns, uint64_t now_ns) {
@@ -17,7 +17,8 @@ static inline bool weir_heartbeat_alive(uint64_t heartbeat_ns, uint64_t now_ns) 
 	       (heartbeat_ns >= now_ns || now_ns - heartbeat_ns <= WEIR_WORKER_ALIVE_NS);
 }
 
-// now_ns: CLOCK_MONOTONIC. False, too, for a worker that has not started.
+// Whether a worker is stalled. now_ns: CLOCK_MONOTONIC. A worker that has not started is not
+// stalled.
 static inline bool weir_worker_alive(
 	const struct weir_segment *segment, uint32_t worker, uint64_t now_ns) {
 	return weir_heartbeat_alive(

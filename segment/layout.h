@@ -7,34 +7,36 @@
 //   tables      written by control alone: tables, identities, requests. The dataplane maps it
 //               read-only.
 //
-// The dataplane creates both (sealed memfds that cannot shrink), fills in the header and passes
-// them to the control process over a unix socket (handover.h). Positions are offsets from the start
-// of their memory area; fields have a fixed width and the host's byte order (little endian); there
-// are no pointers. Fields name their writer where a structure does not say so:
+// The dataplane creates both memory areas (sealed memfds that cannot shrink), fills in the header
+// and passes the memfds to the control process over a unix socket (handover.h). Positions are
+// offsets from the start of their memory area; fields have a fixed width and the host's byte order
+// (little endian); there are no pointers. The writer of a structure or field is marked:
 //   [dp]      the dataplane, once, before the segment is handed over
 //   [worker]  one worker, its own cache line, relaxed stores
 //   [control] the control process
 //
 // There are two kinds of tables:
-//   A *blob* lies in the heap and is immutable once a root refers to it: the service table, and one
-//   selection per service. It is replaced as a whole by one release-store of the root.
-//   Each backend has two copies of its *row* at a fixed place: a change is written to the copy that
-//   is not in use, and one release-store of the version makes it the one in use. So the cost of
+//   A *blob* lies in the heap and is immutable once a root refers to the blob: the service table,
+//   and one selection per service. A blob is replaced as a whole by one release-store of the root.
+//   Each backend has two copies of its *row* at a fixed position: a change is written to the unused
+//   copy, and one release-store of the version switches to the changed copy. Therefore the cost of
 //   changing one backend does not depend on the number of backends.
 // After each store control appends an entry to the *update log*. Workers follow the log in order, a
-// few entries per turn, and copy the changes into private memory (reader.h).
+// few entries per iteration, and copy the changes into private memory (reader.h).
 //
 // Guarantees kept by this folder:
-//   S2 a worker sees either the old table or row or the new, whole.
-//   S3 control may die at any instruction: only complete tables are ever referenced, and a new
-//      control process finds everything that it needs to continue in the tables and the identities.
-//   S5 a blob is reused only after every worker has reported a quiescent state (grace.h), which it
-//      does only after it has adopted everything published before.
+//   S2 A worker reads either the whole old or the whole new version of a table or row.
+//   S3 Control may die at any instruction: only complete tables are ever referenced, and a new
+//      control process reads all state that it needs to continue from the tables and the
+//      identities.
+//   S5 The memory of a blob is reused only after every worker has reported a quiescent state
+//      (grace.h). A worker reports a quiescent state only after it has adopted all earlier
+//      publications.
 //
-// Order of publication (control), which is that of adoption (workers): identities -> rows ->
-// selections -> services. So a worker that sees a selection also sees its backends. A row that
-// refuses new flows follows the selections: so these always have an open candidate. Withdrawal is
-// the reverse, with a grace period before ids or memory are reused.
+// Order of publication (control) and of adoption (workers): identities -> rows -> selections ->
+// services. Therefore a worker that has a selection also has the selection's backends. A row that
+// refuses new flows follows the selections, so that selections always have an open candidate.
+// Withdrawal has the reverse order, with a grace period before ids or memory are reused.
 #pragma once
 
 #include <stddef.h>
@@ -46,21 +48,22 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 15 // the number people see; fingerprint.h finds other differences
+#define WEIR_SEGMENT_ABI 15 // number shown to users; fingerprint.h detects unnumbered changes
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
 #define WEIR_SERVICES_MAX 4096
 #define WEIR_BACKENDS_MAX 65535 // ids 0..65534
-#define WEIR_BACKEND_NONE 0xffffu // "no backend" where an id is expected
+#define WEIR_BACKEND_NONE 0xffffu // value of a backend id: "no backend"
 #define WEIR_SERVICE_NONE 0xffffu
 #define WEIR_NAME_BYTES 64 // names of services, backends and ports, with the final NUL
 #define WEIR_TABLE_SLOTS_MAX 16777213u // the largest prime below 2^24
 
-// A reference to a published blob: the lower half of its generation in the upper 32 bits, offset
-// / 64 in the lower. 0 = nothing published. The generation is unique per publication: "same
-// generation" means "same blob" even when memory is reused. It has 64 bits and never wraps; the
-// half in the reference only serves to check that reference and blob belong together.
+// A reference to a published blob: the lower half of the blob's generation in the upper 32 bits,
+// offset / 64 in the lower 32 bits. 0 = nothing published. The generation is unique per
+// publication: equal generations mean the same blob even when memory is reused. A generation has 64
+// bits and never wraps; the half in the reference serves only to check that reference and blob
+// belong together.
 typedef uint64_t weir_ref;
 
 enum weir_blob_kind {
@@ -77,11 +80,11 @@ struct weir_blob { // [control]
 
 // --- services -----------------------------------------------------------------------------
 
-// The kinds of keys in the service table. All three are in one open-addressing hash table.
+// The kinds of keys in the service table. One open-addressing hash table contains all three kinds.
 enum weir_bind_kind {
 	WEIR_BIND_EXACT = 1, // address, protocol, port -> service
 	WEIR_BIND_RANGES, // address, protocol -> ranges[first .. first + count)
-	// Address alone -> it is a VIP (for ICMP, and for packets that match no port)
+	// Address alone -> the address is a VIP (for ICMP, and for packets that match no port)
 	WEIR_BIND_ADDRESS,
 };
 
@@ -94,19 +97,20 @@ enum weir_closed_ports {
 #undef X
 };
 
-// Flags of the service id in a bind or a range. WEIR_SERVICE_NONE has them, too: use the functions
-// of service_table.h.
-#define WEIR_ABI_DRAINS 12 // the first one whose workers know them; the others: no service
-#define WEIR_BIND_DRAINED 0x8000u // takes no new flows: their first packets are refused
-#define WEIR_BIND_ENDED 0x4000u // with DRAINED: its existing flows have ended, too
-#define WEIR_ABI_REMOVALS 13 // the first one whose workers know the next flag
-#define WEIR_BIND_REMOVED \
-	0x2000u // with DRAINED, of TCP: no longer in the configuration. With
-		// ENDED: workers end its flows themselves
+// Flags of the service id in a bind or a range. WEIR_SERVICE_NONE also has these bits: use the
+// functions of service_table.h.
+#define WEIR_ABI_DRAINS 12 // first ABI with WEIR_BIND_DRAINED; for older workers: no service
+#define WEIR_BIND_DRAINED 0x8000u // takes no new flows: first packets of flows are refused
+#define WEIR_BIND_ENDED 0x4000u // with DRAINED: existing flows of the bind have also ended
+#define WEIR_ABI_REMOVALS 13 // first ABI with WEIR_BIND_REMOVED
+// With DRAINED, TCP only: no longer in the configuration. With ENDED: workers end the flows of the
+// bind themselves.
+#define WEIR_BIND_REMOVED 0x2000u
 #define WEIR_BIND_FLAGS (WEIR_BIND_DRAINED | WEIR_BIND_ENDED | WEIR_BIND_REMOVED)
 _Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_REMOVED, "ids leave room for the flags");
 
-// IPv4 addresses are stored in the first 4 bytes, the rest 0; family distinguishes them.
+// IPv4 addresses are stored in the first 4 bytes, the remaining bytes are 0; family distinguishes
+// IPv4 and IPv6.
 struct weir_bind { // 32 bytes, [control]
 	uint8_t address[16];
 	uint8_t family; // 4 or 6; 0 = free bucket
@@ -130,7 +134,7 @@ _Static_assert(sizeof(struct weir_bind_range) == 8, "segment ABI");
 
 struct weir_service_table { // blob, [control]
 	struct weir_blob blob;
-	uint32_t buckets; // power of two; at most half of them are in use
+	uint32_t buckets; // power of two; at most half of the buckets are in use
 	uint32_t ranges;
 	uint64_t buckets_off; // from the start of the blob: struct weir_bind[buckets]
 	uint64_t ranges_off; // from the start of the blob: struct weir_bind_range[ranges]
@@ -145,23 +149,24 @@ _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");
 enum weir_backend_flag {
 	WEIR_BACKEND_PRESENT = 1u << 0, // the id is in use; flows may refer to it
 	WEIR_BACKEND_RESOLVED = 1u << 1, // header[] holds the next hop's MAC address
-	// Takes no new flows: workers skip it in a selection, which may be older, and choose
-	// another backend for a flow that sends a new SYN.
+	// Takes no new flows: workers skip the backend in a selection, which may be older, and
+	// choose another backend for a flow that sends a new SYN.
 	WEIR_BACKEND_CLOSED = 1u << 2,
-	WEIR_BACKEND_DOWN = 1u << 3, // CLOSED because it is refusing, in maintenance or removed:
-				     // a datagram of a flow is chosen again
-	// What happens to the TCP flows of a backend that is DOWN; neither = they stay.
-	WEIR_BACKEND_REHASH = 1u << 4, // they move to another backend
-	WEIR_BACKEND_RESET = 1u << 5, // their clients get an RST
-	// Treated as being at its limit of active flows, whatever their number: its accept queue is
-	// full.
+	WEIR_BACKEND_DOWN = 1u << 3, // CLOSED because the backend is refusing, in maintenance or
+				     // removed: a datagram of a flow is chosen again
+	// What happens to the TCP flows of a backend that is DOWN; without REHASH and RESET, flows
+	// stay.
+	WEIR_BACKEND_REHASH = 1u << 4, // flows move to another backend
+	WEIR_BACKEND_RESET = 1u << 5, // clients of the flows get an RST
+	// Treated as being at the limit of active flows, whatever the number of flows, because the
+	// backend's accept queue is full.
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
 };
 
-#define WEIR_ABI_PASSES_OVER 11 // the first one whose workers do so
+#define WEIR_ABI_PASSES_OVER 11 // first ABI whose workers skip CLOSED backends of a selection
 
 #define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
-#define WEIR_SOURCE_BITS_MAX 16 // of an IPv4 source prefix: a /16
+#define WEIR_SOURCE_BITS_MAX 16 // maximum number of variable bits of an IPv4 source prefix: a /16
 
 // The data of one backend for workers: a prebuilt outer header to copy in front of the packet. The
 // worker fills in only total length, TTL, DSCP/ECN and the IPv4 checksum. Health and administrative
@@ -169,26 +174,27 @@ enum weir_backend_flag {
 struct weir_backend_row { // 80 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on
-	uint8_t outer_family; // 4 or 6: family of the backend's own address
-	uint8_t l2_bytes; // length of the Ethernet header and its tags: 14, 18 or 22
+	uint8_t outer_family; // 4 or 6: family of the backend's address
+	uint8_t l2_bytes; // length of the Ethernet header and VLAN tags: 14, 18 or 22
 	uint8_t header_bytes; // l2_bytes + 20 or + 40
 	// IPv4: number of low bits of the source address taken from the flow hash, 0..16
 	uint8_t source_bits;
-	uint16_t mtu; // largest outer IP packet, bytes; that of the port
+	uint16_t mtu; // MTU of the port: largest outer IP packet, bytes
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
-	// Limit of its active flows, at all workers together; 0 = none. Before
-	// WEIR_ABI_SHARED_LIMITS: at one worker, and besides that of the selection.
+	// Limit of the backend's active flows, at all workers together; 0 = no limit. Before
+	// WEIR_ABI_SHARED_LIMITS: limit at one worker, in addition to the limit of the selection.
 	uint32_t max_active_flows;
-	uint8_t header[WEIR_OUTER_HEADER_BYTES + 2]; // at byte 16; first header_bytes are valid
+	uint8_t header[WEIR_OUTER_HEADER_BYTES +
+		       2]; // starts at byte 16; the first header_bytes are valid
 };
 _Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
 
-// A row and its next version. row[version % 2] is in use. A reader that finds the same version
-// before and after copying has copied a whole row.
+// A row and its next version. row[version % 2] is in use. If a reader finds equal versions before
+// and after copying, it has copied a whole row.
 struct weir_row_pair { // 192 bytes, [control]; indexed by backend id
 	uint64_t version; // 0 = never written: the row in use is all zeroes
-	// Slow start: changed by one store, and an entry in the update log as for a row.
+	// Slow start: changed by one store and an entry in the update log, like a row.
 	struct weir_policy_share share __attribute__((aligned(4)));
 	uint32_t reserved0;
 	uint64_t reserved[2];
@@ -202,7 +208,7 @@ _Static_assert(sizeof(struct weir_row_pair) == 192, "segment ABI");
 struct weir_selection_subset { // 24 bytes, [control]
 	uint16_t candidates; // number of eligible backends; 0 = packets are dropped as no_backend
 	uint16_t rounds; // 0 without WEIR_NEEDS_ROUNDS, or without candidates
-	uint32_t slots; // of the Maglev table; 0 only without candidates
+	uint32_t slots; // number of slots of the Maglev table; 0 only without candidates
 	uint32_t reserved0;
 	uint32_t candidates_off; // struct weir_candidate[candidates]
 	uint32_t slots_off; // uint16_t[slots], index into candidates[]
@@ -210,7 +216,8 @@ struct weir_selection_subset { // 24 bytes, [control]
 };
 _Static_assert(sizeof(struct weir_selection_subset) == 24, "segment ABI");
 
-// One subset shared by all workers, or several: worker w has number w modulo their number.
+// One subset shared by all workers, or several subsets: worker w has the subset with number w
+// modulo subsets.
 struct weir_selection { // blob, [control]
 	struct weir_blob blob;
 	uint16_t service;
@@ -218,29 +225,31 @@ struct weir_selection { // blob, [control]
 	uint32_t
 		others_off; // from the start of the blob: struct weir_selection_subset[subsets - 1]
 	struct weir_policy_settings settings;
-	struct weir_selection_subset first; // number 0; the others follow at others_off
+	struct weir_selection_subset first; // subset 0; other subsets follow at others_off
 };
 _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 
 // --- identity: the backend of each id; written and read by control only --------------------------
 //
 // All data that control must keep across a restart: the backend of each id, administrative and
-// health states, weights. Workers never read it. Indexed by id. Names and addresses are written
-// while the id is free and are constant while it is in use; one store of `state` allocates or frees
-// the id, and one store changes a state or a weight. So a reader never finds a partial change.
+// health states, weights. Workers never read identities. Indexed by id. Names and addresses are
+// written while the id is free and are constant while the id is in use; one store of `state`
+// allocates or frees the id, and one store changes a state or a weight. Therefore a reader never
+// finds a partial change.
 
-#define WEIR_IDENTITY_USED 1u // in state; a free id has state 0
+#define WEIR_IDENTITY_USED 1u // value of state; a free id has state 0
 
 struct weir_identity_service { // 128 bytes, [control]
 	uint32_t state; // WEIR_IDENTITY_USED
 	uint32_t policies; // weir_identity_policies(): the configured and the run-time policy
-	uint32_t error_window_ms; // automatic one; 0 = none computed yet
+	uint32_t error_window_ms; // automatic error window; 0 = not computed yet
 	uint32_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only during a drain of binds
 	uint32_t drain; // enum weir_drain_phase; the service table has the drained binds
-	// Since ABI 13. The removal of binds or of the service: the service table has these binds.
+	// Since ABI 13: the removal of binds or of the service; the service table has the removed
+	// binds.
 	uint32_t removed_ms; // the configured interval, 0 = none
-	uint64_t removal_until_ns; // CLOCK_MONOTONIC: end of the phase; odd: of DROPPED
+	uint64_t removal_until_ns; // CLOCK_MONOTONIC: end of the phase; odd in phase DROPPED
 	uint32_t removal; // enum weir_drain_phase: NONE, DRAINING, or DROPPED
 	uint32_t reserved[5];
 	char name[WEIR_NAME_BYTES];
@@ -252,14 +261,14 @@ struct weir_identity_backend { // 128 bytes, [control]
 	uint32_t state; // weir_identity_state()
 	uint32_t configured_weight;
 	uint32_t runtime_weight; // set by an operator; WEIR_WEIGHT_UNSET = none
-	uint32_t reported_weight; // by the backend; 0 = none
+	uint32_t reported_weight; // reported by the backend; 0 = none
 	uint8_t address[16];
 	uint8_t family; // 4 or 6
 	uint8_t reserved0;
 	uint16_t service;
 	uint32_t reserved1;
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only during a drain
-	uint64_t slow_start_ms; // CLOCK_MONOTONIC when its slow start began; 0 = none
+	uint64_t slow_start_ms; // CLOCK_MONOTONIC when slow start began; 0 = no slow start
 	uint32_t reserved2[2];
 	char name[WEIR_NAME_BYTES];
 };
@@ -278,11 +287,11 @@ enum weir_admin_state {
 // The progress of a drain that an operator started.
 // X(NAME, "name")
 #define WEIR_DRAIN_PHASES(X) \
-	X(NONE, "none") /* or of no interest to control */ \
-	X(DRAINING, "draining") /* flows are left, the deadline is not over */ \
+	X(NONE, "none") /* no drain, or a drain that needs no action of control */ \
+	X(DRAINING, "draining") /* flows are left, and the deadline has not passed */ \
 	X(DRAINED, "drained") /* no open flow was left */ \
-	X(KEPT, "kept") /* at the deadline flows were left: they go on */ \
-	X(DROPPED, "dropped") /* at the deadline flows were left: in maintenance, with RSTs */
+	X(KEPT, "kept") /* flows were left at the deadline: these flows continue */ \
+	X(DROPPED, "dropped") /* flows were left at the deadline: in maintenance, with RSTs */
 
 enum weir_drain_phase {
 #define X(name, key) WEIR_DRAIN_##name,
@@ -298,12 +307,12 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 	weir_ref selection[]; // by service id
 };
 
-// The data that a worker reads in every turn, in one cache line that changes only when something is
-// published.
+// The data that a worker reads in every iteration, in one cache line that changes only with a
+// publication.
 struct weir_news { // [control]
 	uint64_t updates; // position of the next entry in the update log; a new control process
 			  // skips more entries than the log has
-	uint64_t token; // of the newest grace period (grace.h); odd
+	uint64_t token; // token of the newest grace period (grace.h); odd
 	uint64_t stealing; // enum weir_stealing: whether workers may steal buckets now
 	uint64_t capture; // number of the active order (capture.h), 0 = none
 	uint64_t reserved[4];
@@ -317,7 +326,7 @@ struct weir_notes { // [control]
 	uint64_t generation; // last generation given to a blob
 	// Bytes of the heap that have ever held a blob; the rest was never written
 	uint64_t heap_used;
-	uint32_t service_ids; // all ids in use are below
+	uint32_t service_ids; // all ids in use are below service_ids
 	uint32_t backend_ids;
 	uint64_t stealing; // enum weir_stealing: as set by an operator, UNSET = not set
 	uint64_t reserved[2];
@@ -341,17 +350,17 @@ static inline uint32_t weir_update(enum weir_update_kind kind, uint16_t id) {
 
 // A worker's report for grace periods (grace.h).
 struct weir_quiescence { // [worker]
-	uint64_t token; // last token that it reported; 0 = offline: it uses no table
+	uint64_t token; // last reported token; 0 = offline: the worker uses no table
 } __attribute__((aligned(64)));
 
-// Tables that a worker refused because an offset or a number in them is out of bounds, or a value
-// is unknown. It keeps using the previous one, and ends no grace period until control has replaced
-// the refused one.
+// Tables that a worker refused because an offset or a number is out of bounds, or a value is
+// unknown. The worker keeps using the previous table, and ends no grace period until control has
+// replaced the refused table.
 struct weir_refusals { // [worker]
-	uint64_t services; // service tables ever refused
+	uint64_t services; // total number of refused service tables
 	uint64_t selections;
 	uint64_t rows;
-	uint64_t refused; // number of roots whose table it refuses now
+	uint64_t refused; // number of roots whose table is refused now
 	uint32_t change; // the last refused root, as in the update log
 	uint32_t reserved0;
 	weir_ref ref; // the refused reference; 0 for rows
@@ -380,7 +389,7 @@ struct weir_share_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	// Connections that were established; counted only with WEIR_NEEDS_RESULTS. Not shown to
+	// Number of established connections; counted only with WEIR_NEEDS_RESULTS. Not shown to
 	// users.
 	uint64_t established;
 	// Flows of the backend that are half-open now; counted only with WEIR_NEEDS_HALF_OPEN. Not
@@ -390,15 +399,15 @@ struct weir_share_counters { // [worker]
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");
 
-#define WEIR_ABI_PORT_COUNTERS 6 // the first one with these
-#define WEIR_PORT_XSTATS 128 // DPDK's extended statistics of a device; per-queue ones are left out
+#define WEIR_ABI_PORT_COUNTERS 6 // first ABI with port counters
+#define WEIR_PORT_XSTATS 128 // maximum of DPDK's extended statistics of a device, not per queue
 
 struct weir_port_xstat { // [dp]
 	char name[56]; // name in DPDK; written before the segment is handed over
 	uint64_t value;
 };
 
-// Of a port's device, as its driver reports it. Since ABI 15.
+// Link state of a port's device, as reported by its driver. Since ABI 15.
 enum weir_device_link { WEIR_DEVICE_LINK_UNKNOWN, WEIR_DEVICE_LINK_DOWN, WEIR_DEVICE_LINK_UP };
 
 // Written by the dataplane's main thread several times a second, relaxed stores.
@@ -420,7 +429,7 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 // WEIR_BUCKETS buckets, and a bucket to one worker, its owner. Control determines which workers are
 // overloaded and sends them requests to give buckets away (WEIR_MESSAGE_STEAL in mailbox.h).
 
-#define WEIR_ABI_BUCKETS 8 // the first one with these
+#define WEIR_ABI_BUCKETS 8 // first ABI with buckets
 #define WEIR_BUCKETS 1024u // power of two
 
 // Whether flows are in buckets that move between workers, or why not. X(NAME, "why not")
@@ -440,7 +449,8 @@ enum weir_bucketing {
 		WEIR_BUCKETING_COUNT
 };
 
-// X(NAME, "name"). UNSET: not set by control, or by an operator: the configuration applies.
+// X(NAME, "name"). UNSET: the configuration applies, because neither control nor an operator has
+// set a value.
 #define WEIR_STEALING(X) X(UNSET, "unset") X(ON, "on") X(OFF, "off")
 
 enum weir_stealing {
@@ -455,7 +465,7 @@ enum weir_stealing {
 	X(CONFIRMED, "confirmed", "the bucket will move: the workers complete it") \
 	X(NOT_BUCKETED, "not_bucketed", "flows are not in buckets") \
 	X(OFF, "off", "stealing is switched off") \
-	X(OUT_OF_RANGE, "out_of_range", "there is no such bucket or worker") \
+	X(OUT_OF_RANGE, "out_of_range", "no such bucket or worker") \
 	X(SELF, "self", "the thief has the bucket already") \
 	X(NOT_OWNER, "not_owner", "another worker has the bucket") \
 	X(BUSY, "busy", "a bucket of the victim or the thief is moving") \
@@ -468,7 +478,7 @@ enum weir_bucket_answer {
 		WEIR_BUCKET_ANSWER_COUNT
 };
 
-#define WEIR_BUCKET_ANSWER_SLOTS 16 // counters of each worker, by enum weir_bucket_answer
+#define WEIR_BUCKET_ANSWER_SLOTS 16 // counters per worker, indexed by enum weir_bucket_answer
 _Static_assert((int)WEIR_BUCKET_ANSWER_COUNT <= WEIR_BUCKET_ANSWER_SLOTS, "segment ABI");
 
 // Number of packets of each bucket that a worker received and distributed.
@@ -486,7 +496,7 @@ struct weir_steal_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_STEAL_COUNTERS(X)
 #undef X
-	uint64_t answers[WEIR_BUCKET_ANSWER_SLOTS]; // to control and to other workers
+	uint64_t answers[WEIR_BUCKET_ANSWER_SLOTS]; // answers to control and to other workers
 	uint64_t reserved[3];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
@@ -494,16 +504,16 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 // --- limits of active flows ---------------------------------------------------------------
 //
 // struct weir_limit_word of each backend (policy.h). Written by all workers, like struct
-// weir_bucket_owners; no other cache line in statistics is.
+// weir_bucket_owners; all other cache lines in statistics have one writer.
 
-#define WEIR_ABI_SHARED_LIMITS 15 // the first one with these
+#define WEIR_ABI_SHARED_LIMITS 15 // first ABI with shared limits
 
-#define WEIR_ABI_SHARES 15 // the first one whose workers use shares in signals (backend_signal.h)
+#define WEIR_ABI_SHARES 15 // first ABI whose workers use shares in signals (backend_signal.h)
 
 // --- service times: single producer, single consumer --------------------------------------
 //
-// A worker writes one sample per completed flow of the services whose policy needs them, and none
-// for others. If control does not read in time, samples are lost and counted; workers never wait.
+// A worker writes one sample per completed flow of services whose policy needs service times. If
+// control does not read in time, samples are lost and counted; workers never wait.
 
 #define WEIR_SAMPLES 16384 // power of two, per worker
 
@@ -533,25 +543,26 @@ struct weir_ring_position {
 #define WEIR_MAILBOX_MESSAGES 64 // power of two
 #define WEIR_MESSAGE_BYTES 128
 
-// A ring is split between the two memory areas: fields written by its producer are in the
-// producer's, fields written by its consumer (struct weir_ring_position) in the consumer's.
-struct weir_mailbox_ring { // the producer
-	uint64_t tail __attribute__((aligned(64))); // next to write
+// A ring is split between the two memory areas: fields written by the producer are in the memory of
+// the producer, fields written by the consumer (struct weir_ring_position) in the memory of the
+// consumer.
+struct weir_mailbox_ring { // [producer]
+	uint64_t tail __attribute__((aligned(64))); // index of the next message to write
 	uint8_t message[WEIR_MAILBOX_MESSAGES][WEIR_MESSAGE_BYTES] __attribute__((aligned(64)));
 };
 
 // --- lists of flows, which do not fit into a message, see WEIR_MESSAGE_FLOW_LIST ------------
 
-#define WEIR_ABI_FLOW_LIST 9 // the first one with these
-#define WEIR_FLOW_PAGES 8u // of a worker: so many answers at once
+#define WEIR_ABI_FLOW_LIST 9 // first ABI with lists of flows
+#define WEIR_FLOW_PAGES 8u // pages per worker: maximum number of concurrent answers
 #define WEIR_FLOW_PAGE_FLOWS 64u
 
 struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network order
-	uint8_t source[16]; // IPv4: first 4 bytes, rest 0
+	uint8_t source[16]; // IPv4: in the first 4 bytes, remaining bytes 0
 	uint8_t destination[16];
 	uint16_t source_port;
 	uint16_t destination_port;
-	uint32_t idle_ms; // since the last packet
+	uint32_t idle_ms; // time since the last packet
 	uint16_t backend;
 	uint8_t family; // 4 or 6
 	uint8_t protocol;
@@ -560,8 +571,8 @@ struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network 
 };
 _Static_assert(sizeof(struct weir_listed_flow) == 48, "segment ABI");
 
-// A page is written before the response with its number of flows, and not changed before the next
-// request for it.
+// A page is written before the response with the number of flows on the page, and not changed
+// before the next request for the page.
 struct weir_flow_pages { // [worker]
 	struct weir_listed_flow flow[WEIR_FLOW_PAGES][WEIR_FLOW_PAGE_FLOWS];
 } __attribute__((aligned(64)));
@@ -569,7 +580,7 @@ struct weir_flow_pages { // [worker]
 // The part of statistics that one worker writes, in addition to its counters.
 struct weir_worker_box { // [worker]
 	struct weir_mailbox_ring response;
-	struct weir_ring_position request; // its read position in control's requests
+	struct weir_ring_position request; // the worker's read position in control's requests
 	struct weir_sample_ring samples;
 };
 
@@ -583,13 +594,13 @@ struct weir_control_box { // [control]
 // --- header -------------------------------------------------------------------------------
 
 struct weir_port_info { // 128 bytes, [dp]
-	char name[WEIR_NAME_BYTES]; // as configured
+	char name[WEIR_NAME_BYTES]; // name in the configuration
 	char kernel_interface[16]; // the kernel's interface on this network, "" = none
 	uint32_t kernel_ifindex; // 0 = none
 	uint16_t mtu; // bytes of IP packet
 	uint16_t vlan; // tag of outgoing frames, 0 = none
 	uint8_t mac[6];
-	uint8_t steered; // 1 = a steer program filters this port (its map came with the handover)
+	uint8_t steered; // 1 = a steer program filters this port (the handover passes its map)
 	uint8_t reserved[33];
 };
 _Static_assert(sizeof(struct weir_port_info) == 128, "segment ABI");
@@ -598,7 +609,7 @@ struct weir_segment_header { // [dp]
 	uint64_t magic;
 	uint32_t abi;
 	uint32_t header_bytes; // sizeof(struct weir_segment_header)
-	uint64_t fingerprint; // of this layout (fingerprint.h)
+	uint64_t fingerprint; // fingerprint of this layout (fingerprint.h)
 	uint64_t epoch; // random, new at every start of the dataplane
 	uint64_t tsc_hz;
 	uint64_t hash_seed;
@@ -609,7 +620,7 @@ struct weir_segment_header { // [dp]
 	uint32_t max_services;
 	uint32_t max_backends; // number of elements of each worker's backend counters
 	uint32_t reserved0;
-	// Statistics: offsets from the start of that memory.
+	// Statistics: offsets from the start of the memory area.
 	uint64_t statistics_bytes;
 	uint64_t quiescence_off; // struct weir_quiescence[workers]
 	uint64_t refusals_off; // struct weir_refusals[workers]
@@ -617,7 +628,7 @@ struct weir_segment_header { // [dp]
 	uint64_t worker_boxes_off; // struct weir_worker_box[workers]
 	uint64_t service_counters_off; // struct weir_share_counters[workers][max_services]
 	uint64_t backend_counters_off; // struct weir_share_counters[workers][max_backends]
-	// Tables: offsets from the start of that memory.
+	// Tables: offsets from the start of the memory area.
 	uint64_t tables_bytes;
 	uint64_t news_off; // struct weir_news, struct weir_notes, struct weir_update_log
 	uint64_t roots_off; // struct weir_roots

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mailboxes: requests of control to a worker, and the responses. One ring each way per worker,
-// single producer and single consumer, never blocking. A worker responds to at most one request per
-// turn of its poll loop.
+// Mailboxes: requests of control to a worker, and the worker's responses. Each worker has one ring
+// for requests and one ring for responses, single producer and single consumer, never blocking. A
+// worker responds to at most one request per iteration of its poll loop.
 #pragma once
 
 #include <stdbool.h>
@@ -10,29 +10,30 @@
 #include "layout.h"
 
 enum weir_message_kind {
-	// Look up the backend of a flow, and the one that would be chosen now
+	// Look up the backend of a flow, and the backend that would be chosen now
 	WEIR_MESSAGE_FLOW_LOOKUP = 1,
 	// Give this bucket to another worker. The response is a confirmation or a refusal; after a
-	// confirmation the workers move the bucket, and control sees the new owner in
+	// confirmation the workers move the bucket, and control reads the new owner from
 	// weir_bucket_owners. A refusal changes nothing. Not sent to a dataplane whose header
 	// indicates that it does not use buckets.
 	WEIR_MESSAGE_STEAL,
-	WEIR_MESSAGE_FLOW_WAITING = 3, // waiting flows of these backends, in a range of the table
-	WEIR_MESSAGE_FLOW_MOVE = 4, // give such a flow to another backend
-	// The last two are not sent to a dataplane without flow pages (WEIR_ABI_FLOW_LIST).
-	WEIR_MESSAGE_FLOW_LIST = 5, // list the flows in a range of the table on a page, or end them
-	WEIR_MESSAGE_FLOW_DELETE = 6, // a lookup that ends the flow it finds
+	WEIR_MESSAGE_FLOW_WAITING = 3, // list waiting flows in a range of the table
+	WEIR_MESSAGE_FLOW_MOVE = 4, // give a waiting flow to another backend
+	// FLOW_LIST and FLOW_DELETE are not sent to a dataplane without flow pages
+	// (WEIR_ABI_FLOW_LIST).
+	WEIR_MESSAGE_FLOW_LIST = 5, // list or end the flows in a range of the table
+	WEIR_MESSAGE_FLOW_DELETE = 6, // look up a flow and end it
 };
 
 // Answers of a worker to WEIR_MESSAGE_FLOW_MOVE. X(NAME, "name", "meaning")
 #define WEIR_MOVE_ANSWERS(X) \
 	X(NONE, "none", "the worker does not support this kind of message") \
 	X(MOVED, "moved", "the flow has the new backend") \
-	X(CHANGED, "changed", "it had a packet meanwhile, or has another state or backend") \
-	X(GONE, "gone", "it is not in the worker's flow table") \
+	X(CHANGED, "changed", "a packet of the flow arrived, or its state or backend has changed") \
+	X(GONE, "gone", "the flow is not in the worker's flow table") \
 	X(UNUSABLE, "unusable", "the new backend takes no new flows of the service") \
 	X(LIMIT, "limit", "the new backend is at its limit, or half-open flows crowd the table") \
-	X(LATE, "late", "the deadline was over")
+	X(LATE, "late", "the request came after its deadline")
 
 enum weir_move_answer {
 #define X(name, key, text) WEIR_MOVE_##name,
@@ -43,12 +44,12 @@ enum weir_move_answer {
 
 #define WEIR_WAITING_BACKENDS 4
 #define WEIR_WAITING_LINES 256u // maximum number of table lines that a worker reads for one message
-#define WEIR_LIST_LINES 256u // the same, for one WEIR_MESSAGE_FLOW_LIST
+#define WEIR_LIST_LINES 256u // maximum number of table lines for one WEIR_MESSAGE_FLOW_LIST
 #define WEIR_WAITING_FLOWS4 5
 #define WEIR_WAITING_FLOWS6 2
 #define WEIR_WAITED_MS 16u
 
-// A TCP flow that waits. Addresses and ports in network order.
+// A TCP flow that waits for an answer to its SYN. Addresses and ports in network order.
 struct weir_waiting_flow4 {
 	uint8_t source[4];
 	uint8_t destination[4];
@@ -82,41 +83,41 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			// response
 			uint8_t found; // the flow is in this worker's flow table
 			uint8_t state; // enum weir_flow_state when found
-			uint16_t backend; // of the flow when found, else WEIR_BACKEND_NONE
-			uint16_t chosen; // the backend that the Maglev table gives now
+			uint16_t backend; // backend of the flow when found, else WEIR_BACKEND_NONE
+			uint16_t chosen; // backend that the Maglev table selects now
 			uint16_t service; // WEIR_SERVICE_NONE: no service owns the destination
 			uint16_t reserved;
-			uint32_t slot; // of the Maglev table
-			uint32_t idle_ms; // since the flow's last packet
+			uint32_t slot; // slot of the Maglev table
+			uint32_t idle_ms; // time since the flow's last packet
 			uint64_t hash;
 		} flow;
 		struct { // WEIR_MESSAGE_STEAL
 			// CLOCK_MONOTONIC; after this time the request is refused as late
 			uint64_t deadline_ns;
-			uint32_t bucket; // below WEIR_BUCKETS
-			uint32_t thief; // the worker to move it to
+			uint32_t bucket; // number, below WEIR_BUCKETS
+			uint32_t thief; // worker that receives the bucket
 			// response
 			uint32_t answer; // enum weir_bucket_answer
 			uint32_t reserved;
 		} steal;
-		// WEIR_MESSAGE_FLOW_WAITING: the worker's TCP flows that have sent a SYN and
-		// nothing else for idle_ms, in the lines from `first` to before `last` of the
-		// table. The worker reads WEIR_WAITING_LINES of its lines at most, and skips those
-		// of other workers: send again with `first` = `next` until that is `lines` or
-		// `last`.
+		// WEIR_MESSAGE_FLOW_WAITING: the worker's TCP flows that have sent a SYN and no
+		// other packet for idle_ms, in the lines from `first` to before `last` of the
+		// table. The worker reads at most WEIR_WAITING_LINES of its lines, and skips lines
+		// of other workers. Send the request again with `first` = `next` until `next` is
+		// `lines` or `last`.
 		struct {
 			uint32_t first; // line
-			uint32_t last; // line; any number beyond the table means its end
+			uint32_t last; // line; a number beyond the table means the end of the table
 			uint32_t idle_ms;
 			uint16_t backend[WEIR_WAITING_BACKENDS]; // WEIR_BACKEND_NONE = unused
 			// response
 			uint8_t answered; // 1
-			uint8_t family; // of the flows: 4 or 6
-			uint8_t count; // of flows
-			// the least time that they have waited, in WEIR_WAITED_MS; at most 255
+			uint8_t family; // family of the flows: 4 or 6
+			uint8_t count; // number of flows
+			// minimum time that the flows have waited, in WEIR_WAITED_MS; at most 255
 			uint8_t waited;
-			uint32_t next; // above first, unless the table ends earlier
-			uint32_t lines; // of the table
+			uint32_t next; // next line: above first, unless the table ends earlier
+			uint32_t lines; // number of lines of the table
 			union {
 				struct weir_waiting_flow4 flow4[WEIR_WAITING_FLOWS4];
 				struct weir_waiting_flow6 flow6[WEIR_WAITING_FLOWS6];
@@ -125,52 +126,52 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 		struct { // WEIR_MESSAGE_FLOW_MOVE
 			uint8_t source[16];
 			uint8_t destination[16];
-			uint16_t source_port; // network order, as listed
+			uint16_t source_port; // network order, as in the list
 			uint16_t destination_port;
 			uint8_t family;
 			uint8_t answer; // response: enum weir_move_answer
 			uint16_t to; // the new backend
-			uint32_t stamp; // as listed
+			uint32_t stamp; // as in the list
 			uint32_t reserved;
 			// CLOCK_MONOTONIC; at most 10 s after the flow was listed
 			uint64_t deadline_ns;
 		} move;
 		// WEIR_MESSAGE_FLOW_LIST: the worker's flows in the lines from `first` to before
-		// `last` of the table. The worker reads WEIR_LIST_LINES of them and
-		// WEIR_FLOW_PAGE_FLOWS flows at most, and writes the matching ones to one of its
-		// pages, or ends them: send again with `first` = `next` until that is `lines` or
-		// `last`.
+		// `last` of the table. The worker reads at most WEIR_LIST_LINES lines and
+		// WEIR_FLOW_PAGE_FLOWS flows, and writes the matching flows to one of its pages, or
+		// ends the matching flows. Send the request again with `first` = `next` until
+		// `next` is `lines` or `last`.
 		struct {
 			uint32_t first; // line
-			uint32_t last; // line; any number beyond the table means its end
+			uint32_t last; // line; a number beyond the table means the end of the table
 			uint16_t backend; // WEIR_BACKEND_NONE = all backends
 			uint16_t service; // WEIR_SERVICE_NONE = all services
 			uint8_t states; // a bit for each enum weir_flow_state
-			uint8_t family; // of the client's prefix: 4 or 6; 0 = all clients
+			uint8_t family; // family of the client's prefix: 4 or 6; 0 = all clients
 			uint8_t client_bits; // number of first bits of client[] to compare
-			uint8_t protocol; // 0 = both
+			uint8_t protocol; // 0 = TCP and UDP
 			uint8_t client[16];
-			uint8_t page; // below WEIR_FLOW_PAGES
-			uint8_t end; // 1: end the flows, and write none to the page
+			uint8_t page; // number of the page, below WEIR_FLOW_PAGES
+			uint8_t end; // 1: end the flows instead of writing them to the page
 			// response
 			uint8_t answered; // 1
 			uint8_t reserved;
 			uint32_t count; // number of flows on the page, or of ended flows
-			uint32_t next; // above first, unless the table ends earlier
-			uint32_t lines; // of the table
+			uint32_t next; // next line: above first, unless the table ends earlier
+			uint32_t lines; // number of lines of the table
 		} list;
 		uint8_t bytes[WEIR_MESSAGE_BYTES - 16];
 	};
 };
 _Static_assert(sizeof(struct weir_message) == WEIR_MESSAGE_BYTES, "segment ABI");
 
-// A ring: the producer's and the consumer's fields are in different memory areas. `head` and `tail`
-// of the other side are untrusted: a distance beyond the ring's size counts as full for the
+// A ring: the producer's and the consumer's fields are in different memory areas. The position read
+// from the other process is untrusted: a distance beyond the ring's size counts as full for the
 // producer, and as empty for the consumer, which then resynchronizes.
 
-// Add a copy of message to the ring. Returns false when it is full. [its producer]
+// Add a copy of message to the ring. Returns false when the ring is full. [producer]
 bool weir_mailbox_send(struct weir_mailbox_ring *ring, const struct weir_ring_position *position,
 	const struct weir_message *message);
-// Take the oldest message. Returns false if there is none. [its consumer]
+// Take the oldest message. Returns false if the ring is empty. [consumer]
 bool weir_mailbox_receive(const struct weir_mailbox_ring *ring, struct weir_ring_position *position,
 	struct weir_message *ret);

@@ -6,15 +6,15 @@
 
 #define DIGIT_BITS 11u
 #define DIGITS (1u << DIGIT_BITS)
-#define IDENTITY_PASSES 3u // of the upper 33 bits
-#define WEIGHT_PASSES 3u // of 32 bits
-#define FEW 64u // members that are compared right away
+#define IDENTITY_PASSES 3u // passes over the upper 33 bits
+#define WEIGHT_PASSES 3u // passes over 32 bits
+#define FEW 64u // up to this number, members are sorted by comparison
 #define MISPLACED_FEW 64u
 
 struct place {
 	uint64_t identity;
 	uint32_t weight;
-	uint32_t at; // in members[]
+	uint32_t at; // index in members[]
 };
 
 struct weir_member_order {
@@ -22,9 +22,9 @@ struct weir_member_order {
 	uint32_t n;
 	uint32_t pass;
 	bool by_weight;
-	struct place *places; // [n] as sorted so far
+	struct place *places; // [n] in the order of the last pass
 	struct place *spare; // [n]
-	struct place memory[]; // both
+	struct place memory[]; // memory of places and spare
 };
 
 static int compare_members(const void *left, const void *right) {
@@ -38,7 +38,7 @@ static int compare_members(const void *left, const void *right) {
 }
 
 // A round of the interleaved policy contains the candidates from some weight on. With the heaviest
-// last, these are a tail of the list.
+// candidates last, a round is a tail of the list.
 static int compare_weights(const void *left, const void *right) {
 	const struct weir_selection_member *a = left;
 	const struct weir_selection_member *b = right;
@@ -82,7 +82,7 @@ static void radix_pass(struct weir_member_order *order, uint32_t pass) {
 		start[digit_of(&from[i], pass)]++;
 	}
 	if (order->n == 0 || start[digit_of(&from[0], pass)] == order->n) {
-		return; // all are equal, as weights mostly are
+		return; // all keys are equal, as usual for weights
 	}
 	for (uint32_t i = 0; i < DIGITS; i++) {
 		uint32_t count = start[i];

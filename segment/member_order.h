@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Member order: the members of a selection sorted by identity, or by weight and then identity: in
-// the same order on every instance. For this folder only.
+// Member order: sorts the members of a selection by identity, or by weight and then identity, so
+// that every instance has the same order. Private to this folder.
 //
 // Identities are hashes: a radix sort of their upper bits needs three passes over the members, and
-// only the few with equal upper bits are compared. If identities are not hashes, all may be
-// compared.
+// only the few members with equal upper bits are compared. If identities are not hashes, all
+// members may be compared.
 //
 // Threads: pure functions of the caller's memory.
 #pragma once
@@ -19,11 +19,11 @@ struct weir_member_order;
 // Returns NULL if out of memory.
 struct weir_member_order *weir_member_order_begin(
 	const struct weir_selection_member *members, uint32_t n, bool by_weight);
-// One pass. Returns whether another pass is needed.
+// Do one pass. Returns whether another pass is needed.
 bool weir_member_order_pass(struct weir_member_order *order);
-// After the last pass: returns the n members in order, and frees the sort.
+// Finish after the last pass: returns the n members in order, and frees the sort.
 void weir_member_order_end(struct weir_member_order *order, struct weir_selection_member *ret);
 void weir_member_order_free(struct weir_member_order *order); // NULL is allowed
 
-// The whole sort, in place.
+// Do all passes of a sort, in place.
 void weir_member_order_sort(struct weir_selection_member *members, uint32_t n, bool by_weight);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Packet facts: properties and decisions of the dataplane about a packet that are reported to
-// control (capture.h). One list for each set: source of the enumeration and the names in JSON.
-// Append only: the order is part of the segment's ABI.
+// control (capture.h). Each set has one list, which generates the enumeration and the names in
+// JSON. Append only: the order is part of the segment's ABI.
 #pragma once
 
 // The action for a packet. X(NAME, "name")
 #define WEIR_ACTIONS(X) \
-	X(FORWARD, "forward") /* rewritten; send on verdict.port */ \
-	X(REPLY, "reply") /* rewritten into an ICMP reply or an RST; send on verdict.port (where \
-			     it came from) */ \
-	X(KERNEL, "kernel") /* untouched; hand to the kernel of the port it came from */ \
-	X(DROP, "drop") /* free; reason in verdict.reason, already counted */ \
-	X(OFFER, "offer") /* untouched; hand to the next worker (weir_pipeline_offer_to) */
+	X(FORWARD, "forward") /* packet rewritten; send on verdict.port */ \
+	X(REPLY, "reply") /* rewritten into an ICMP reply or an RST; send on verdict.port */ \
+	X(KERNEL, "kernel") /* packet unchanged; hand to the kernel of the ingress port */ \
+	X(DROP, "drop") /* free the packet; reason in verdict.reason, already counted */ \
+	X(OFFER, "offer") /* packet unchanged; hand to the next worker (weir_pipeline_offer_to) */
 
 enum weir_action {
 #define X(name, key) WEIR_ACTION_##name,
@@ -20,13 +19,13 @@ enum weir_action {
 #undef X
 };
 
-// How the backend of a packet was chosen; for verdicts, never on the fast path. X(NAME, "name")
+// How the backend of a packet was chosen; used in verdicts, never on the fast path. X(NAME, "name")
 #define WEIR_CHOICES(X) \
 	X(NONE, "none") \
-	X(FLOW, "flow") /* that of the flow in the table */ \
-	X(NEW, "new") /* new flow, from the selection */ \
-	X(UNTRACKED, "untracked") /* from the selection, not entered (table full, or mid-flow) */ \
-	X(REPLACED, "replaced") /* its backend was gone, down or took no new flows: another one */
+	X(FLOW, "flow") /* backend of the flow in the flow table */ \
+	X(NEW, "new") /* new flow: backend from the selection */ \
+	X(UNTRACKED, "untracked") /* like NEW, flow not inserted (table full, or mid-flow) */ \
+	X(REPLACED, "replaced") /* replacement of a backend that is gone, down or closed */
 
 enum weir_choice {
 #define X(name, key) WEIR_CHOICE_##name,
@@ -39,12 +38,12 @@ enum weir_choice {
 	X(FLOW, "flow") /* TCP or UDP, valid: key, hash and event are set */ \
 	X(ECHO, "echo") /* ICMP or ICMPv6 echo request */ \
 	X(ICMP_ERROR, "icmp-error") /* ICMP or ICMPv6 error message */ \
-	X(OTHER, "other") /* no service can own it: for the kernel */ \
-	X(SUSPECT, "suspect") /* verdict.reason holds, but only if the destination is a VIP */ \
-	X(BROKEN, "broken") /* verdict.reason holds, whatever the destination */ \
+	X(OTHER, "other") /* packet that no service can own: for the kernel */ \
+	X(SUSPECT, "suspect") /* dropped for verdict.reason if the destination is a VIP */ \
+	X(BROKEN, "broken") /* dropped for verdict.reason, whatever the destination */ \
 	X(FRAGMENT_FIRST, "fragment-first") /* of TCP or UDP: key, hash and event are set */ \
-	X(FRAGMENT, "fragment") /* a later one: the key has no ports */ \
-	X(OFFERED, "offered") /* a first fragment that has its verdict: the next worker's */
+	X(FRAGMENT, "fragment") /* later fragment: the key has no ports */ \
+	X(OFFERED, "offered") /* first fragment that already has a verdict: for the next worker */
 
 enum weir_packet_kind {
 #define X(name, key) WEIR_PACKET_##name,
@@ -52,16 +51,16 @@ enum weir_packet_kind {
 #undef X
 };
 
-// The event of a packet for its flow. With direct server return (DSR) only the client's half is
-// visible, and the states are correct with that half alone:
+// The event of a packet for its flow. With direct server return (DSR) only packets of the client
+// are visible, and the states are correct with only these packets:
 //   SYN        -> SYN seen (a new flow; also from closing: the client reuses its port)
 //   DATA       SYN seen, young -> established; after RST -> established (the RST was not real)
-//   ACK        the same without a payload: SYN seen -> young, the rest like DATA
-//   FIN        -> closing; further DATA keeps it there and refreshes it (half-closed download)
+//   ACK        packet without a payload: SYN seen -> young, other states like DATA
+//   FIN        -> closing; further DATA refreshes the closing flow (half-closed download)
 //   RST        finished, but the flow stays for the timeout of its state: an RST is easily forged
-//   DATAGRAM   the second one: UDP seen -> UDP; then it refreshes
-// Code that does not check the payload may report DATA for an established flow: only the slow path
-// distinguishes the two. X(NAME, "name")
+//   DATAGRAM   second datagram: UDP seen -> UDP; further datagrams refresh the flow
+// Code that does not check the payload may report DATA for an ACK of an established flow: only the
+// slow path distinguishes DATA and ACK. X(NAME, "name")
 #define WEIR_FLOW_EVENT_LIST(X) \
 	X(SYN, "syn") \
 	X(DATA, "data") X(FIN, "fin") X(RST, "rst") X(DATAGRAM, "datagram") X(ACK, "ack")
@@ -72,8 +71,8 @@ enum weir_flow_event {
 #undef X
 };
 
-// Number of elements of each set. Not enumerators of the sets, because every switch would have to
-// handle them.
+// Number of elements of each set. The numbers are no enumerators of the sets, because every switch
+// would have to handle them.
 #define X(name, key) +1
 enum {
 	WEIR_ACTION_COUNT = 0 WEIR_ACTIONS(X),

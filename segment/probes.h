@@ -2,35 +2,34 @@
 //
 // Probes: static tracepoints (USDT) for bpftrace, perf and SystemTap. A probe is one nop and a note
 // in the program's ELF file until a tracer attaches to it; its arguments are values available at
-// that point. docs/guide/operations.md lists them, and a test compares that table with the
+// that point. docs/guide/operations.md lists the probes, and a test compares the list with the
 // programs.
 //
-// Threads: any. Probes of the packet path fire in workers, the others in the named process.
+// Threads: any. Probes of the packet path fire in workers, other probes in the named process.
 #pragma once
 
 #include <sys/sdt.h>
 
-// A flow was inserted into the flow table, or moved to another backend: new_flows was counted.
-// [worker] key: struct weir_flow_key.
+// Fires when a flow was inserted into the flow table, or moved to another backend (counted in
+// new_flows). [worker] key: struct weir_flow_key.
 #define WEIR_PROBE_FLOW_BEGIN(worker, service, backend, key) \
 	DTRACE_PROBE4(weir, flow_begin, worker, service, backend, key)
 
-// A flow has left the flow table, or its backend. [worker]
-// cause: enum weir_flow_end; entry: the flow's word in its line of the flow table, whose key is
-// still valid (flow_bucket.h).
+// Fires when a flow has left the flow table, or its backend. [worker] cause: enum weir_flow_end;
+// entry: the flow's word in its line of the flow table, whose key is still valid (flow_bucket.h).
 #define WEIR_PROBE_FLOW_END(cause, backend, entry) \
 	DTRACE_PROBE3(weir, flow_end, cause, backend, entry)
 
-// A packet was counted as dropped. [worker]
-// reason: enum weir_drop_reason; port: index, WEIR_PROBE_NO_PORT = unknown; frame: its first
-// byte, bytes: its length; key: struct weir_flow_key, family 0 = not read, or NULL.
+// Fires when a packet was counted as dropped. [worker] reason: enum weir_drop_reason; port: index,
+// WEIR_PROBE_NO_PORT = unknown; frame: its first byte, bytes: its length; key: struct
+// weir_flow_key, family 0 = not read, or NULL.
 #define WEIR_PROBE_DROP(reason, port, service, frame, bytes, key) \
 	DTRACE_PROBE6(weir, drop, reason, port, service, frame, bytes, key)
 #define WEIR_PROBE_NO_PORT 255
 
-// A change is published; workers see it immediately afterwards. [control] number: position in the
-// update log; kind: enum weir_update_kind; id: of the service or backend.
+// Fires just before a change is published. [control] number: position in the update log; kind: enum
+// weir_update_kind; id: of the service or backend.
 #define WEIR_PROBE_PUBLICATION(number, kind, id) DTRACE_PROBE3(weir, publication, number, kind, id)
 
-// A worker has adopted everything published with a number below this one. [worker]
+// Fires when a worker has adopted all changes with a lower number than `number`. [worker]
 #define WEIR_PROBE_ADOPTION(worker, number) DTRACE_PROBE2(weir, adoption, worker, number)

@@ -75,7 +75,7 @@ static void refuse(struct weir_reader *reader, uint64_t *counter, uint32_t chang
 
 static void begin_scan(struct weir_reader *reader) {
 	reader->scan = 0;
-	reader->seen = reader->rows_seen - 1; // causes a catch-up
+	reader->seen = reader->rows_seen - 1; // causes another weir_reader_catch_up
 }
 
 // Track the roots whose table is refused.
@@ -85,7 +85,7 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 	if ((*refused != 0) != (now != 0)) {
 		reader->refusals.refused += now != 0 ? 1 : (uint64_t)-1;
 		show_refusals(reader);
-		// Others may be refused as well: report one of them.
+		// Further tables may be refused: report one refused table.
 		if (now == 0 && reader->refusals.refused > 0 &&
 			reader->scan == WEIR_READER_NO_SCAN) {
 			begin_scan(reader);
@@ -96,25 +96,25 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 
 // --- adoption -----------------------------------------------------------------------------
 
-// A reference may be newer than its entry in the log: everything it depends on is published before
-// it, but with later entries. A worker that has loaded the reference sees these entries. So a
-// selection is adopted only when the rows of all entries are adopted, and the service table only
-// when all selections are adopted, too; otherwise the log is processed first, and the reference is
-// read again.
+// A reference may be newer than its entry in the log: the tables that it depends on are published
+// before the reference, but with later entries. These entries are visible to a worker that has
+// loaded the reference. Therefore a selection is adopted only when the rows of all entries are
+// adopted, and the service table only when all selections are also adopted; otherwise the log is
+// processed first, and the reference is read again.
 
 static bool rows_complete(const struct weir_reader *reader) {
 	return __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE) ==
 	       reader->rows_seen;
 }
 
-// Returns false: not yet.
+// Returns false if the adoption must wait.
 static bool adopt_services(struct weir_reader *reader) {
 	weir_ref ref = __atomic_load_n(&reader->segment->roots->services, __ATOMIC_ACQUIRE);
 	struct weir_services_view view = {0};
 	struct weir_blob_extent extent;
 	bool sound;
 
-	if (!rows_complete(reader)) { // also covers selections, which are adopted as far as rows
+	if (!rows_complete(reader)) { // covers selections, which are adopted as far as rows
 				      // when this is called
 		return false;
 	}
@@ -129,7 +129,7 @@ static bool adopt_services(struct weir_reader *reader) {
 	return true;
 }
 
-// Returns false: not yet.
+// Returns false if the adoption must wait.
 static bool adopt_selection(struct weir_reader *reader, uint16_t service) {
 	weir_ref ref =
 		__atomic_load_n(&reader->segment->roots->selection[service], __ATOMIC_ACQUIRE);
@@ -187,8 +187,9 @@ static void set_closing(struct weir_reader *reader, uint16_t backend, bool closi
 	set_bit(reader->closing, backend, closing);
 }
 
-// Returns false: not yet, because it is being changed, or its counters have no memory. Then nothing
-// published after it is adopted, so nothing refers to it. last: rows that close are adopted, too.
+// Returns false if the adoption must wait, because the row is being changed, or its counters have
+// no memory. Later publications are then not adopted, so that no adopted table refers to the
+// backend. last: also adopt rows that close.
 static bool adopt_row(struct weir_reader *reader, uint16_t backend, bool last) {
 	struct weir_backend_row row;
 	bool open;
@@ -224,7 +225,8 @@ static void look_through_everything(struct weir_reader *reader) {
 	begin_scan(reader);
 }
 
-// Read an entry of the log. Returns false when control has overwritten it, or may be about to.
+// Read an entry of the log. Returns false when control has overwritten the entry, or may be about
+// to.
 static bool read_entry(const struct weir_reader *reader, uint64_t n, uint32_t *ret) {
 	const struct weir_segment *segment = reader->segment;
 	uint32_t change =
@@ -238,7 +240,7 @@ static bool read_entry(const struct weir_reader *reader, uint64_t n, uint32_t *r
 	return true;
 }
 
-// Process the next entry if it is about a row.
+// Process the next entry if the entry is about a row.
 static void row_step(struct weir_reader *reader) {
 	uint16_t id;
 	uint32_t change;
@@ -257,7 +259,7 @@ static void row_step(struct weir_reader *reader) {
 	reader->rows_seen++;
 }
 
-// Process the next entry if it is not about a row.
+// Process the next entry if the entry is not about a row.
 static void selection_step(struct weir_reader *reader) {
 	uint16_t id;
 	uint32_t change;
@@ -280,7 +282,7 @@ static void selection_step(struct weir_reader *reader) {
 static uint32_t scan_rows(const struct weir_reader *reader) {
 	uint32_t rows = __atomic_load_n(&reader->segment->notes->backend_ids, __ATOMIC_RELAXED);
 
-	// The number of ids never decreases: an invalid lower number only ends this early.
+	// The number of ids never decreases: an invalid lower number only ends the scan early.
 	return rows < reader->segment->max_backends ? rows : reader->segment->max_backends;
 }
 
@@ -293,7 +295,7 @@ static void scan_selection(struct weir_reader *reader, uint32_t service) {
 	}
 }
 
-// Adopt one of the rows that close. There is one.
+// Adopt one of the rows that close. At least one such row must exist.
 static void closing_step(struct weir_reader *reader) {
 	uint32_t words = words_of(reader->segment->max_backends);
 
@@ -306,7 +308,7 @@ static void closing_step(struct weir_reader *reader) {
 		true);
 }
 
-// Do one step, in the order of publication. Returns false: nothing to do.
+// Do one step, in the order of publication. Returns false if no step is left.
 static bool step(struct weir_reader *reader, uint64_t updates) {
 	bool scan = reader->scan != WEIR_READER_NO_SCAN;
 	uint32_t rows = scan ? scan_rows(reader) : 0;
@@ -347,7 +349,8 @@ void weir_reader_catch_up(struct weir_reader *reader) {
 
 void weir_reader_settle(struct weir_reader *reader) {
 	const struct weir_segment *segment = reader->segment;
-	// If control publishes faster than this, the rest is adopted later, in the worker's turns.
+	// If control publishes faster than the loop adopts, the remaining changes are adopted
+	// later, by the poll loop.
 	uint64_t turns =
 		4 * (uint64_t)(segment->max_backends + segment->max_services + WEIR_UPDATES) /
 			WEIR_READER_STEPS +
@@ -362,7 +365,7 @@ void weir_reader_settle(struct weir_reader *reader) {
 		if (scan == reader->scan && rows_seen == reader->rows_seen &&
 			selections_seen == reader->selections_seen && !reader->services_due &&
 			closings == reader->closings) {
-			return; // complete, or the rest waits for memory
+			return; // complete, or the remaining changes wait for memory
 		}
 	}
 }
@@ -370,8 +373,8 @@ void weir_reader_settle(struct weir_reader *reader) {
 // --- grace periods ------------------------------------------------------------------------
 
 void weir_reader_report(struct weir_reader *reader, uint64_t token) {
-	// Wait for one token at a time: if each newer token replaced it, none might ever be
-	// reached.
+	// Wait for one token at a time: if each newer token replaced the awaited token, the reader
+	// might never reach any token.
 	if (reader->token == reader->reported) {
 		reader->token = token;
 		reader->awaited =
@@ -387,7 +390,7 @@ void weir_reader_report(struct weir_reader *reader, uint64_t token) {
 	reader->reported = reader->token;
 }
 
-// Previously adopted tables may be freed: there is no last good table.
+// Previously adopted tables may be freed: no previous table can stay in use.
 static void forget(struct weir_reader *reader) {
 	uint32_t services = reader->segment->max_services;
 

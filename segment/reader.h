@@ -4,20 +4,22 @@
 //
 // A reader follows the update log: with every burst it adopts a few of the newly published changes,
 // rows first, then selections, then the service table, then rows that close, into private memory.
-// For a blob it keeps a *view*: pointers and counts, copied after their bounds were checked against
-// the segment. A backend's row is passed to its user as a copy. Values inside the arrays of a view
-// (service ids, indexes of candidates) are compared with the private counts when they are used, so
-// that a broken or malicious control process can misdirect packets but not crash a worker; nor
-// stall it, as at most WEIR_READER_STEPS changes are adopted at a time.
+// For a blob the reader keeps a *view*: pointers and counts, copied after their bounds were checked
+// against the segment. A backend's row is passed to adopt_row as a copy. Values inside the arrays
+// of a view (service ids, indexes of candidates) are compared with the private counts when they are
+// used, so that a broken or malicious control process can misdirect packets but not crash a worker.
+// Control cannot stall a worker either, because at most WEIR_READER_STEPS changes are adopted at a
+// time.
 //
-// A table that fails its check is refused: the previous one stays in use, the refusal is counted in
-// the segment, and the reader reports no quiescent state until control has replaced the refused
-// table; so nothing in use is freed. A refused row is counted, and the previous copy stays in use.
+// A table that fails its check is refused: the previous table stays in use, and the refusal is
+// counted in the segment. The reader reports no quiescent state until control has replaced the
+// refused table, so that no table in use is freed. A refused row is counted, and the previous copy
+// stays in use.
 //
 // With more changes than the log holds, the reader scans all rows, selections and the service
-// table, as many at a time.
+// table, WEIR_READER_STEPS at a time.
 //
-// Threads: one reader per worker, that worker only. A view is valid until the worker's next
+// Threads: one reader per worker, used only by that worker. A view is valid until the worker's next
 // quiescent report (S5).
 #pragma once
 
@@ -33,48 +35,50 @@ typedef bool weir_reader_adopt_row(
 	void *context, uint16_t backend, const struct weir_backend_row *row);
 
 struct weir_reader {
-	struct weir_refusals refusals; // as in the segment
+	struct weir_refusals refusals; // copy of the refusals in the segment
 	const struct weir_segment *segment;
 	uint32_t worker;
 	uint32_t scan; // next position of the full scan; WEIR_READER_NO_SCAN = none in progress
-	// Positions in the log. Of all entries before the position: everything is adopted; rows are
-	// adopted, except those that close; selections are adopted. The second position is ahead.
+	// Positions in the log. Before seen, all entries are adopted; before rows_seen, all rows
+	// are adopted except rows that close; before selections_seen, all selections are adopted.
+	// rows_seen is ahead.
 	uint64_t seen;
 	uint64_t rows_seen;
 	uint64_t selections_seen;
-	bool services_due; // the service table is to be read, after all selections
-	// Bits by backend: its adopted row permits new flows; its published row no longer does. The
-	// latter are adopted last: by then, a selection that replaces them is.
+	bool services_due; // the service table is to be read after all selections
+	// Bits by backend: the adopted row permits new flows; the published row no longer permits
+	// them. Rows that close are adopted last, after the selections without these backends.
 	uint64_t *open, *closing;
 	uint32_t closings; // number of bits in closing
-	uint32_t closing_at; // its word at which the search for the next one begins
-	uint64_t reported; // grace period token
-	uint64_t token; // to be reported when `awaited` changes have been adopted; odd
+	uint32_t closing_at; // word of closing at which the search for the next bit begins
+	uint64_t reported; // last reported token of a grace period
+	uint64_t token; // token to be reported when `awaited` changes have been adopted; odd
 	uint64_t awaited;
 	struct weir_services_view services;
 	struct weir_selection_view *selection; // [max_services]
 	weir_ref refused_services; // currently refused; 0 = none
 	weir_ref *refused_selection; // [max_services]
-	weir_reader_adopt_row *adopt_row; // NULL = the user does not need rows
+	weir_reader_adopt_row *adopt_row; // NULL = rows are not needed
 	void *context;
 };
 #define WEIR_READER_NO_SCAN UINT32_MAX
 
-// The reader is offline. adopt_row NULL: the user reads rows itself. Returns 0, -EINVAL, -ENOMEM.
+// Initialize an offline reader. adopt_row NULL: the caller reads rows itself. Returns 0, -EINVAL,
+// -ENOMEM.
 int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segment,
 	uint32_t worker, weir_reader_adopt_row *adopt_row, void *context);
 void weir_reader_fini(struct weir_reader *reader);
 
-// Adopt everything published, and take part in grace periods from then on. Not bounded: call before
-// the first packet. [worker]
+// Adopt all published changes, and take part in grace periods from then on. The number of changes
+// is not bounded: call before the first packet. [worker]
 void weir_reader_online(struct weir_reader *reader);
 void weir_reader_offline(struct weir_reader *reader);
 
-// Slow paths of the two below.
+// Slow paths of weir_reader_update and weir_reader_quiescent.
 void weir_reader_catch_up(struct weir_reader *reader);
 void weir_reader_report(struct weir_reader *reader, uint64_t token);
 
-// Adopt changes, at most WEIR_READER_STEPS. Call once per burst and once per turn. [worker]
+// Adopt at most WEIR_READER_STEPS changes. Call once per burst and once per iteration. [worker]
 static inline void weir_reader_update(struct weir_reader *reader) {
 	uint64_t updates = __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE);
 
@@ -83,8 +87,8 @@ static inline void weir_reader_update(struct weir_reader *reader) {
 	}
 }
 
-// Call when no pointer into a table is in use: reports a quiescent state, if control waits for it.
-// Once per turn. [worker]
+// Report a quiescent state if control waits for it. Call once per iteration, when no pointer into a
+// table is in use. [worker]
 static inline void weir_reader_quiescent(struct weir_reader *reader) {
 	uint64_t token = weir_grace_token(reader->segment);
 
@@ -93,12 +97,12 @@ static inline void weir_reader_quiescent(struct weir_reader *reader) {
 	}
 }
 
-// Adopt everything published, not bounded, up to the first backend whose counters have no memory
-// yet (weir_segment_follow). [worker, outside of its turns]
+// Adopt all published changes up to the first backend whose counters have no memory yet
+// (weir_segment_follow). The number of changes is not bounded. [worker, outside of the poll loop]
 void weir_reader_settle(struct weir_reader *reader);
 
 // The position up to which a reader has adopted rows; and whether another worker's reader has
-// reached it, and so has all backends of the first one. [worker]
+// reached this position, and therefore has all backends of the first reader. [worker]
 static inline uint64_t weir_reader_rows(const struct weir_reader *reader) {
 	return reader->rows_seen;
 }
@@ -107,8 +111,8 @@ static inline bool weir_reader_has_rows(const struct weir_reader *reader, uint64
 	return reader->scan == WEIR_READER_NO_SCAN && (int64_t)(reader->rows_seen - rows) >= 0;
 }
 
-// The present row of a backend (below max_backends); all zeroes when none was published. Returns
-// false when it is being changed: try again later. Used by adoption, control and tests.
+// The present row of a backend (below max_backends); all zeroes if no row was published. Returns
+// false if the row is being changed: try again later. Used by adoption, control and tests.
 bool weir_reader_row(
 	const struct weir_segment *segment, uint16_t backend, struct weir_backend_row *ret);
 

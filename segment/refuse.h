@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Refuse: formats the reason why data of the other process was refused. Private to this folder.
+// Refuse: formats the reason why data received from another process was refused. Private to this
+// folder.
 #pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 
-// Writes one line to why, at most why_bytes. Returns error.
+// Write one line of at most why_bytes to why. Returns error.
 __attribute__((format(printf, 4, 5))) static inline int weir_refuse(
 	int error, char *why, size_t why_bytes, const char *format, ...) {
 	va_list args;

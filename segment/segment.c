@@ -18,7 +18,7 @@
 #define PAGE_BYTES 4096
 #define HUGE_PAGE_LOG2 21
 #define HUGE_PAGE_BYTES (1u << HUGE_PAGE_LOG2)
-#define MEMFD_HUGE_SHIFT 26 // of <linux/memfd.h>, which does not go with <sys/mman.h>
+#define MEMFD_HUGE_SHIFT 26 // from <linux/memfd.h>, which conflicts with <sys/mman.h>
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -166,9 +166,9 @@ static int create_memory(const char *name, bool huge_pages, uint64_t bytes) {
 	return fd;
 }
 
-// NULL and errno on failure.
+// Returns NULL and sets errno on failure.
 uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
-	// Reserve nothing: the heap allocates memory when the writer needs it (heap.c).
+	// Reserve no memory: the heap allocates memory when the writer needs it (heap.c).
 	void *base = mmap(NULL, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (base == MAP_FAILED) {
@@ -178,7 +178,7 @@ uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
 	return base;
 }
 
-// NULL if the region does not exist in this (previous, served) layout.
+// Returns NULL if the region does not exist in this (previous, served) layout.
 static void *since(const struct weir_segment *segment, uint32_t abi, uint64_t offset) {
 	return segment->abi < abi ? NULL : segment->statistics + offset;
 }
@@ -253,9 +253,10 @@ static int create_statistics(
 		return fd;
 	}
 	segment->statistics_fd = fd;
-	// Workers write here: allocate the memory now, so that no store of theirs can fail.
+	// Workers write statistics: allocate the memory now, so that no store of a worker can fail.
 	// Counters of backends are allocated as ids are used (weir_segment_follow), except with
-	// huge pages: control, which also reads counters, would be killed if none were left.
+	// huge pages: control, which also reads counters, would be killed if no huge page were
+	// left.
 	taken = huge_pages ? header->statistics_bytes : header->backend_counters_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
@@ -267,7 +268,7 @@ static int create_statistics(
 	}
 	segment->statistics_bytes = header->statistics_bytes;
 	madvise(segment->statistics, header->backend_counters_off, MADV_POPULATE_WRITE);
-	// From now on no process can map it writable, write to it, or free a part of it.
+	// From now on no process can map the memory writable, write to it, or free a part of it.
 	return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0 ? -errno : 0;
 }
 
@@ -284,8 +285,8 @@ static int create_tables(
 		return -errno;
 	}
 	// Data that workers read in every turn, even before any table exists. With huge pages,
-	// everything but the heap: a page with ids in use contains others too, and control reads
-	// both.
+	// everything except the heap: a page with ids in use also contains unused ids, and control
+	// reads both.
 	taken = huge_pages ? header->heap_off : header->identity_services_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
@@ -317,14 +318,14 @@ static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
 	}
 }
 
-#define COUNTED_STEP 1024u // ids
+#define COUNTED_STEP 1024u // number of ids
 
 // Control's numbers are untrusted: limited to the maximum.
 static uint64_t at_most(uint64_t value, uint64_t most) {
 	return value < most ? value : most;
 }
 
-// Number of backends whose counters are allocated together with those of the last one.
+// Number of backends whose counters are allocated with the counters of the last backend.
 static uint32_t counted_with(const struct weir_segment *segment, uint32_t backends) {
 	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
 }
@@ -373,10 +374,10 @@ static int count_backends(struct weir_segment *segment, uint32_t backends) {
 	return r;
 }
 
-#define WRITTEN_PIECES 64u // of the heap, mapped per call
+#define WRITTEN_PIECES 64u // parts of the heap mapped per call
 
-// Map the written parts of the first `used` bytes of the heap. Only those: mapping an unallocated
-// part would allocate it, and heap_used may have any value.
+// Map only the written parts of the first `used` bytes of the heap: mapping an unallocated part
+// would allocate memory, and heap_used may have any value.
 static void follow_heap(struct weir_segment *segment, uint64_t used) {
 	uint64_t end = segment->heap_off + used;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The segment: create it (dataplane), attach to it (control, tests), refuse an invalid one.
+// The segment: creates the segment (dataplane), attaches to the segment (control, tests), refuses
+// an invalid segment.
 //
-// Threads: any, but one object is used by one thread unless a function says otherwise.
+// Threads: any, but one object is used by one thread unless a function is marked otherwise.
 #pragma once
 
 #include <stdbool.h>
@@ -15,11 +16,12 @@
 #define WEIR_SEGMENT_STATISTICS_NAME "weir-statistics"
 #define WEIR_SEGMENT_TABLES_NAME "weir-tables"
 
-// A mapped segment. The counts are private copies made when it was validated, so that a header
-// changed later by the other process cannot cause an access out of bounds.
+// A mapped segment. The counts are private copies made when the segment was validated, so that a
+// header changed later by another process cannot cause an access out of bounds.
 //
-// The process that created it writes statistics and only reads tables; a process that attached to
-// it does the reverse. The mappings enforce this: a store to the other memory kills the process.
+// The process that created the segment writes statistics and only reads tables; a process that
+// attached to the segment only reads statistics and writes tables. The mappings enforce this rule:
+// a store to read-only memory kills the process.
 struct weir_segment {
 	int statistics_fd;
 	int tables_fd;
@@ -28,13 +30,13 @@ struct weir_segment {
 	uint64_t statistics_bytes;
 	uint64_t tables_bytes;
 	uint64_t epoch;
-	uint32_t abi; // of the dataplane: WEIR_SEGMENT_ABI, or a previous one that is served
+	uint32_t abi; // ABI of the dataplane: WEIR_SEGMENT_ABI, or a previous ABI that is served
 	uint32_t workers;
 	uint32_t ports;
 	uint32_t max_services;
 	uint32_t max_backends;
 	enum weir_bucketing bucketing; // YES: bucket_packets, bucket_owners, steal_counters exist
-	uint64_t heap_off; // in tables
+	uint64_t heap_off; // position in tables
 	uint64_t heap_bytes;
 	// In statistics.
 	struct weir_segment_header *header;
@@ -65,8 +67,8 @@ struct weir_segment {
 	struct weir_row_pair *rows; // [max_backends]
 	uint64_t *costs; // [max_backends]
 	struct weir_capture_control *capture_control; // NULL if capture_rings is NULL
-	// Progress of weir_segment_follow: lower backend ids have memory for counters; rows and
-	// bytes of the heap that are mapped. On the dataplane's side only.
+	// Progress of weir_segment_follow: backend ids below which counters have memory; number of
+	// mapped rows and bytes of the heap. In the dataplane only.
 	uint32_t counted_backends;
 	uint32_t mapped_rows;
 	uint64_t mapped_heap;
@@ -77,7 +79,7 @@ struct weir_segment_params {
 	uint32_t ports; // 1 .. WEIR_PORTS_MAX
 	uint32_t max_services; // 1 .. WEIR_SERVICES_MAX
 	uint32_t max_backends; // 1 .. WEIR_BACKENDS_MAX
-	uint64_t heap_bytes; // address space for blobs; memory is allocated as blobs need it
+	uint64_t heap_bytes; // address space for blobs; memory is allocated when blobs need it
 	uint64_t tsc_hz;
 	uint64_t hash_seed;
 	enum weir_bucketing bucketing; // YES: the creator sets the owners before workers start
@@ -86,8 +88,8 @@ struct weir_segment_params {
 	const struct weir_port_info *port_info; // [ports]
 };
 
-// Create both memories in sealed memfds (they can neither shrink nor grow; no other process can
-// write statistics) and map them. [dataplane] Returns 0, -EINVAL (a parameter out of range),
+// Create and map both memories in sealed memfds (the memfds can neither shrink nor grow; no other
+// process can write statistics). [dataplane] Returns 0, -EINVAL (a parameter out of range),
 // -ENOMEM, or another negative errno.
 int weir_segment_create(const struct weir_segment_params *params, struct weir_segment **ret);
 
@@ -96,16 +98,16 @@ int weir_segment_create(const struct weir_segment_params *params, struct weir_se
 // RLIMIT_MEMLOCK; optional.
 int weir_segment_lock(const struct weir_segment *segment);
 
-// Allocate the counters of backends [from, backends), and of some more, of all workers. Before that
-// even reading them may fail. Control calls this before it publishes the first row of these.
-// Returns 0 or -ENOMEM.
+// Allocate the counters of backends [from, backends), and of some further backends, of all workers.
+// Before the allocation, even reading the counters may fail. Control calls this function before it
+// publishes the first row of these backends. Returns 0 or -ENOMEM.
 int weir_segment_take_counters(
 	const struct weir_segment *segment, uint32_t from, uint32_t backends);
 
-// Follow control: allocate the counters of further backends, and map newly written parts of tables,
-// so that workers do not have to. Workers adopt no backend before its counters have memory.
-// [dataplane, main thread; about every 100 ms, and when control attaches] Returns 0 or -ENOMEM
-// (further backends are not adopted yet).
+// Follow the publications of control: allocate the counters of further backends, and map newly
+// written parts of tables, so that workers do not have to. Workers adopt no backend before its
+// counters have memory. [dataplane, main thread; about every 100 ms, and when control attaches]
+// Returns 0 or -ENOMEM (further backends are not adopted yet).
 int weir_segment_follow(struct weir_segment *segment);
 
 // Map and validate a segment received from the dataplane. Takes ownership of the descriptors on
@@ -115,11 +117,12 @@ int weir_segment_follow(struct weir_segment *segment);
 int weir_segment_attach(
 	int statistics_fd, int tables_fd, struct weir_segment **ret, char *why, size_t why_bytes);
 
-// Attach to a segment that this process created: for programs that are both dataplane and control.
+// Attach to a segment that this process created, for programs that are both dataplane and control.
 // Returns 0 or negative errno.
 int weir_segment_attach_own(const struct weir_segment *own, struct weir_segment **ret);
 
-// Unmap and close. The memory exists while the other process has it. NULL is allowed.
+// Unmap and close the segment. The memory exists while another process has mapped it. NULL is
+// allowed.
 void weir_segment_free(struct weir_segment *segment);
 
 // Worker w's counters for service s or backend b; indexes must be in range.
@@ -133,7 +136,7 @@ static inline struct weir_share_counters *weir_segment_backend_counters(
 	return &segment->backend_counters[(size_t)worker * segment->max_backends + backend];
 }
 
-// Whether workers may steal from each other now: off until control enables it. Any thread.
+// Whether workers may steal from each other now: off until control enables stealing. Any thread.
 static inline bool weir_segment_stealing(const struct weir_segment *segment) {
 	return segment->bucketing == WEIR_BUCKETING_YES &&
 	       __atomic_load_n(&segment->news->stealing, __ATOMIC_RELAXED) == WEIR_STEALING_ON;
@@ -151,7 +154,7 @@ static inline void weir_segment_own_bucket(
 	__atomic_store_n(&segment->bucket_owners->owner[bucket], (uint8_t)worker, __ATOMIC_RELAXED);
 }
 
-// Sanitizers do not see stores in assembly. gcc and clang indicate sanitizers in different ways.
+// Sanitizers cannot track stores in assembly. gcc and clang indicate sanitizers in different ways.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define WEIR_SANITIZED
@@ -160,17 +163,18 @@ static inline void weir_segment_own_bucket(
 #define WEIR_SANITIZED
 #endif
 
-// Add to a counter that only this thread writes and others read. [worker]
+// Add to a counter that only this thread writes and other threads read. [worker]
 static inline void weir_counter_add(uint64_t *counter, uint64_t n) {
 #if defined(__x86_64__) && !defined(WEIR_SANITIZED)
-	// A relaxed store in one instruction; compilers use three for the expression below.
+	// A relaxed store in one instruction; compilers use three instructions for a plain C
+	// expression.
 	__asm__("addq %1, %0" : "+m"(*counter) : "er"(n));
 #else
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 #endif
 }
 
-// Set a gauge that only this thread writes and others read. [worker]
+// Set a gauge that only this thread writes and other threads read. [worker]
 static inline void weir_gauge_set(uint64_t *gauge, uint64_t value) {
 	__atomic_store_n(gauge, value, __ATOMIC_RELAXED);
 }

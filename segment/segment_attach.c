@@ -90,7 +90,7 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 		uint64_t at = *regions[i].offset;
 
 		if (header->abi < weir_region_since(i)) {
-			continue; // no such region
+			continue; // the region does not exist in this layout
 		}
 		if (at % WEIR_LINE_BYTES != 0 || regions[i].bytes % 8 != 0 ||
 			regions[i].bytes == 0 || at < first || at > end ||
@@ -143,13 +143,14 @@ static int check_bytes(
 	const char *name, uint64_t file, uint64_t header, char *why, size_t why_bytes) {
 	if (file < header) {
 		return weir_refuse(-ENODATA, why, why_bytes,
-			"the segment's %s have %llu bytes, its header says %llu; restart "
+			"the segment's %s have %llu bytes, %llu according to the header; restart "
 			"weir-dataplane",
 			name, (unsigned long long)file, (unsigned long long)header);
 	}
 	if (file != header) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: it says %llu bytes of %s, there are %llu; restart "
+			"invalid segment header: %llu bytes of %s, the memory has %llu bytes; "
+			"restart "
 			"weir-dataplane",
 			(unsigned long long)header, name, (unsigned long long)file);
 	}

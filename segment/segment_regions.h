@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Regions: positions of the segment's parts in its two memories. Private to segment.c, which
-// assigns them, and segment_attach.c, which checks them.
+// assigns the positions, and segment_attach.c, which checks the positions.
 #pragma once
 
 #include "segment.h"
@@ -39,7 +39,7 @@ enum weir_region {
 	WEIR_REGIONS,
 };
 
-// The first ABI with a region, for additions since the oldest served ABI; else 0.
+// The first ABI with a region, for regions added since the oldest served ABI; otherwise 0.
 static inline uint32_t weir_region_since(unsigned int region) {
 	switch (region) {
 	case WEIR_REGION_PORT_COUNTERS:
@@ -62,7 +62,7 @@ static inline uint32_t weir_region_since(unsigned int region) {
 
 struct weir_region_place {
 	const char *name;
-	uint64_t *offset; // in the header
+	uint64_t *offset; // field of the header
 	uint64_t bytes;
 };
 

@@ -15,7 +15,7 @@ static bool is_in(const struct weir_selection_params *params,
 	return member->weight > 0 && (params->subsets <= 1 || (member->subsets >> subset & 1) != 0);
 }
 
-// Collect the members of a subset with a weight above 0, sorted. Returns their number.
+// Collect the members of a subset with a weight above 0, sorted. Returns the number of members.
 static uint32_t pick_members(const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, uint32_t subset,
 	struct weir_selection_member *picked) {
@@ -31,7 +31,7 @@ static uint32_t pick_members(const struct weir_selection_params *params,
 	return count;
 }
 
-// A candidate for the Maglev table, which depends on the order of identities, not on that of
+// A candidate for the Maglev table, which depends on the order of identities, not on the order of
 // candidates.
 struct ranked {
 	uint64_t identity;
@@ -50,13 +50,14 @@ static int compare_ranked(const void *left, const void *right) {
 
 // The arrays of a subset while they are built, in steps.
 struct assembly {
-	uint8_t *base; // of the selection
+	uint8_t *base; // start of the selection
 	const struct weir_policy_settings *settings;
 	const struct weir_selection_subset *subset;
-	const struct weir_selection_member *members; // of the subset, in the order of candidates
-	bool reported; // as weights_reported
-	bool filling; // all permutations are known
-	uint32_t next; // the permutation, or the slots before they are numbered as candidates
+	const struct weir_selection_member
+		*members; // members of the subset, in the order of candidates
+	bool reported; // weights_reported of the parameters
+	bool filling; // all permutations are computed; slots are being filled
+	uint32_t next; // next permutation, or number of slots numbered as candidates
 	struct weir_maglev_backend *backends;
 	struct ranked *ranked;
 	void *scratch;
@@ -93,7 +94,7 @@ static void make_permutations(struct assembly *assembly, uint32_t most) {
 	}
 }
 
-// With rounds, candidates are in another order than that of identities.
+// With rounds, candidates are not in the order of identities.
 static bool number_slots(struct assembly *assembly, uint32_t most) {
 	uint32_t slots = assembly->subset->slots;
 	uint32_t end = slots - assembly->next < most ? slots : assembly->next + most;
@@ -118,7 +119,7 @@ static bool assembly_step(struct assembly *assembly, uint32_t most) {
 	return weir_maglev_step(assembly->scratch, most) > 0 || number_slots(assembly, most);
 }
 
-#define SLOTS_PER_CANDIDATE 16u // of a table that serves only packets without a flow
+#define SLOTS_PER_CANDIDATE 16u // for a table that serves only packets without a flow
 #define SLOTS_LEAST 251u
 
 uint32_t weir_selection_slots(
@@ -138,7 +139,7 @@ uint32_t weir_selection_slots(
 	return slots;
 }
 
-// Fill in the candidates; slots are left to assembly_step. base and everything that it points to
+// Fill in the candidates; slots are filled by assembly_step. base and the data that it points to
 // must exist until assembly_fini. Returns 0 or -ENOMEM.
 static int assembly_begin(struct assembly *assembly) {
 	const struct weir_selection_subset *subset = assembly->subset;
@@ -187,11 +188,11 @@ static int fill(struct weir_selection *selection, const struct weir_selection_su
 	return 0;
 }
 
-// Whether a table has exactly these candidates, and so the same arrays.
+// Whether a table has exactly these candidates, and therefore equal arrays.
 static bool is_same(const struct weir_selection_params *params,
 	const struct weir_selection_subset *subset, const struct weir_selection_member *members,
 	const struct weir_policy_table *table) {
-	// Strides do not depend on weights alone.
+	// Strides also depend on weights_reported.
 	if (params->settings.policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ||
 		table->count != subset->candidates || table->slot_count != subset->slots ||
 		table->round_count != subset->rounds ||
@@ -230,12 +231,12 @@ static uint32_t count_weights(const struct weir_selection_member *members, uint3
 	return weights;
 }
 
-#define ALIGNMENT 64u // of a subset's arrays: workers do not share cache lines
+#define ALIGNMENT 64u // alignment of a subset's arrays: workers do not share cache lines
 
-struct plan { // of a blob
+struct plan { // layout of a blob
 	uint32_t subsets;
 	uint64_t bytes;
-	struct weir_selection_member *picked; // subset by subset, each one sorted
+	struct weir_selection_member *picked; // members subset by subset, each subset sorted
 	struct weir_selection_subset subset[WEIR_WORKERS_MAX];
 };
 
@@ -371,7 +372,7 @@ struct weir_selection_work {
 	struct weir_selection_member *unordered; // [n] while they are being sorted
 	struct weir_member_order *order;
 	uint32_t n;
-	struct plan plan; // of the one subset
+	struct plan plan; // plan of the only subset
 	struct weir_selection *image; // contents of the blob, without its header
 	struct assembly assembly;
 	bool assembling;

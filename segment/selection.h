@@ -8,23 +8,22 @@
 #include "writer.h"
 
 struct weir_selection_member {
-	uint64_t identity; // stable hash of the backend's identity: the same on every instance
+	uint64_t identity; // stable hash of the backend's identity, equal on every instance
 	uint16_t id; // backend id of this instance
-	uint32_t weight; // effective, 0 = takes nothing
-	uint64_t subsets; // bit i: it is in subset number i; ignored if there is only one subset
+	uint32_t weight; // effective weight, 0 = takes no flows
+	uint64_t subsets; // bit i: member of subset i; ignored with only one subset
 };
 
 struct weir_selection_params {
 	uint16_t service;
-	uint32_t slots; // of the table of a policy that chooses by slots, a prime
+	uint32_t slots; // slots of the Maglev table of a policy that chooses by slots, a prime
 	struct weir_policy_settings settings;
 	// Weights for the stride schedule come from reports of backends, not from an operator:
 	// outliers are capped (stride.h).
 	bool weights_reported;
-	uint32_t
-		subsets; // 0 or 1: all workers choose from all members; else up to WEIR_WORKERS_MAX
-	// The published selection, by subset, NULL = none; its ids refer to the same backends. An
-	// unchanged subset gets a copy of its arrays, because building a large table takes long.
+	uint32_t subsets; // 0 or 1: all workers choose from all members; maximum: WEIR_WORKERS_MAX
+	// The published selection, by subset, NULL = none; equal ids refer to equal backends. The
+	// arrays of an unchanged subset are copied, because building a large table takes long.
 	const struct weir_policy_table *published;
 };
 
@@ -39,25 +38,26 @@ static inline struct weir_selection_params weir_selection_defaults(
 }
 
 // Build a selection. Each subset has its candidates, the data of the policy (strides, rounds), and
-// a Maglev table: weighted, with params->slots slots, for a policy that chooses by it
-// (WEIR_NEEDS_SLOTS), otherwise a small one without weights, for the Maglev fallback. A subset
-// without members, or with all weights 0, has no candidates. Members in any order: they are sorted,
-// so that instances with the same members and weights get the same table. Returns 0, -EINVAL (for a
-// policy with slots: not prime or out of range, n > slots; for any: a setting or the number of
-// subsets out of range), -ENOMEM, -ENOSPC, -EBUSY (see weir_writer_alloc).
+// a Maglev table. The table is weighted, with params->slots slots, for a policy with
+// WEIR_NEEDS_SLOTS; for other policies the table is small and without weights, for the Maglev
+// fallback. A subset without members, or with all weights 0, has no candidates. Members may have
+// any order: the builder sorts members, so that instances with equal members and weights get equal
+// tables. Returns 0, -EINVAL (policy with slots: slots not prime or out of range, or n > slots; any
+// policy: a setting or the number of subsets out of range), -ENOMEM, -ENOSPC, -EBUSY (see
+// weir_writer_alloc).
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
 
-// The same in steps and with the same result, for a selection with one subset: so that building a
-// large table does not block the caller for long.
+// Build a selection with one subset in steps, so that building a large table does not block the
+// caller for long. The result equals the result of weir_selection_build.
 struct weir_selection_work;
 
-// Takes ownership of members, which were allocated by malloc. Returns 0, -EINVAL or -ENOMEM; on
-// failure they remain the caller's.
+// Start building. Takes ownership of members, which were allocated by malloc; on failure the caller
+// keeps ownership. Returns 0, -EINVAL or -ENOMEM.
 int weir_selection_begin(const struct weir_selection_params *params,
 	struct weir_selection_member *members, uint32_t n, struct weir_selection_work **ret);
-// One step: a pass over all members, or up to `most` slots. Returns 1 (more steps follow), 0 (this
-// was the last one), -ENOMEM, -ENOSPC.
+// Do one step: a pass over all members, or up to `most` slots. Returns 1 (more steps follow), 0
+// (last step), -ENOMEM, -ENOSPC.
 int weir_selection_step(struct weir_selection_work *work, uint32_t most);
 // Get the blob after the last step. Returns 0, or an error as weir_writer_alloc; the work is not
 // freed.
@@ -65,7 +65,8 @@ int weir_selection_finish(
 	struct weir_selection_work *work, struct weir_writer *writer, struct weir_selection **ret);
 void weir_selection_work_free(struct weir_selection_work *work); // NULL is allowed
 
-// The number of slots of a selection with n candidates: params_slots, or that of a small table.
+// The number of slots of a selection with n candidates: params_slots, or the slots of a small
+// table.
 uint32_t weir_selection_slots(
 	const struct weir_policy_settings *settings, uint32_t params_slots, uint32_t n);
 
@@ -74,8 +75,8 @@ static inline uint32_t weir_selection_slot(uint64_t hash, uint32_t slots) {
 	return weir_policy_slot(hash, slots);
 }
 
-// The backend id that the Maglev table gives for a hash, or WEIR_BACKEND_NONE. Whatever the policy,
-// it is the fallback for packets whose flow is not in the flow table. [worker]
+// The backend id that the Maglev table gives for a hash, or WEIR_BACKEND_NONE. For every policy,
+// this backend is the fallback for packets whose flow is not in the flow table. [worker]
 static inline uint16_t weir_selection_choose(
 	const struct weir_selection_view *view, uint64_t hash) {
 	const struct weir_policy_table *table = &view->table;
@@ -84,7 +85,7 @@ static inline uint16_t weir_selection_choose(
 	if (__builtin_expect(table->slot_count == 0, 0)) {
 		return WEIR_BACKEND_NONE;
 	}
-	// Read once: another process may change it between the check and the use.
+	// The id is read once, because another process may change it between the check and the use.
 	index = __atomic_load_n(
 		&table->slots[weir_selection_slot(hash, table->slot_count)], __ATOMIC_RELAXED);
 	if (__builtin_expect(index >= table->count, 0)) {

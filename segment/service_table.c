@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The table is built in two steps: the binds are sorted, so that those of one address and protocol
-// are adjacent; then each such group is converted to exact keys, and one list of disjoint ranges
-// for the rest.
+// The table is built in two steps. First the binds are sorted, so that binds of one address and
+// protocol are adjacent. Then each group of such binds is converted to exact keys for single ports,
+// and one list of disjoint ranges for other binds.
 #include "service_table.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "hash.h"
 
 // Longest run of full buckets that a lookup follows. The builder doubles the table until no run is
-// longer; so a lookup ends even if another process writes invalid data to it.
+// longer. Therefore a lookup ends even if another process writes invalid data to the table.
 #define PROBES_MAX 32
 #define DOUBLINGS_MAX 5
 #define BINDS_MAX (1u << 21)
@@ -63,10 +63,11 @@ static const struct weir_bind *find(const struct weir_services_view *view, const
 	return NULL;
 }
 
-// The ranges of a bucket. Returns their number, 0 if they are outside of the table.
+// The ranges of a bucket. Returns the number of ranges, 0 if they are outside of the table.
 static uint32_t ranges_of(const struct weir_services_view *view, const struct weir_bind *bind,
 	const struct weir_bind_range **ret) {
-	// Read once: another process may change them between the check and the use.
+	// first and count are read once, because another process may change them between the check
+	// and the use.
 	uint32_t first = __atomic_load_n(&bind->first, __ATOMIC_RELAXED);
 	uint32_t count = __atomic_load_n(&bind->count, __ATOMIC_RELAXED);
 
@@ -216,12 +217,12 @@ bool weir_service_gap(const struct weir_services_view *view, const uint8_t addre
 struct builder {
 	struct weir_service_bind *binds; // sorted
 	uint32_t n;
-	struct weir_bind *keys; // at most 3 * n
+	struct weir_bind *keys; // at most 3 * n keys
 	uint32_t key_count;
-	struct weir_bind_range *ranges; // at most 2 * n
+	struct weir_bind_range *ranges; // at most 2 * n ranges
 	uint32_t range_count;
 	uint32_t *edges; // scratch, 2 * n
-	uint32_t ended; // binds
+	uint32_t ended; // number of ended binds
 };
 
 static uint32_t width(const struct weir_service_bind *bind) {
@@ -239,7 +240,7 @@ static bool same_group(const struct weir_service_bind *a, const struct weir_serv
 	return compare_address(a, b) == 0 && a->protocol == b->protocol;
 }
 
-// Order: by address, protocol, and within a group the narrowest first.
+// Order of binds: by address, by protocol, and within a group the narrowest bind first.
 static int compare_binds(const void *left, const void *right) {
 	const struct weir_service_bind *a = left;
 	const struct weir_service_bind *b = right;
@@ -312,8 +313,8 @@ static void add_range(
 		.first = (uint16_t)first, .last = (uint16_t)last, .service = service};
 }
 
-// Cut the overlapping ranges [from, to) of a group into disjoint ones. Between two neighbouring
-// edges the same ranges cover every port.
+// Cut the overlapping ranges [from, to) of a group into disjoint ranges. All ports between two
+// neighbouring edges are covered by equal ranges.
 static void add_ranges(struct builder *b, uint32_t from, uint32_t to) {
 	struct weir_bind *key = add_key(b, &b->binds[from], WEIR_BIND_RANGES);
 	uint32_t edges = 0;
@@ -422,7 +423,8 @@ static bool fill_buckets(
 	return true;
 }
 
-// Build a blob of `buckets` buckets with all keys. Returns -EAGAIN if there are too few buckets.
+// Build a blob of `buckets` buckets with all keys. Returns -EAGAIN if the number of buckets is too
+// small.
 static int make_table(const struct builder *b, struct weir_writer *writer, uint32_t buckets,
 	uint64_t seed, struct weir_service_table **ret) {
 	uint64_t buckets_bytes = (uint64_t)buckets * sizeof(struct weir_bind);

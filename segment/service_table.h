@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Service table: maps (address, protocol, port) to a service id. Built by control, read by workers;
-// both sides are here because they must use the same hash.
+// this file contains the builder and the lookup, because both must use the same hash.
 #pragma once
 
 #include "reader.h"
 #include "writer.h"
 
-// One bind of a service, from control. IPv4 in the first 4 bytes of address, rest 0.
+// One bind of a service, from control. IPv4 in the first 4 bytes of address, remaining bytes 0.
 struct weir_service_bind {
 	uint8_t address[16];
 	uint8_t family; // 4 or 6
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint16_t port_first; // host order; 0 with port_last 65535 = every port
 	uint16_t port_last; // inclusive
-	uint16_t service; // with the flags WEIR_BIND_FLAGS
-	uint8_t closed; // enum weir_closed_ports; the highest of an address's binds applies
+	uint16_t service; // service id with the flags WEIR_BIND_FLAGS
+	uint8_t closed; // enum weir_closed_ports; the highest value of all binds of an address
+			// applies
 };
 
 // Build a table from n binds in any order. Overlaps: an exact port takes precedence over a range, a
-// narrower range over a wider one; duplicate ports are -EEXIST (config check reports them first).
-// Of overlapping ranges of the same width, the one that starts lower takes precedence. Returns 0
+// narrower range over a wider range; duplicate ports are -EEXIST (config check reports them first).
+// Of overlapping ranges with equal widths, the range that starts lower takes precedence. Returns 0
 // and the blob in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC, -EBUSY, -ENOMEM,
 // -EINVAL (family, protocol, an IPv4 address that is not zero padded, ports in reverse, an unknown
 // value of closed).
@@ -28,8 +29,8 @@ int weir_service_table_build(struct weir_writer *writer, const struct weir_servi
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
 
 // The service of (address, protocol, port) with the flags of the bind, or WEIR_SERVICE_NONE. One or
-// two probes. [worker] address: 16 bytes, IPv4 zero padded; port in host order. So the result is no
-// valid id unless new flows are accepted.
+// two probes. [worker] address: 16 bytes, IPv4 zero padded; port in host order. If the bind accepts
+// no new flows, the result has flags and is no valid id.
 uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t port);
 
@@ -43,7 +44,7 @@ static inline uint16_t weir_bind_existing(uint16_t bind) {
 					     : (uint16_t)(bind & ~WEIR_BIND_FLAGS);
 }
 
-// Whether the flows of a service's backends to this bind end with it.
+// Whether the flows of a service's backends to this bind end with the bind.
 static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
 	const uint16_t over = WEIR_BIND_REMOVED | WEIR_BIND_ENDED;
 
@@ -54,22 +55,22 @@ static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
 // Whether the address is a VIP, for any port. [worker]
 bool weir_service_is_vip(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
-// How packets to a port of this address without a bind are handled; the kernel's value if it is not
-// a VIP. [worker]
+// How packets to a port of this address without a bind are handled; the value for the kernel if the
+// address is no VIP. [worker]
 enum weir_closed_ports weir_service_closed_ports(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
 
-// Enumerate the binds, in no order: exact ports, and disjoint parts of ranges. A table of another
-// process may have duplicates, and any values; each of its ranges is enumerated once at most.
+// Enumerate the binds, in no order: exact ports, and disjoint parts of ranges. A table written by
+// another process may have duplicates, and any values; each range is enumerated once at most.
 struct weir_service_cursor { // zero at the start
 	uint64_t bucket;
-	uint32_t range; // of a bucket with ranges
-	uint32_t ranges; // of the buckets before
+	uint32_t range; // index of the range in a bucket with ranges
+	uint32_t ranges; // number of ranges in earlier buckets
 };
 bool weir_service_next(const struct weir_services_view *view, struct weir_service_cursor *cursor,
 	struct weir_service_bind *ret);
 
-// Reduce the ports first..last to the first ones in succession that no range has (exact ports do
-// not count). Returns false if there are none.
+// Reduce the ports first..last to the first consecutive ports that no range contains (exact ports
+// do not count). Returns false if ranges contain all ports.
 bool weir_service_gap(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t *first, uint16_t *last);

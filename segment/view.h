@@ -7,16 +7,16 @@
 #include "layout.h"
 
 struct weir_services_view {
-	uint64_t generation; // of the blob; 0 = nothing published
+	uint64_t generation; // generation of the blob; 0 = nothing published
 	const struct weir_bind *buckets; // NULL = nothing published
 	const struct weir_bind_range *ranges;
 	uint32_t bucket_mask;
 	uint32_t range_count;
 	uint64_t hash_seed;
-	bool ended; // it has binds of which workers end the TCP flows
+	bool ended; // the table has binds whose TCP flows are ended by workers
 };
 
-struct weir_selection_view { // of this worker's subset
-	uint64_t generation; // of the blob; 0 = nothing published
+struct weir_selection_view { // the subset of one worker
+	uint64_t generation; // generation of the blob; 0 = nothing published
 	struct weir_policy_table table; // count == 0: nothing published, or no eligible backend
 };

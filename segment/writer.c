@@ -5,7 +5,7 @@
 //   free -> owned (alloc) -> live (publish) -> retired (replaced) -> free (after a grace period)
 //
 // Retired extents wait in one queue, in the order in which they were retired. One grace period at a
-// time is in progress; it covers a prefix of the queue of any length.
+// time is in progress, and covers a prefix of the queue of any length.
 #include "writer.h"
 
 #include <errno.h>
@@ -24,16 +24,15 @@
 #define LINE_BYTES 64
 #define POLL_NS 50000
 
-// Extents waiting for a grace period may take at most this many times the bytes in use, and at
-// least this much is always allowed: otherwise a stalled worker would make the heap grow without
-// bound.
+// Limits of extents waiting for a grace period: a multiple of the bytes in use, and a size that is
+// always allowed. Without limits, a stalled worker would make the heap grow without bound.
 #define RETIRED_SHARE 4u
 #define RETIRED_LEAST (16u << 20)
 
 struct live {
 	struct weir_blob_extent extent; // bytes 0 = nothing published
 	uint64_t generation;
-	// The previous blob, in the queue of retired ones: replaces a refused one.
+	// The previous blob, in the queue of retired blobs: replaces a refused blob.
 	struct weir_blob_extent former; // bytes 0 = none
 	uint64_t former_generation;
 };
@@ -42,15 +41,15 @@ struct weir_writer {
 	struct weir_segment *segment;
 	struct weir_heap heap;
 	struct weir_grace grace;
-	uint64_t generation; // last one used
-	uint32_t reserved_services; // ids that have memory
+	uint64_t generation; // last generation used
+	uint32_t reserved_services; // number of ids that have memory
 	uint32_t reserved_backends;
 	uint64_t retired_bytes;
 	uint32_t dropped_roots;
 	struct weir_extents owned;
 	struct weir_extents retired; // queue, oldest first
-	size_t waiting; // first elements of the queue: covered by the current grace period
-	uint64_t token; // of the current grace period, if waiting > 0
+	size_t waiting; // number of first elements that the current grace period covers
+	uint64_t token; // token of the current grace period, if waiting > 0
 	struct live services;
 	struct live selection[]; // [max_services]
 };
@@ -61,8 +60,8 @@ static struct weir_blob *blob_at(const struct weir_writer *writer, uint64_t offs
 	return (struct weir_blob *)(void *)(writer->segment->tables + offset);
 }
 
-// Every extent in use may be freed, isolated between two others: with room for one entry more than
-// there are of these, weir_heap_give never has to allocate.
+// Every extent in use may be freed, isolated between two used extents. With room for one entry more
+// than extents in use, weir_heap_give never has to allocate.
 static bool reserve_for_one_more(struct weir_writer *writer) {
 	size_t extents =
 		writer->owned.count + writer->retired.count + writer->segment->max_services + 1 + 2;
@@ -172,9 +171,9 @@ static void adopt_root(struct weir_writer *writer, struct weir_root root) {
 	root_live(writer, root)->generation = blob_at(writer, extent.offset)->generation;
 }
 
-// Unreferenced extents in the heap's used part may have been retired, or about to be, when the
-// previous process ended: workers may still read them. They wait for a grace period like the
-// others.
+// Unreferenced extents in the heap's used part may have been retired, or about to be retired, when
+// the previous process ended: workers may still read them. They wait for a grace period like other
+// retired extents.
 static void retire_gaps(struct weir_writer *writer) {
 	const struct weir_segment *segment = writer->segment;
 	uint64_t used = __atomic_load_n(&segment->notes->heap_used, __ATOMIC_RELAXED);
@@ -194,14 +193,14 @@ static uint32_t clamp(uint32_t value, uint32_t most) {
 static bool reserve_for_open(struct weir_writer *writer) {
 	size_t roots = writer->segment->max_services + 1;
 
-	// Gaps between the roots' blobs, and then those blobs, may be in the queue together.
+	// The queue needs room for the gaps between the roots' blobs and for the blobs themselves.
 	return weir_extents_reserve(&writer->heap.free, roots + 2) &&
 	       weir_extents_reserve(&writer->retired, 2 * roots + 2) &&
 	       weir_extents_reserve(&writer->owned, 1);
 }
 
 // Every used generation is at most the note, which is stored before the reference. An invalid note
-// must not cause a generation to be reused: continue at least from the published ones.
+// must not cause a generation to be reused: continue at least from the published generations.
 static uint64_t last_generation(const struct weir_writer *writer) {
 	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
 
@@ -237,7 +236,7 @@ int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret) {
 	writer->reserved_services = clamp(notes->service_ids, segment->max_services);
 	writer->reserved_backends = clamp(notes->backend_ids, segment->max_backends);
 	// The previous process may have ended between a store and its entry in the log: make
-	// workers read everything.
+	// workers read all tables.
 	__atomic_store_n(&segment->news->updates, segment->news->updates + 2 * WEIR_UPDATES,
 		__ATOMIC_RELEASE);
 	retire_gaps(writer);
@@ -260,7 +259,8 @@ void weir_writer_free(struct weir_writer *writer) {
 
 // --- blobs --------------------------------------------------------------------------------
 
-// Record the end of the used part of the heap, before using it, for the next control process.
+// Record the end of the used part of the heap before the part is used, for the next control
+// process.
 static void note_used(const struct weir_writer *writer, uint64_t end) {
 	struct weir_notes *notes = writer->segment->notes;
 	uint64_t used = end - writer->segment->heap_off;
@@ -312,7 +312,7 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 	note_used(writer, extent.offset + extent.bytes);
 	blob = blob_at(writer, extent.offset);
 	memset(blob, 0, extent.bytes);
-	// Generations run out only after an invalid note. 0 means "nothing published".
+	// Generations are exhausted only after an invalid note. 0 means "nothing published".
 	writer->generation += writer->generation == UINT64_MAX ? 2 : 1;
 	blob->generation = writer->generation;
 	blob->kind = kind;
@@ -347,8 +347,8 @@ static void log_update(const struct weir_writer *writer, uint32_t change) {
 	struct weir_news *news = writer->segment->news;
 	uint64_t updates = news->updates;
 
-	// A reader that finds this entry in place of an older one also finds `changes` at least at
-	// its present value, and so detects the overwrite.
+	// A reader that finds this entry in place of an older entry also finds `changes` at least
+	// at its present value, and therefore detects the overwrite.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&writer->segment->updates->update[updates % WEIR_UPDATES], change,
 		__ATOMIC_RELAXED);
@@ -398,7 +398,7 @@ int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void 
 	if (header != NULL) {
 		value = weir_ref_make(header->generation, extent.offset);
 	}
-	// Stored before the reference, so that no generation is used twice.
+	// The note is stored before the reference, so that no generation is used twice.
 	__atomic_store_n(&writer->segment->notes->generation, writer->generation, __ATOMIC_RELEASE);
 	__atomic_store_n(ref, value, __ATOMIC_RELEASE);
 	log_update(writer, update_of(root));
@@ -422,15 +422,15 @@ int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_
 	if (ref == NULL || *ref != refused || live->former.bytes == 0) {
 		return -ENOENT;
 	}
-	// It is still in the queue, because the worker that refuses the present one completes no
-	// grace period.
+	// The previous blob is still in the queue, because the worker that refuses the present blob
+	// completes no grace period.
 	for (size_t i = retired->count; i-- > 0;) {
 		if (retired->item[i].offset != live->former.offset) {
 			continue;
 		}
 		former = blob_at(writer, live->former.offset);
 		if (former->generation != live->former_generation) {
-			continue; // another blob, in the memory of the previous one
+			continue; // another blob, in the memory of the previous blob
 		}
 		weir_extents_remove(retired, i, 1);
 		writer->waiting -= i < writer->waiting;
@@ -480,7 +480,8 @@ bool weir_writer_publish_row(
 		return false;
 	}
 	memcpy(words, row, sizeof(words));
-	// A reader that finds a word of this also finds the version at least at its present value.
+	// A reader that finds a word of this row also finds the version at least at its present
+	// value.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	for (unsigned int i = 0; i < sizeof(words) / 8; i++) {
 		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// In place of the compiler's header of this name: see immintrin.h here.
+// Replaces the compiler's header of this name: see immintrin.h in this directory.
 #pragma once
 
 #ifdef __AVX__

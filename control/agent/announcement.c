@@ -33,7 +33,7 @@ static void notify_all(struct weir_announcement *announcement) {
 	uv_timer_start(&announcement->notice, on_notice, NOTICE_TURN_MS, NOTICE_TURN_MS);
 }
 
-// Does nothing if the state is unchanged.
+// Announce a state. Does nothing if the state is unchanged.
 static void announce(
 	struct weir_announcement *announcement, enum weir_health_word word, const char *why) {
 	const struct weir_announcement_params *params = &announcement->params;

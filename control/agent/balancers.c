@@ -5,7 +5,7 @@
 
 #define NOTICE_FIRST_MS 50
 #define NOTICE_MOST_MS 500
-#define REPLAY_KEEP_MS 60000 // at least; longer than packet loss alone keeps a balancer silent
+#define REPLAY_KEEP_MS 60000 // minimum; longer than any silence by packet loss alone
 
 static uint64_t patience_ms(uint32_t interval_ms) {
 	return (uint64_t)interval_ms * WEIR_AGENT_SILENT_PROBES;
@@ -57,7 +57,7 @@ struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 	case WEIR_REPLAY_FULL:
 		*refusal = WEIR_AGENT_REFUSAL_FULL;
 		return NULL;
-	default: // older than a sequence number already answered
+	default: // the sequence number is not above those already answered
 		*refusal = WEIR_AGENT_REFUSAL_REPLAY;
 		return NULL;
 	}
@@ -126,8 +126,8 @@ struct weir_balancer *weir_balancers_next_to_notify(
 	for (uint32_t i = 0; i < WEIR_BALANCERS_MAX; i++) {
 		struct weir_balancer *balancer = &balancers->entry[i];
 
-		// wait_ms 0: it probed after the announcement; the answer to its first probe
-		// carried the state.
+		// wait_ms is 0 for a balancer that first probed after the announcement: the answer
+		// to its first probe contained the state.
 		if (is_unacknowledged(balancer, serial) && balancer->wait_ms > 0 &&
 			now_ms >= balancer->notify_ms) {
 			balancer->notify_ms = now_ms + balancer->wait_ms;

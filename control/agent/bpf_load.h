@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// BPF load: what the loaders of BPF programs have in common.
+// BPF load: functions shared by the loaders of BPF programs.
 //
 // Threads: one. No logging.
 #pragma once
@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Keep libbpf from printing. Returns the function to restore with libbpf_set_print.
+// Stop the output of libbpf. Returns the function to restore with libbpf_set_print.
 libbpf_print_fn_t weir_bpf_quiet(void);
 
-// Fill in the constants of bpf/socket.h: this network namespace, and a bit for each of the ports;
-// words has 1,024. Returns 0 or negative errno.
+// Fill in the constants of bpf/socket.h: this network namespace, and one bit for each port. words:
+// 1,024 words for the bits. Returns 0 or negative errno.
 int weir_bpf_set_sockets(
 	const uint16_t *ports, uint32_t port_count, uint32_t *ret_namespace, uint64_t *ret_words);
 
-// Why a program cannot be loaded: missing permissions, no BTF, or the error.
+// Describe why a program cannot be loaded: missing permissions, no BTF, or the error.
 const char *weir_bpf_explain(int error, char *why, size_t why_bytes);

@@ -15,14 +15,15 @@
 
 #define SLICE_ROUNDS 4 // 0.6 ms on the reference CPU
 #define SLICES_MOST 250
-#define SLICES_LEAST 20 // of slow CPUs, such as emulated ones
+#define SLICES_LEAST 20 // for slow CPUs, such as emulated CPUs
 #define TIME_MOST_NS 100000000
-#define FASTEST 10 // percent
+#define FASTEST 10 // percent of the slices
 #define TEXT_BYTES 8192
 
 // --- which CPU ----------------------------------------------------------------------------
 
-// The value of the first line of /proc/cpuinfo with this name, up to its line feed; or NULL.
+// The value of the first line of /proc/cpuinfo with this name, or NULL. The value ends at a line
+// feed.
 static const char *value_of(const char *text, const char *name) {
 	size_t length = strlen(name);
 
@@ -93,7 +94,7 @@ double weir_capacity_of_slices(uint64_t *slice_ns, size_t count, uint32_t rounds
 int weir_capacity_measure(double *ret_gcu) {
 	uint64_t slice_ns[SLICES_MOST], start = weir_thread_cpu_ns(), before = 0;
 	struct weir_capacity_loop loop;
-	volatile uint64_t number = 0; // so that the work is needed
+	volatile uint64_t number = 0; // used, so that the compiler does not remove the work
 	size_t count = 0;
 	double gcu;
 	int r = weir_capacity_loop_init(&loop);

@@ -12,8 +12,8 @@
 
 struct shown {
 	struct weir_capacity_cpu cpu;
-	double cpus, gcu; // gcu of one CPU
-	bool measured; // by this process
+	double cpus, gcu; // gcu: of one CPU
+	bool measured; // this process has measured gcu
 	int stored; // 0, or negative errno; only with --measure
 };
 
@@ -53,7 +53,7 @@ static void print(const struct weir_agent_options *options, const struct shown *
 	json_t *json;
 
 	if (!options->json) {
-		printf("%.2f GCU: %.6g CPU%s of %.2f (%s), %s\n", gcu, shown->cpus,
+		printf("%.2f GCU: %.6g CPU%s with %.2f GCU each (%s), %s\n", gcu, shown->cpus,
 			shown->cpus == 1 ? "" : "s", shown->gcu,
 			shown->cpu.model[0] != '\0' ? shown->cpu.model : "unknown model",
 			shown->measured ? "measured" : "measured earlier");
@@ -80,7 +80,8 @@ enum weir_agent_exit weir_capacity_command(const struct weir_agent_options *opti
 	if (options->measure || read_cache(options, &shown) < 0) {
 		r = weir_capacity_measure(&shown.gcu);
 		if (r) {
-			fprintf(stderr, "weir-agent: cannot measure: %s\n", strerror(-r));
+			fprintf(stderr, "weir-agent: cannot measure the speed of the CPUs: %s\n",
+				strerror(-r));
 			return WEIR_AGENT_REFUSED;
 		}
 		shown.measured = true;
@@ -90,11 +91,12 @@ enum weir_agent_exit weir_capacity_command(const struct weir_agent_options *opti
 	}
 	print(options, &shown);
 	if (shown.stored < 0) {
-		fprintf(stderr, "weir-agent: not stored in %s: %s%s\n", options->run_dir,
-			strerror(-shown.stored),
-			shown.stored == -EACCES   ? "; run as root"
-			: shown.stored == -ENOENT ? "; weir-agent run makes the directory"
-						  : "");
+		fprintf(stderr, "weir-agent: cannot store the result in %s: %s%s\n",
+			options->run_dir, strerror(-shown.stored),
+			shown.stored == -EACCES ? "; run as root"
+			: shown.stored == -ENOENT
+				? "; start weir-agent run, which creates the directory"
+				: "");
 	}
 	return WEIR_AGENT_DONE;
 }

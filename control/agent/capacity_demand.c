@@ -10,14 +10,14 @@
 
 #include "capacity_cache.h"
 
-#define PATIENCE_MS 30000 // then the CPUs are reported without their measured speed
+#define PATIENCE_MS 30000 // after this time the CPUs are reported without measured speed
 
 struct result {
 	int error;
 	double gcu;
 };
 
-// The thread's start: its end of the pipe is the argument.
+// The measuring thread. context: the thread's end of the pipe.
 static void *measure(void *context) {
 	struct result result = {0};
 	int fd = (int)(intptr_t)context;
@@ -65,7 +65,7 @@ static void set_speed(const struct weir_capacity_demand *demand, bool pending) {
 
 static void fail(struct weir_capacity_demand *demand, int error) {
 	weir_log_write(demand->log, WEIR_LOG_WARN,
-		"cannot measure the speed of the CPUs: %s; reporting their frequency",
+		"cannot measure the speed of the CPUs: %s; reporting the CPU frequency instead",
 		strerror(-error));
 	demand->state = WEIR_CAPACITY_FAILED;
 	set_speed(demand, false);
@@ -80,11 +80,11 @@ static void take(struct weir_capacity_demand *demand, const struct result *resul
 		demand->gcu, demand->cpu.model);
 	set_speed(demand, false);
 	r = demand->cache >= 0 ? weir_capacity_cache_write(demand->cache, &demand->cpu, result->gcu)
-			       : 0; // logged when it was opened
+			       : 0; // a failure to open the cache was logged
 	if (r < 0) {
 		weir_log_write(demand->log, WEIR_LOG_WARN,
-			"cannot write %s: %s; the next start measures again", WEIR_CAPACITY_CACHE,
-			strerror(-r));
+			"cannot write %s: %s; weir-agent measures the CPUs again at its next start",
+			WEIR_CAPACITY_CACHE, strerror(-r));
 	}
 }
 
@@ -136,7 +136,7 @@ void weir_capacity_demand_set(
 	int r;
 
 	if (demand->state == WEIR_CAPACITY_MEASURING && now_ms - demand->since_ms > PATIENCE_MS) {
-		set_speed(demand, false); // the result still counts when it arrives
+		set_speed(demand, false); // a result that arrives later is still used
 	}
 	if ((wants & WEIR_REPORT(GCU)) == 0 || demand->state != WEIR_CAPACITY_UNKNOWN) {
 		return;

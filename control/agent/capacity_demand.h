@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity demand: has the speed of the CPUs measured once, by a thread with the lowest priority,
-// when a balancer requests it and the cache does not have it.
+// Capacity demand: measures the speed of the CPUs once, in a thread with the lowest priority, when
+// a balancer requests the speed and the cache does not contain it.
 //
-// Threads: one, the event loop's; the measuring thread shares nothing with it but a pipe.
+// Threads: one, the event loop's; the measuring thread shares only a pipe with the event loop.
 #pragma once
 
 #include <jansson.h>
@@ -33,25 +33,26 @@ struct weir_capacity_demand {
 	struct weir_load *load; // gets the result
 	struct weir_capacity_cpu cpu;
 	enum weir_capacity_state state;
-	double gcu; // of one CPU; 0 = unknown
-	int cache; // of weir_capacity_cache_open, owned by the caller; negative = none
-	int pipe; // from the thread; -1 = none
-	uint64_t since_ms; // it runs
+	double gcu; // speed of one CPU; 0 = unknown
+	int cache; // descriptor of weir_capacity_cache_open, owned by the caller; negative = none
+	int pipe; // from the measuring thread; -1 = none
+	uint64_t since_ms; // start of the measuring thread
 	uv_poll_t poll;
 	bool poll_open;
 };
 
-// Take the value of the cache, if there is one.
+// Start with the value of the cache, if the cache has a value.
 void weir_capacity_demand_start(
 	struct weir_log *log, struct weir_load *load, int cache, struct weir_capacity_demand *ret);
-// Run the loop afterwards to close its handle. The thread ends by itself, or with the process.
+// After this call, run the loop to close the handle. The measuring thread ends by itself, or with
+// the process.
 void weir_capacity_demand_stop(struct weir_capacity_demand *demand);
 
-// wants: the fields that all balancers request. Call it at least every second.
+// wants: union of the fields that balancers request. Call this function at least every second.
 void weir_capacity_demand_set(
 	struct weir_capacity_demand *demand, uv_loop_t *loop, uint32_t wants, uint64_t now_ms);
 
-// Read the cache again: weir-agent capacity --measure may have written it.
+// Read the cache again, because weir-agent capacity --measure may have changed it.
 void weir_capacity_demand_reload(struct weir_capacity_demand *demand);
 
 // {"state", "cpu", "gcu"}, owned by the caller.

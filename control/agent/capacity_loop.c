@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define HASHES 16000u // of each chain
+#define HASHES 16000u // number of hashes in each chain
 #define OPERATIONS 6000u
 #define STEPS 6000u
 #define ODD 0x9e3779b97f4a7c15u
@@ -16,7 +16,7 @@ static uint64_t mix(uint64_t value) {
 	return value ^ value >> 33;
 }
 
-// One cycle through all lines (Sattolo's algorithm), so that prefetching does not help.
+// Order all lines in one random cycle (Sattolo's algorithm), so that prefetching does not help.
 static void shuffle(struct weir_capacity_line *lines) {
 	for (uint32_t i = 0; i < WEIR_CAPACITY_LOOP_LINES; i++) {
 		lines[i].next = i;

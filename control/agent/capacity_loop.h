@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity loop: a fixed amount of work, whose CPU time is the measure of a CPU's speed. A round is
-// three kinds of work, each about a third of its time on the reference CPU:
+// Capacity loop: a fixed amount of work, whose CPU time is the measure of a CPU's speed. A round
+// has three kinds of work, and each kind takes about a third of the time on the reference CPU:
 //
 //   four independent chains of hashes      instructions in parallel
 //   operations chosen by hashed bits       branches that cannot be predicted
 //   a walk through 256 KiB, out of order   the L2 cache
 //
-// A clock rate alone says little about any of them. Memory beyond L2 is left out: what neighbours
-// do in a shared L3 cache changed the time of a walk through 4 MiB by a factor of ten.
+// The clock rate alone predicts none of these times. Memory beyond L2 is not measured: other
+// programs in a shared L3 cache changed the time of a walk through 4 MiB by a factor of ten.
 //
 // A changed loop needs a new WEIR_CAPACITY_LOOP_VERSION and a new WEIR_CAPACITY_REFERENCE_NS
-// (capacity.h). It is compiled with the same optimization in every build.
+// (capacity.h). All builds compile the loop with the same optimization.
 //
 // Threads: a loop is used by one thread.
 #pragma once
@@ -19,16 +19,16 @@
 #include <stdint.h>
 
 #define WEIR_CAPACITY_LOOP_VERSION 1
-#define WEIR_CAPACITY_LOOP_LINES 4096u // of 64 bytes: 256 KiB
+#define WEIR_CAPACITY_LOOP_LINES 4096u // lines of 64 bytes: 256 KiB
 
 struct weir_capacity_line {
-	uint32_t next; // index
+	uint32_t next; // index of the next line
 	uint32_t unused[15];
 };
 
 struct weir_capacity_loop {
 	struct weir_capacity_line *lines;
-	uint32_t at; // in the walk
+	uint32_t at; // current line of the walk
 	uint64_t chain[4];
 	uint64_t number; // the last result
 };
@@ -37,5 +37,5 @@ struct weir_capacity_loop {
 int weir_capacity_loop_init(struct weir_capacity_loop *loop);
 void weir_capacity_loop_fini(struct weir_capacity_loop *loop);
 
-// One round. Returns a number that depends on all work so far, and on nothing else.
+// Run one round. Returns a number that depends on all work so far, and only on the work.
 uint64_t weir_capacity_loop_round(struct weir_capacity_loop *loop);

@@ -79,7 +79,7 @@ static int machine_used(const char *proc_root, uint64_t *ret) {
 
 //--- how many CPUs ------------------------------------------------------------------------
 
-// Number of CPUs in a list such as "0-3,8"; 0 = not such a list.
+// Number of CPUs in a list such as "0-3,8"; 0 = not a list of CPUs.
 static uint32_t count_list(const char *text) {
 	uint32_t count = 0;
 	unsigned int first, last;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// CPU usage: the CPU time that a service's cgroup has used, and how many CPUs it may use. Without a
-// cgroup: those of the whole machine. Reads kernel files; needs no privilege.
+// CPU usage: the CPU time that a service's cgroup has used, and the number of CPUs that the cgroup
+// may use. Without a cgroup, the values cover the whole machine. Reads kernel files; needs no
+// privilege.
 //
-// cgroup v2 has everything in one directory. cgroup v1 has a directory for each controller (cpu,
-// cpuacct, cpuset). A machine with both may have CPU time in v2 and quotas in v1: list all of them.
+// cgroup v2 has all files in one directory. cgroup v1 has a directory for each controller (cpu,
+// cpuacct, cpuset). A machine with v1 and v2 may have CPU time in v2 and quotas in v1: list all
+// directories.
 //
 // Threads: one. No logging.
 #pragma once
@@ -22,12 +24,12 @@ struct weir_cpu_source {
 
 struct weir_cpu_usage {
 	uint64_t used_us; // CPU time since an arbitrary start
-	double cpus; // CPUs it may use: the minimum of its quota, those of its parents, its cpuset
+	double cpus; // CPUs that may be used: the minimum of quota, quotas of the parents, cpuset
 		     // and the machine
 };
 
-// Returns 0, -ENOENT (no CPU time in any of the directories), or another negative errno.
+// Returns 0, -ENOENT (no directory has a CPU time), or another negative errno.
 int weir_cpu_usage_read(const struct weir_cpu_source *source, struct weir_cpu_usage *ret);
 
-// Highest frequency of a CPU. 0 = not available.
+// Highest frequency of a CPU in MHz; 0 = not available.
 uint32_t weir_cpu_mhz(const struct weir_cpu_source *source);

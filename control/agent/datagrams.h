@@ -21,10 +21,10 @@ struct weir_datagrams {
 int weir_datagrams_open(uint16_t port, struct weir_datagrams *ret);
 void weir_datagrams_close(struct weir_datagrams *datagrams);
 
-// Returns the length of the datagram as it was sent, of which the first `room` bytes are in `data`,
-// or negative errno: -EAGAIN = no more for now.
+// Receive a datagram. The first `room` bytes are stored in `data`. Returns the full length of the
+// datagram, or negative errno: -EAGAIN = no datagram is waiting.
 int weir_datagrams_receive(int fd, uint8_t *data, size_t room, struct weir_path *ret);
 
-// Returns 0 or negative errno; a datagram that cannot be sent now is dropped.
+// Send a datagram, or drop it if it cannot be sent now. Returns 0 or negative errno.
 int weir_datagrams_send(const struct weir_datagrams *datagrams, const uint8_t *data, size_t bytes,
 	const struct weir_path *path);

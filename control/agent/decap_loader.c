@@ -16,7 +16,7 @@
 #include "decap_loader.h"
 
 #define PROGRAM_NAME "weir_decap"
-#define COUNTERS_NAME "weir_decap_coun" // as the kernel stores it: 15 characters
+#define COUNTERS_NAME "weir_decap_coun" // name as stored by the kernel: 15 characters
 
 struct weir_decap {
 	struct decap_bpf *skeleton;
@@ -212,7 +212,7 @@ static int delete_others(int fd, const struct weir_address *addresses, uint32_t 
 	struct weir_decap_address key, next, *at = NULL;
 
 	while (bpf_map_get_next_key(fd, at, &next) == 0) {
-		// Deleting the key of the current position would restart the iteration.
+		// Deleting the key at the current position would restart the iteration.
 		if (at != NULL && !is_listed(at, addresses, n) && bpf_map_delete_elem(fd, at)) {
 			return -errno;
 		}

@@ -18,8 +18,9 @@ struct weir_decap_params {
 	enum weir_agent_mode mode;
 };
 
-// Load and attach. The address list starts empty, so nothing is decapsulated yet. Returns 0,
-// -ENODEV (no such interface), -EPERM, -EBUSY (another XDP program is attached), ...
+// Load the program and attach it. The address list is empty at first, so no packet is decapsulated
+// yet. Returns 0, -ENODEV (no such interface), -EPERM, -EBUSY (another XDP program is attached),
+// ...
 int weir_decap_attach(const struct weir_decap_params *params, struct weir_decap **ret, char *why,
 	size_t why_bytes);
 void weir_decap_free(struct weir_decap *decap); // detaches; NULL is allowed
@@ -32,8 +33,8 @@ bool weir_decap_is_attached(const struct weir_decap *decap); // false: the inter
 int weir_decap_set_addresses(
 	struct weir_decap *decap, const struct weir_address *addresses, uint32_t n);
 
-// List the addresses of an interface that can be an outer destination: neither link-local nor
-// loopback. At most `room`. Returns their number, or negative errno.
+// List the addresses of an interface that can be an outer destination, at most `room`: no
+// link-local and no loopback addresses. Returns the number of addresses, or negative errno.
 int weir_decap_interface_addresses(
 	const char *interface, struct weir_address *addresses, uint32_t room);
 
@@ -42,12 +43,12 @@ struct weir_decap_stats {
 };
 
 int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *ret);
-// Counters of the decap program on an interface, whichever process attached it. Returns 0, -ENODEV,
-// -ENOENT (no decap program), -EPERM, ...
+// Read the counters of the decap program on an interface. Any process may have attached the
+// program. Returns 0, -ENODEV, -ENOENT (no decap program), -EPERM, ...
 int weir_decap_stats_of(
 	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes);
 
-// Remove a decap program from an interface, unless a live process holds it. Returns 0, -ENODEV,
+// Remove a decap program from an interface, unless a running process uses it. Returns 0, -ENODEV,
 // -ENOENT (no decap program), -EBUSY (in use, or another program).
 int weir_decap_remove(const char *interface, char *why, size_t why_bytes);
 

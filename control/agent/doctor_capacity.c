@@ -13,7 +13,8 @@ void weir_agent_doctor_check_capacity(struct weir_agent_doctor *doctor) {
 	const double gcu = json_number_value(json_object_get(capacity, "gcu"));
 
 	if (state == NULL || cpu == NULL) {
-		return; // no agent, which another check reports, or an earlier one
+		return; // no agent, which another check reports, or an earlier version of
+			// weir-agent
 	}
 	if (cpu[0] == '\0') {
 		cpu = "unknown model";

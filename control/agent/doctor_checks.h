@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weir-agent doctor: checks the host settings that a backend needs, and prints the command that
-// fixes each problem. Changes nothing. One row per check: the code and the table of
-// docs/reference/doctor.md come from it, and a test compares them.
+// fixes each problem. Changes nothing. WEIR_AGENT_DOCTOR_CHECKS has one row per check; a test
+// compares the table of docs/reference/doctor.md with it.
 //
 // Threads: one; blocks.
 #pragma once
@@ -16,7 +16,7 @@
 // Function, name, what it checks.
 #define WEIR_AGENT_DOCTOR_CHECKS(X) \
 	X(decap, "decap", \
-		"decapsulation on INTERFACE: the program or tunnel device, and what it refuses") \
+		"decapsulation on INTERFACE by a program or a tunnel device, and refused packets") \
 	X(loopback, "loopback", "the VIPs are addresses of this host") \
 	X(rp_filter, "rp-filter", "reverse path filter of INTERFACE, or of the tunnel device") \
 	X(arp, "arp", "ARP for VIPs that are in a subnet of INTERFACE") \
@@ -26,7 +26,8 @@
 	X(balancers, "balancers", "weir-agent run responds, and balancers probe it") \
 	X(steal, "steal", "with --allow-steal: the kernel can remove half-open connections") \
 	X(ports, "ports", "the ports that weir-agent run watches have listening sockets") \
-	X(listeners, "listeners", "a socket listens at each --port; limit of its accept queue") \
+	X(listeners, "listeners", \
+		"a socket listens at each --port, and the limit of its accept queue") \
 	X(syn_queue, "syn-queue", "SYN cookies and the queue of half-open connections") \
 	X(capacity, "capacity", "the speed of the CPUs, for automatic weights") \
 	X(btf, "btf", "kernel BTF, which the meter and the events of listening sockets need")
@@ -34,7 +35,7 @@
 struct weir_agent_doctor {
 	const struct weir_agent_options *options;
 	struct weir_agent_host host;
-	json_t *status; // of weir-agent run; NULL: no response
+	json_t *status; // status of weir-agent run; NULL: no response
 	struct weir_findings findings;
 };
 

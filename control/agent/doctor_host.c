@@ -118,8 +118,8 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 	}
 	if (options->vip_count == 0 && on_loopback == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "lo",
-			"has no VIP: the kernel drops the packets of VIPs that are on no other "
-			"interface either, which weir-agent doctor --vip VIP checks");
+			"has no VIP: the kernel drops packets to a VIP that is on no interface; to "
+			"check a VIP, run weir-agent doctor --vip VIP");
 		weir_findings_cure(&doctor->findings, "ip addr add VIP/32 dev lo");
 	} else if (options->vip_count == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "lo",
@@ -127,7 +127,7 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// For these keys the kernel takes the larger value of "all" and the interface's own.
+// The effective value of a key: the kernel uses the larger value of "all" and of the interface.
 static int64_t effective(const char *interface, const char *key) {
 	int64_t all = 0, own = 0;
 
@@ -153,8 +153,8 @@ static void report_filter(
 		weir_sysctl_name(interface, name));
 }
 
-// List the devices that IPv4 packets are received from and never sent through. Returns their
-// number.
+// Check the devices that receive IPv4 packets and never send packets. Returns the number of
+// devices.
 static uint32_t report_tunnel_filters(struct weir_agent_doctor *doctor) {
 	DIR *folder = opendir("/sys/class/net");
 	struct dirent *entry;
@@ -224,15 +224,15 @@ void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 
 	if (vip == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"no address of lo is in its subnets");
+			"no address of lo is in a subnet of this interface");
 	} else if (effective(interface, "arp_ignore") >= 1 &&
 		   effective(interface, "arp_announce") >= 2) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
 			"does not answer ARP for addresses of lo");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
-			"answers ARP for %s, which is in its subnet: clients may bypass the "
-			"balancer",
+			"answers ARP for %s, which is in a subnet of this interface: clients may "
+			"bypass the balancer",
 			inet_ntop(AF_INET, &vip, text, sizeof(text)));
 		weir_findings_cure(&doctor->findings,
 			"sysctl -w net.ipv4.conf.%s.arp_ignore=1 net.ipv4.conf.%s.arp_announce=2",
@@ -240,7 +240,7 @@ void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// The MSS that this host advertises to the clients of a family, with an MTU that is too small.
+// Report the MSS that this host advertises to the clients of a family, if the MTU is too small.
 static void report_mss(struct weir_agent_doctor *doctor, const struct weir_address *any) {
 	const uint32_t mtu = doctor->host.mtu,
 		       mss = weir_agent_host_mss(&doctor->host, any->family);
@@ -258,7 +258,7 @@ static void report_mss(struct weir_agent_doctor *doctor, const struct weir_addre
 	} else if (route.interface[0] == '\0') {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, subject,
 			"MTU %u is too small for %u bytes and the outer header, and there is no "
-			"%sdefault route whose MSS could be looked up: each route to clients needs "
+			"%sdefault route with an MSS to check: each route to clients needs "
 			"advmss %u",
 			mtu, CLIENT_MTU, family, mss);
 		weir_findings_cure(&doctor->findings, "%s route get CLIENT | grep advmss", ip);
@@ -268,7 +268,7 @@ static void report_mss(struct weir_agent_doctor *doctor, const struct weir_addre
 			"route advertises no smaller MSS: raise the MTU on the whole path, or "
 			"lower the MSS",
 			mtu, CLIENT_MTU, family);
-		// Keep the metric: the kernel identifies the route by it. "expires" of a route
+		// Keep the metric, which identifies the route. "expires" of a route
 		// that a router advertised is no argument of ip.
 		weir_findings_cure(&doctor->findings,
 			"%s route change $(%s route show default | head -n 1%s) advmss %u", ip, ip,
@@ -309,7 +309,7 @@ void weir_agent_doctor_check_offloads(struct weir_agent_doctor *doctor) {
 
 	(void)weir_kernel_driver(interface, driver, sizeof(driver));
 	if (strcmp(driver, "virtio_net") == 0 && gro_hw == 1) {
-		gro_hw = 0; // inactive while an XDP program is attached, but shown as on
+		gro_hw = 0; // off while an XDP program is attached, but reported as on
 	}
 	if (!lro && gro_hw <= 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
@@ -320,7 +320,7 @@ void weir_agent_doctor_check_offloads(struct weir_agent_doctor *doctor) {
 		"%s merges packets before XDP: drivers then refuse XDP or lose packets%s",
 		lro ? "LRO" : "hardware GRO",
 		!lro && gro_hw == WEIR_KERNEL_FIXED
-			? "; it cannot be switched off here, only where the device is created: in "
+			? "; the offload can only be switched off where the device is created: in "
 			  "QEMU by guest_tso4=off,guest_tso6=off"
 			: "");
 	if (lro || gro_hw == 1) {

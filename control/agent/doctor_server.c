@@ -25,7 +25,7 @@
 
 #define ACCEPT_QUEUE_LEAST 512
 #define SYN_QUEUE_LEAST 1024
-// The group of weir-agent run, which reads the file again after dropping root.
+// The file needs the group of weir-agent run, which reads the file again after dropping root.
 #define COPY_KEYS "scp BALANCER:/etc/weir/agent.keys %s && chgrp weir %s && chmod 0640 %s"
 
 void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
@@ -62,7 +62,7 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// It does not answer, but runs. Returns whether it does.
+// Report a weir-agent run that runs, but does not answer. Returns whether the process runs.
 static bool report_running(struct weir_agent_doctor *doctor) {
 	const struct weir_agent_options *options = doctor->options;
 	const struct weir_processes found =
@@ -84,8 +84,8 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 	}
 	if (found.here != 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, options->run_dir,
-			"weir-agent run (pid %d) runs, but does not respond: it is starting or "
-			"ending, hangs, or the directory was replaced",
+			"weir-agent run (pid %d) runs, but does not respond: the process is "
+			"starting, ending or hung, or the directory was replaced",
 			(int)found.here);
 		weir_findings_cure(findings, "systemctl restart weir-agent");
 		return true;
@@ -96,7 +96,7 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 	return true;
 }
 
-// Whether sender and agent have different keys.
+// Whether the reason is that sender and agent have different keys.
 static bool is_of_key(enum weir_agent_refusal refusal) {
 	return refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC;
 }
@@ -104,7 +104,7 @@ static bool is_of_key(enum weir_agent_refusal refusal) {
 static void cure_keys(struct weir_agent_doctor *doctor) {
 	weir_findings_cure(&doctor->findings,
 		"sha256sum %s; ssh BALANCER sha256sum /etc/weir/agent.keys # if they differ, copy "
-		"the file of the balancers; in any case let both read it again: systemctl reload "
+		"the file of the balancers; then reload the file on both hosts: systemctl reload "
 		"weir-agent (or SIGHUP), and weirctl config reload on BALANCER",
 		doctor->options->key_file);
 }
@@ -123,9 +123,9 @@ static void report_no_balancer(struct weir_agent_doctor *doctor) {
 		return;
 	}
 	weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
-		"no balancer probes it with a key that it has: %" PRIu64
-		" datagram%s with another key, the last %s ago. The key files differ, or one was "
-		"not read again after a change",
+		"no balancer probes it with a key of its key file: %" PRIu64
+		" datagram%s with another key, the last %s ago. The key files differ, or a "
+		"process has not read its changed key file again",
 		other_key, weir_plural(other_key), age);
 	cure_keys(doctor);
 }
@@ -137,8 +137,9 @@ static void report_refusal(
 	weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-agent run",
 		"refused %" PRIu64 " datagram%s as %s since its start (%s)", count,
 		weir_plural(count), weir_agent_refusal_name(refusal),
-		is_of_key(refusal) ? "the key file of a balancer differed, or they are forged"
-				   : weir_agent_refusal_meaning(refusal));
+		is_of_key(refusal)
+			? "the key file of a balancer differed, or the datagrams are forged"
+			: weir_agent_refusal_meaning(refusal));
 	if (is_of_key(refusal)) {
 		cure_keys(doctor);
 	} else {
@@ -147,7 +148,8 @@ static void report_refusal(
 	}
 }
 
-// Those that explain why no balancer probes it are part of that finding.
+// Report the refused datagrams, except those that explain why no balancer probes the agent: the
+// finding about balancers contains these.
 static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	const json_t *datagrams = json_object_get(doctor->status, "datagrams");
 	const json_t *refused = json_object_get(datagrams, "refused");
@@ -163,7 +165,8 @@ static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	}
 }
 
-// Without root only the socket shows that an agent has run there.
+// Whether an agent has died in this directory. Without root, only the socket of the agent can be
+// checked.
 static bool has_died(const char *run_dir) {
 	char path[PATH_MAX];
 	int left = weir_saved_state_is_left(run_dir);
@@ -244,13 +247,14 @@ static void look_at_watched(struct weir_findings *findings, const json_t *port) 
 			"announced as down: no listening socket for %s", age);
 	} else if (strcmp(state, weir_port_state_name(WEIR_PORT_HELD)) == 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-			"announced as down: it listens again, but was closed %" JSON_INTEGER_FORMAT
-			" time%s",
+			"announced as down: a socket listens again, but the port was closed "
+			"%" JSON_INTEGER_FORMAT " time%s",
 			deaths, weir_plural(deaths));
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-			"unknown: no listening socket in the agent's network namespace since it "
-			"started, so the end of a server elsewhere is not announced");
+			"unknown: no listening socket in the agent's network namespace since the "
+			"agent started, so the end of a server in another namespace is not "
+			"announced");
 	}
 	weir_findings_cure(findings, "ss -ltnup");
 }
@@ -283,7 +287,7 @@ void weir_agent_doctor_check_ports(struct weir_agent_doctor *doctor) {
 
 // --- the server ---------------------------------------------------------------------------
 
-// The limit is the smaller one of the server's backlog and net.core.somaxconn when it calls
+// The limit is the smaller number of the server's backlog and of net.core.somaxconn at the time of
 // listen().
 static void cure_backlog(struct weir_agent_doctor *doctor, uint16_t port, int64_t somaxconn) {
 	weir_findings_cure(&doctor->findings,

@@ -22,11 +22,11 @@
 #include "run.h"
 #include "word_client.h"
 
-#define REPLY_MS 200 // the longest wait for the agent
-#define RETRY_MS 1000 // while a word is not announced
-#define STEP_MS 100 // of a drain
-#define PATIENCE_MS 2000 // for an agent that has answered before: it may restart
-#define STOP_EXTRA_MS 5000 // for systemd, beyond the drain
+#define REPLY_MS 200 // maximum wait for the agent
+#define RETRY_MS 1000 // between attempts to announce a state
+#define STEP_MS 100 // between steps of a drain
+#define PATIENCE_MS 2000 // wait for an agent that has answered before and may be restarting
+#define STOP_EXTRA_MS 5000 // stop timeout for systemd, in addition to the drain
 
 enum state { SERVING, DRAINING, STOPPING };
 
@@ -37,15 +37,15 @@ struct exec {
 	int listeners; // netlink; negative = none yet
 	pid_t server;
 	bool ended;
-	int status; // of the server, as of waitpid()
+	int status; // status of the server, from waitpid()
 	enum state state;
 	enum weir_health_word word;
-	bool announced; // the word
-	bool complained; // that it is not
-	uint64_t next_ms; // of the next attempt
-	struct weir_word_reply reply; // the last one
-	uint64_t reply_ms; // when it came; 0 = none yet
-	uint64_t begun_ms; // of the drain
+	bool announced; // word is announced
+	bool complained; // printed that word is not announced
+	uint64_t next_ms; // time of the next attempt
+	struct weir_word_reply reply; // the last reply
+	uint64_t reply_ms; // time of the last reply; 0 = no reply yet
+	uint64_t begun_ms; // start of the drain
 	struct weir_drain drain;
 };
 
@@ -63,8 +63,8 @@ static void say(const char *format, ...) {
 
 // --- the agent ----------------------------------------------------------------------------
 
-// Announce the word again: it has the same effect as once, and its reply the state. Returns 0 or
-// negative errno.
+// Announce the word; repeating the announcement has no effect. The reply contains the number of
+// balancers that have not acknowledged the word. Returns 0 or negative errno.
 static int exchange(struct exec *exec, char *why) {
 	const struct weir_agent_options *options = exec->options;
 	char path[WEIR_WORD_PATH_BYTES], request[32], text[WEIR_WORD_REPLY_BYTES];
@@ -93,9 +93,9 @@ static int announce(struct exec *exec) {
 	exec->next_ms = weir_monotonic_ms() + RETRY_MS;
 	exec->announced = r == 0;
 	if (r && !exec->complained) {
-		say("cannot announce %s, the server %s all the same: %s",
-			weir_health_word_name(exec->word),
-			exec->state == SERVING ? "runs" : "stops", why);
+		say("the server %s, but the state %s cannot be announced: %s",
+			exec->state == SERVING ? "runs" : "stops",
+			weir_health_word_name(exec->word), why);
 	} else if (r == 0 && exec->complained) {
 		say("announced %s", weir_health_word_name(exec->word));
 	}
@@ -130,7 +130,7 @@ static void begin_drain(struct exec *exec) {
 	exec->next_ms = 0;
 }
 
-// The TCP connections of the service.
+// Count the TCP connections of the service.
 static void count_connections(struct exec *exec, uint32_t *ret_open, uint32_t *ret_half_open) {
 	struct weir_listeners_connections connections = {.open = UINT32_MAX};
 	uint16_t ports[WEIR_PORT_WORDS_MOST];
@@ -153,7 +153,8 @@ static void count_connections(struct exec *exec, uint32_t *ret_open, uint32_t *r
 	*ret_half_open = connections.half_open;
 }
 
-// Whether the word is not announced yet, or some balancers have not acknowledged it.
+// The number of balancers that have not acknowledged the word; above 0 while the word is not
+// announced.
 static uint32_t pending(const struct exec *exec) {
 	const struct weir_word_reply *reply = &exec->reply;
 
@@ -173,7 +174,7 @@ static void drain_step(struct exec *exec) {
 	exec->next_ms = weir_monotonic_ms() + STEP_MS;
 	if (r && !delayed &&
 		(exec->reply_ms == 0 || weir_monotonic_ms() - since_ms >= PATIENCE_MS)) {
-		stop_server(exec, "no agent announces that it stops");
+		stop_server(exec, "no weir-agent announces the drain");
 		return;
 	}
 	count_connections(exec, &open, &half_open);
@@ -205,8 +206,8 @@ static void reap(struct exec *exec) {
 	}
 }
 
-// The kernel sends the signals of a terminal to the server as well, but a hangup to the leader of
-// the session alone.
+// Whether the server has got the signal from the kernel: the kernel sends the signals of a terminal
+// to all processes of the foreground, but a hangup only to the leader of the session.
 static bool has_server(const struct signalfd_siginfo *signal) {
 	return signal->ssi_code == SI_KERNEL &&
 	       !(signal->ssi_signo == SIGHUP && getsid(0) == getpid());
@@ -283,7 +284,7 @@ int weir_exec_run(const struct weir_agent_options *options) {
 		return WEIR_AGENT_REFUSED;
 	}
 	exec.word = options->starting ? WEIR_HEALTH_WORD_STARTING : WEIR_HEALTH_WORD_READY;
-	(void)announce(&exec); // ends a word of an earlier process
+	(void)announce(&exec); // replaces the word of an earlier process
 	exec.server = weir_exec_spawn(options->program, exec.notify.name, &before);
 	if (exec.server < 0) {
 		say("cannot start a process: %s", strerror(errno));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Exec: `weir-agent exec -- COMMAND`, runs a server as its child, so that SIGTERM alone is a lame
-// duck without any change of the server:
+// Exec: `weir-agent exec -- COMMAND` runs a server as its child. On SIGTERM the service becomes a
+// lame duck first, without a change of the server:
 //
 //   SERVING   the service is ready (with --starting: once the server notifies READY=1)
 //   DRAINING  from SIGTERM: lame-duck, until all balancers have acknowledged it and no connection
@@ -9,16 +9,17 @@
 //             left, or until --drain-timeout
 //   STOPPING  the server has got the signal
 //
-// All other signals go to the server at once, and a second SIGTERM during the drain. It runs as the
-// server's user. Without an agent the server runs and stops all the same. As process 1 it reaps.
+// All other signals are sent to the server at once, and so is a second SIGTERM during the drain.
+// weir-agent exec runs as the user of the server. Without weir-agent run, the server runs and stops
+// without announcements. As process 1, weir-agent exec reaps orphans.
 //
 // Threads: one.
 #pragma once
 
 #include "options.h"
 
-// Returns the exit status: the server's. Does not return if a signal has ended the server: the same
-// one ends this process, except as process 1, which exits with 128 + signal.
+// Returns the exit status of the server. If a signal has ended the server, this signal ends the
+// calling process as well, without a return; only process 1 gets 128 + signal as exit status.
 int weir_exec_run(const struct weir_agent_options *options);
 
 // `weir-agent announce WORD`. Returns the exit status.

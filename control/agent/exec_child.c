@@ -10,7 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Signals of an error in this process, of the terminal's job control, and of its output.
+// Signals that this process does not pass on: errors of this process, job control of the terminal,
+// and a closed output.
 static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGTSTP,
 	SIGTTIN, SIGTTOU, SIGCONT, SIGPIPE};
 
@@ -22,7 +23,7 @@ int weir_exec_block_signals(sigset_t *ret_before) {
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		sigdelset(&signals, own[i]);
 	}
-	signal(SIGCHLD, SIG_DFL); // of a process that ignores it the kernel keeps no status
+	signal(SIGCHLD, SIG_DFL); // if SIGCHLD is ignored, the kernel keeps no exit status
 	if (sigprocmask(SIG_BLOCK, &signals, ret_before)) {
 		return -errno;
 	}
@@ -64,7 +65,7 @@ int weir_exec_end_like(int status, const sigset_t *mask) {
 	}
 	number = WTERMSIG(status);
 	if (getpid() != 1) {
-		setrlimit(RLIMIT_CORE, &no_core); // the server has written one
+		setrlimit(RLIMIT_CORE, &no_core); // the server has written a core file
 		sigprocmask(SIG_SETMASK, mask, NULL);
 		signal(number, SIG_DFL);
 		raise(number);

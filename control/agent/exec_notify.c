@@ -77,7 +77,7 @@ const char *weir_exec_notify_filter(const char *message, char *to) {
 	return to;
 }
 
-// Descriptors in a message are closed by the kernel: there is no room for them.
+// The kernel closes the descriptors in a message, because there is no buffer for them.
 static ssize_t receive(int fd, char *text, struct ucred *ret_sender) {
 	union {
 		struct cmsghdr align;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Exec notify: the NOTIFY_SOCKET of a wrapped server (sd_notify(3)). Its messages go on to that of
-// weir-agent exec, without those about its process id and its descriptors.
+// Exec notify: the NOTIFY_SOCKET of a wrapped server (sd_notify(3)). Its messages are passed on to
+// the NOTIFY_SOCKET of weir-agent exec, without the lines about process ids and descriptors.
 //
 // Threads: one.
 #pragma once
@@ -16,17 +16,18 @@
 
 struct weir_exec_notify {
 	int fd; // -1 = closed
-	char name[WEIR_EXEC_NOTIFY_NAME_BYTES]; // for the environment
+	char name[WEIR_EXEC_NOTIFY_NAME_BYTES]; // value for the environment
 };
 
 // Returns 0 or negative errno.
 int weir_exec_notify_open(struct weir_exec_notify *ret);
 void weir_exec_notify_close(struct weir_exec_notify *notify);
 
-// Take a message, if there is one, from the server with this process id, from our own user or from
-// root, and pass it on. Returns its word (READY or LAME_DUCK), NONE: no message, or one without.
+// Receive a message, if there is one, and pass it on. Accepted senders are the server with this
+// process id, the user of this process, and root. Returns the state in the message (READY or
+// LAME_DUCK); NONE = no message, or a message without a state.
 enum weir_health_word weir_exec_notify_take(struct weir_exec_notify *notify, pid_t server);
 
-// The lines of a message that are passed on. to: of WEIR_EXEC_MESSAGE_BYTES, like the message with
-// its NUL. Returns to.
+// Copy the lines of a message that are passed on. to: WEIR_EXEC_MESSAGE_BYTES long; the message is
+// at most as long, with its NUL. Returns to.
 const char *weir_exec_notify_filter(const char *message, char *to);

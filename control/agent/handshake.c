@@ -15,7 +15,7 @@
 
 #include "listeners.h"
 
-#define FIRST_TIMEOUT_MS 1000u // from a SYN+ACK to its retransmission; doubles each time
+#define FIRST_TIMEOUT_MS 1000u // from a SYN+ACK to its first retransmission; then doubled
 #define TIMEOUTS_MOST 8
 
 struct request {
@@ -54,7 +54,7 @@ static int send_request(int fd, uint16_t type, const struct weir_handshake_flow 
 		       : 0;
 }
 
-// Every socket that is not a request socket has one of these attributes.
+// Whether a socket is no request socket: only full sockets have one of these attributes.
 static bool is_full(const struct nlmsghdr *header) {
 	const struct inet_diag_msg *socket = NLMSG_DATA(header);
 	const struct rtattr *at = (const struct rtattr *)(socket + 1);
@@ -68,7 +68,8 @@ static bool is_full(const struct nlmsghdr *header) {
 	return false;
 }
 
-// Minimum time since the last SYN+ACK: its timer runs for 1, 2, 4, ... seconds.
+// Minimum time since the last SYN+ACK, from the rest of its timer, which runs for 1, 2, 4, ...
+// seconds.
 static uint32_t settled_ms(uint32_t expires_ms) {
 	uint32_t timeout_ms = FIRST_TIMEOUT_MS;
 
@@ -92,8 +93,9 @@ static struct weir_handshake judge(const struct nlmsghdr *header) {
 	return handshake;
 }
 
-// Read the kernel's messages for a request up to its acknowledgement. *ret: unchanged if that is
-// the only one. Returns 0, or the negative errno of the acknowledgement or of reading.
+// Read the kernel's messages for a request up to its acknowledgement. *ret: unchanged if the
+// acknowledgement is the only message. Returns 0, or the negative errno of the acknowledgement or
+// of reading.
 static int receive(int fd, uint32_t sequence, struct weir_handshake *ret) {
 	for (;;) {
 		union reply reply;
@@ -107,7 +109,7 @@ static int receive(int fd, uint32_t sequence, struct weir_handshake *ret) {
 			return errno == EAGAIN ? -ETIMEDOUT : -errno;
 		}
 		for (; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
-			if (at->nlmsg_seq != sequence) { // of an abandoned request
+			if (at->nlmsg_seq != sequence) { // response to an abandoned request
 				continue;
 			}
 			if (at->nlmsg_type == NLMSG_ERROR) {
@@ -123,7 +125,7 @@ static int receive(int fd, uint32_t sequence, struct weir_handshake *ret) {
 	}
 }
 
-// Send a request and read the response. ret: as above.
+// Send a request and read the response. ret: as for receive().
 static int query(struct weir_handshakes *handshakes, uint16_t type,
 	const struct weir_handshake_flow *flow, const uint32_t cookie[2],
 	struct weir_handshake *ret) {
@@ -176,8 +178,8 @@ int weir_handshake_remove(struct weir_handshakes *handshakes,
 	if (r) {
 		return r;
 	}
-	// The cookie prevents the kernel from finding, and closing, the listener when the handshake
-	// has just completed.
+	// With the cookie, the kernel cannot find and close the listener if the handshake has just
+	// completed.
 	destroyed = query(handshakes, SOCK_DESTROY, flow, before.cookie, &after);
 	if (destroyed != 0 && destroyed != -ENOENT && destroyed != -ESTALE) {
 		return destroyed;

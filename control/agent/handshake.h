@@ -14,19 +14,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// How long after a SYN+ACK the client's ACK may be in flight. Linux retransmits the SYN+ACK after
-// one second at first, so there is a window between the two.
+// Time after a SYN+ACK in which the client's ACK may be in flight. Linux first retransmits the
+// SYN+ACK after one second: between the two times a handshake is settled.
 #define WEIR_HANDSHAKE_SETTLED_MS 500
 
 struct weir_handshake_flow {
 	uint8_t family; // 4 or 6
-	uint8_t client[16], vip[16]; // of that family
+	uint8_t client[16], vip[16]; // addresses of this family
 	uint16_t client_port, vip_port; // host order
 };
 
 enum weir_handshake_state {
 	WEIR_HANDSHAKE_NO_LISTENER, // no socket, and no listener for a SYN
-	WEIR_HANDSHAKE_NONE, // no socket for the flow, but a listener
+	WEIR_HANDSHAKE_NONE, // no socket for the flow, but a listener for its SYN
 	WEIR_HANDSHAKE_BEGUN, // a request socket
 	WEIR_HANDSHAKE_OVER, // any other socket: a connection, or its remains
 };
@@ -39,7 +39,7 @@ struct weir_handshake {
 
 struct weir_handshakes {
 	int fd; // netlink; -1 = not open
-	uint32_t sequence; // of the last request
+	uint32_t sequence; // sequence number of the last request
 };
 
 // Returns 0 or negative errno.
@@ -50,13 +50,13 @@ void weir_handshakes_close(struct weir_handshakes *handshakes);
 int weir_handshake_look(struct weir_handshakes *handshakes, const struct weir_handshake_flow *flow,
 	struct weir_handshake *ret);
 
-// Remove the handshake of a flow, if it has one that is settled. *ret: the state afterwards.
-// *ret_removed: a handshake was removed, and none exists now. Returns 0 or negative errno (-EPERM,
-// -EOPNOTSUPP: not supported by the kernel). After another error, such as -ETIMEDOUT, a handshake
-// may have been removed.
+// Remove the handshake of a flow, if the flow has a settled handshake. *ret: the state afterwards.
+// *ret_removed: a handshake was removed, and the flow has no handshake now. Returns 0 or negative
+// errno (-EPERM, -EOPNOTSUPP: not supported by the kernel). After another error, such as
+// -ETIMEDOUT, a handshake may have been removed.
 //
-// A client's ACK that arrives within the microseconds between lookup and removal makes a connection
-// that the kernel cannot distinguish from the handshake: it is reset. Connections made before or
-// after that are left alone.
+// If the client's ACK arrives within the microseconds between lookup and removal, the kernel cannot
+// distinguish the new connection from the handshake, and resets the connection. Earlier and later
+// connections are not affected.
 int weir_handshake_remove(struct weir_handshakes *handshakes,
 	const struct weir_handshake_flow *flow, struct weir_handshake *ret, bool *ret_removed);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Helper process: a child with some of root's privileges, which the process that reads datagrams
-// lacks. They communicate over a socket pair, with one message per request and one per answer. The
-// child ends with its parent, and ignores signals to the process group.
+// does not have. They communicate over a socket pair, with one message per request and one per
+// answer. The child ends with its parent, and ignores signals to the process group.
 //
 // Threads: one; call before other threads start. No logging.
 #pragma once
@@ -10,6 +10,7 @@
 // The child's loop, until the other end of fd is closed. The child exits when it returns.
 typedef void (*weir_helper_body)(int fd, const void *context);
 
-// Fork a child, with this process name (up to 15 characters), that runs body with context. *ret:
-// our end of the connection, non-blocking; closing it ends the child. Returns 0 or negative errno.
+// Fork a child with this process name (up to 15 characters), which runs body with context. *ret:
+// the parent's end of the connection, non-blocking; closing this descriptor ends the child. Returns
+// 0 or negative errno.
 int weir_helper_start(const char *name, weir_helper_body body, const void *context, int *ret);

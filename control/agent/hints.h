@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hints: settings of this host that prevent it from working as a backend, and the commands that
-// change them: the findings of weir-agent doctor about forwarding, as text of weir-agent decap.
+// Hints: settings that prevent this host from working as a backend, and the commands that change
+// these settings. weir-agent decap prints the forwarding findings of weir-agent doctor as hints.
 //
 // Threads: one; blocks.
 #pragma once
@@ -10,5 +10,6 @@
 
 #include "options.h"
 
-// Write one paragraph per hint. Returns their number; 0 if the host cannot be read.
+// Write one paragraph per hint. Returns the number of hints; 0 if the settings of the host cannot
+// be read.
 unsigned int weir_hints_write(const struct weir_agent_options *options, FILE *out);

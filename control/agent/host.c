@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define OUTER_HEADER_BYTES 40u // IPv6, the larger one
+#define OUTER_HEADER_BYTES 40u // IPv6, the larger header
 
 uint32_t weir_agent_host_mss(const struct weir_agent_host *host, uint8_t family) {
-	uint32_t headers = OUTER_HEADER_BYTES + (family == 4 ? 20 : 40) + 20; // with TCP's
+	uint32_t headers = OUTER_HEADER_BYTES + (family == 4 ? 20 : 40) + 20; // with the TCP header
 
 	return host->mtu > headers ? host->mtu - headers : 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Listen loader: loads listen.bpf.c and attaches it. It stays attached while a process holds its
-// attachment, also one without privileges.
+// Listen loader: loads listen.bpf.c and attaches the program. The program stays attached while any
+// process, also without privileges, holds the descriptor of the attachment.
 //
 // Needs a kernel with BTF, 5.8 or newer, CAP_BPF and CAP_PERFMON.
 //
@@ -12,12 +12,12 @@
 #include <stdint.h>
 
 struct weir_listen_program { // descriptors, owned by the caller; -1 = none
-	int ring; // for weir_listen_open
+	int ring; // ring buffer, for weir_listen_open
 	int attachment;
 };
 
-// Report changes of the sockets that listen at these TCP ports in this network namespace, from now
-// on. Returns 0, -EPERM, -ENOENT (no BTF), ...
+// Start to report changes of the sockets that listen at these TCP ports in this network namespace.
+// Returns 0, -EPERM, -ENOENT (no BTF), ...
 int weir_listen_load(const uint16_t *ports, uint32_t port_count, struct weir_listen_program *ret,
 	char *why, size_t why_bytes);
 void weir_listen_unload(struct weir_listen_program *program);

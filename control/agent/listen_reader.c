@@ -9,13 +9,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// As the kernel lays it out (kernel/bpf/ringbuf.c): a page with the reader's position, one with the
-// writer's, and the records twice in a row, so that none is cut in two. A position only increases.
+// Layout of the kernel (kernel/bpf/ringbuf.c): a page with the reader's position, a page with the
+// writer's position, and the records mapped twice in a row, so that no record is split. A position
+// only increases.
 struct weir_listen_reader {
 	uint64_t *taken; // writable
 	const uint64_t *written;
 	const uint8_t *records;
-	size_t page, bytes; // of a page, of the ring
+	size_t page, bytes; // size of a page, and of the ring
 };
 
 #define POSITION_MAPPED(reader) ((reader)->page + 2 * (reader)->bytes)
@@ -69,7 +70,7 @@ bool weir_listen_take(struct weir_listen_reader *reader, struct weir_listen_even
 		return false;
 	}
 	length = __atomic_load_n((const uint32_t *)(const void *)record, __ATOMIC_ACQUIRE);
-	if ((length & BPF_RINGBUF_BUSY_BIT) != 0) { // its end wakes us again
+	if ((length & BPF_RINGBUF_BUSY_BIT) != 0) { // the end of the record wakes the reader
 		return false;
 	}
 	memcpy(ret, record + BPF_RINGBUF_HDR_SZ, sizeof(*ret));

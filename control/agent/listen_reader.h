@@ -11,10 +11,10 @@
 
 struct weir_listen_reader;
 
-// fd: of weir_listen_load; stays the caller's, and becomes readable with a record. Returns 0 or
-// negative errno.
+// fd: descriptor of weir_listen_load, owned by the caller; it becomes readable when a record
+// arrives. Returns 0 or negative errno.
 int weir_listen_open(int fd, struct weir_listen_reader **ret);
 void weir_listen_close(struct weir_listen_reader *reader); // NULL is allowed
 
-// Take the oldest record. Returns false if there is none.
+// Take the oldest record. Returns false if there is no record.
 bool weir_listen_take(struct weir_listen_reader *reader, struct weir_listen_event *ret);

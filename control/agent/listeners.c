@@ -61,7 +61,7 @@ static void take_queue(void *context, const struct weir_socket *taken) {
 	const struct inet_diag_msg *socket = taken->message;
 	struct weir_listeners_queue *fullest = context;
 
-	// length / limit > fullest->length / fullest->limit
+	// This is length / limit > fullest->length / fullest->limit, without a division.
 	if (fullest->sockets++ == 0 || (uint64_t)socket->idiag_rqueue * fullest->limit >
 					       (uint64_t)fullest->length * socket->idiag_wqueue) {
 		fullest->length = socket->idiag_rqueue;
@@ -87,7 +87,7 @@ static void take_count(void *context, const struct weir_socket *socket) {
 
 int weir_listeners_count(int fd, uint8_t protocol, const uint16_t *ports, uint32_t port_count,
 	uint32_t *ret_counts) {
-	// A UDP socket that is not connected is "closed".
+	// The kernel reports a UDP socket that is not connected in state TCP_CLOSE.
 	const struct weir_socket_query query = {.protocol = protocol,
 		.states = protocol == IPPROTO_UDP ? STATE(CLOSE) : STATE(LISTEN),
 		.ports = ports,

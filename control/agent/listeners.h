@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Listeners: the kernel's view of the sockets at a service's ports (inet_diag over netlink), in
-// this network namespace. Needs no privilege.
+// Listeners: lists the sockets at a service's ports in this network namespace (inet_diag over
+// netlink). Needs no privilege.
 //
 // Threads: one. No logging.
 #pragma once
@@ -17,24 +17,24 @@ struct weir_listeners_queue {
 // Returns a netlink socket, or negative errno.
 int weir_listeners_open(void);
 
-// How many sockets listen at each of these ports, of one protocol: IPPROTO_TCP, or IPPROTO_UDP,
-// where these are the sockets that are bound and not connected. Sockets that are closed meanwhile
-// may hide others. Returns 0 or negative errno (-ENOENT: the kernel lacks the protocol's module),
-// with which ret_counts are undefined.
+// Count the sockets that listen at each of these ports. protocol: IPPROTO_TCP, or IPPROTO_UDP: the
+// bound sockets that are not connected. If sockets are closed meanwhile, other sockets may be
+// missing. Returns 0 or negative errno (-ENOENT: the kernel lacks the protocol's module); after an
+// error ret_counts is undefined.
 int weir_listeners_count(
 	int fd, uint8_t protocol, const uint16_t *ports, uint32_t port_count, uint32_t *ret_counts);
 
-// The accept queues of the sockets that listen at these ports. Returns 0 or negative errno.
+// Read the accept queues of the sockets that listen at these ports. Returns 0 or negative errno.
 int weir_listeners_queue(
 	int fd, const uint16_t *ports, uint32_t port_count, struct weir_listeners_queue *ret);
 
 struct weir_listeners_connections {
-	uint32_t open; // established or closing: includes those in an accept queue, and those with
+	uint32_t open; // established or closing: includes connections in an accept queue or with
 		       // data left to send
-	uint32_t half_open; // handshake incomplete: of a client, or forged
+	uint32_t half_open; // connections with an incomplete handshake, of a client or forged
 };
 
-// The connections of these ports. It walks over all sockets of the host. Returns 0 or negative
-// errno.
+// Count the connections of these ports. The kernel scans all sockets of the host. Returns 0 or
+// negative errno.
 int weir_listeners_connections(
 	int fd, const uint16_t *ports, uint32_t port_count, struct weir_listeners_connections *ret);

@@ -9,7 +9,7 @@
 
 #include "listeners.h"
 
-#define FRESH_MS 10 // younger values are not read again
+#define FRESH_MS 10 // values are not read again within this time
 #define TIMES_MS 1000 // between two readings of the service times
 #define RATE_LEAST_MS 200 // a rate over a shorter time is too noisy
 
@@ -57,7 +57,7 @@ bool weir_load_lacks_cpu(const struct weir_load *load) {
 
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter) {
 	load->meter = meter;
-	load->sample_count = 0; // its counters restart at 0
+	load->sample_count = 0; // the counters of the new meter start at 0
 	load->times_count = 0;
 	load->newest.metered = false;
 }
@@ -66,7 +66,7 @@ void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *s
 	load->speed = *speed;
 }
 
-// The application's values of these fields, if it reports them.
+// Whether the application reports one of these fields.
 static bool application_reports(const struct weir_load *load, uint32_t fields, uint64_t now_ms) {
 	return load->application_at_ms > 0 && (load->application.given & fields) != 0 &&
 	       now_ms - load->application_at_ms <= load->params.application_ms;
@@ -121,7 +121,7 @@ void weir_load_set_wants(struct weir_load *load, uint32_t wants) {
 	load->wants = wants;
 }
 
-// Update the newest sample, and the sums with it.
+// Update the newest sample and the sums.
 static void refresh(struct weir_load *load, uint64_t now_ms) {
 	struct weir_load_sample now = {.at_ms = now_ms};
 
@@ -360,7 +360,7 @@ void weir_load_fill(
 	}
 	fill_sums(load, reported, answer);
 	answer->given &= (wants | WEIR_REPORT(MAX_ACTIVE)) & WEIR_AGENT_GIVEN;
-	if ((answer->given & WEIR_REPORT(GCU)) == 0) { // an earlier weir-control rejects others
+	if ((answer->given & WEIR_REPORT(GCU)) == 0) { // earlier versions reject other values
 		answer->gcu_milli = 0;
 		answer->cpu_model = 0;
 	}

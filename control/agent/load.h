@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Load: combines what is measured of the service (meter, accept queues, CPU) with what its
-// application reports (ORCA), and writes it into answers. The application's values take precedence.
-// Fields that no balancer requests are not read.
+// Load: combines the measured values of the service (meter, accept queues, CPU) with the values
+// that its application reports (ORCA), and writes the values into answers. The application's values
+// take precedence. Fields that no balancer requests are not read.
 //
-// Sums (service times, busy times) run since the agent's start, over the time in which they were
+// Sums (service times, busy times) start at 0 with the agent, and grow only while they are
 // requested. Rates and utilization cover the last second, the median the last 10.
 //
 // Busy time: CPU time of the service / connections that ended, or requests if the application
@@ -24,15 +24,15 @@
 #define WEIR_LOAD_SAMPLES 5 // ticks covered by a rate: the oldest is 1 s old
 #define WEIR_LOAD_TIMES 11 // seconds covered by the median, plus one
 
-struct weir_load_params { // pointers: must outlive the load
-	const uint16_t *ports; // of the service
+struct weir_load_params { // the pointers must stay valid as long as the load
+	const uint16_t *ports; // ports of the service
 	uint32_t port_count;
 	const struct weir_cpu_source *cpu;
-	uint32_t max_active_flows; // 0 = none
+	uint32_t max_active_flows; // 0 = no limit
 	uint32_t application_ms; // lifetime of the application's report
 };
 
-struct weir_load_speed { // of one CPU
+struct weir_load_speed { // speed of one CPU
 	bool pending; // being measured, or not requested yet
 	double gcu; // 0 = unknown
 	uint32_t cpu_model; // weir_cpu_model_number
@@ -40,27 +40,27 @@ struct weir_load_speed { // of one CPU
 
 struct weir_load_sample { // values of one moment
 	uint64_t at_ms;
-	bool metered, timed; // validity of counts and cpu
+	bool metered, timed; // counts are valid; cpu is valid
 	struct weir_meter_counts counts;
 	struct weir_cpu_usage cpu;
 };
 
 struct weir_load {
 	struct weir_load_params params;
-	const struct weir_meter *meter; // the owner's; NULL = not loaded
+	const struct weir_meter *meter; // borrowed; NULL = not loaded
 	uint32_t wants; // union over all balancers
 	int listeners; // netlink; -1 = none
 	uint32_t cpu_mhz;
 	struct weir_load_speed speed;
 	struct weir_load_sample newest;
 	struct weir_load_sample sample[WEIR_LOAD_SAMPLES]; // by tick
-	uint32_t sample_count; // so far, not wrapped
+	uint32_t sample_count; // number of all samples so far
 	struct weir_meter_times *times; // WEIR_LOAD_TIMES, by second
-	uint32_t times_count; // so far, not wrapped
-	uint64_t times_ms; // of the newest
+	uint32_t times_count; // number of all entries so far
+	uint64_t times_ms; // time of the newest entry
 	uint64_t service_ns, service_count, busy_us;
 	double busy_count;
-	struct weir_report application; // its latest report
+	struct weir_report application; // latest report of the application
 	uint64_t application_at_ms; // 0 = no report yet
 };
 
@@ -71,14 +71,14 @@ void weir_load_fini(struct weir_load *load);
 bool weir_load_needs_meter(uint32_t wants);
 bool weir_load_needs_tick(uint32_t wants);
 
-// Whether CPU time is requested, and the last attempt to read it failed.
+// Whether CPU time is requested, but the last attempt to read the CPU time failed.
 bool weir_load_lacks_cpu(const struct weir_load *load);
 
-// Use this meter from now on; NULL = none. Call it before the previous meter is closed.
+// Use another meter; NULL = none. Call this function before the previous meter is closed.
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter);
 
-// Set the measured speed. While it is pending, a balancer that requests it gets no number of CPUs:
-// it would use a weight that changes a moment later.
+// Set the measured speed. While the measurement is pending, a balancer that requests the speed gets
+// no number of CPUs, because the balancer would use a weight that changes a moment later.
 void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *speed);
 
 // Set the union of the fields that all balancers request.
@@ -91,7 +91,7 @@ void weir_load_tick(struct weir_load *load, uint64_t now_ms);
 void weir_load_take_application(
 	struct weir_load *load, const struct weir_report *report, uint64_t now_ms);
 
-// Set `given` and the values of an answer: those that are known of `wants`, the fields one balancer
-// requests, and max_active_flows. Other fields of the answer stay.
+// Set `given` and the values of an answer: max_active_flows, and the known values of `wants`, the
+// fields that one balancer requests. Other fields of the answer are unchanged.
 void weir_load_fill(
 	struct weir_load *load, uint32_t wants, uint64_t now_ms, struct weir_agent_answer *answer);

@@ -34,7 +34,8 @@ static int connect_agent(const struct weir_agent_options *options) {
 	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/%s", options->run_dir,
 		WEIR_LOCAL_SOCKET);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	// Limits connect() too, which waits while the agent does not accept connections.
+	// The timeout also limits connect(), which waits while the agent does not accept
+	// connections.
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
 		r = -errno;
@@ -65,7 +66,7 @@ static int exchange(int fd, const char *request, char *answer, size_t room) {
 }
 
 static enum weir_agent_exit unreachable(const struct weir_agent_options *options, int error) {
-	const char *why = error == -EAGAIN ? "it hangs or is stopped" : strerror(-error);
+	const char *why = error == -EAGAIN ? "the process hangs or is stopped" : strerror(-error);
 	const bool absent = error == -ENOENT || error == -ECONNREFUSED;
 	struct weir_processes found;
 	char text[320] = "";
@@ -82,13 +83,13 @@ static enum weir_agent_exit unreachable(const struct weir_agent_options *options
 	fprintf(stderr, "weir-agent: no response from weir-agent run in %s: %s%s\n",
 		options->run_dir, why,
 		error == -EACCES ? "; run as root"
-		: absent         ? "; start it, or use its --run-dir"
+		: absent         ? "; start weir-agent run, or use its --run-dir"
 				 : "");
 	return WEIR_AGENT_ABSENT;
 }
 
-// Send a request, `{"command": ...}`. Returns WEIR_AGENT_DONE and the answer, owned by the caller;
-// on other values an error has been printed.
+// Send a request, `{"command": ...}`. Returns WEIR_AGENT_DONE and the answer, owned by the caller,
+// or another status after an error was printed.
 static enum weir_agent_exit send_command(
 	const struct weir_agent_options *options, const char *request, json_t **ret) {
 	static const char broken[] = "weir-agent: the answer is not JSON\n";
@@ -169,8 +170,8 @@ enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) 
 
 enum progress {
 	DRAINING,
-	DRAINED, // or at the deadline
-	CANCELLED, // by weir-agent ready
+	DRAINED, // the drain is done or at its deadline
+	CANCELLED, // weir-agent ready has cancelled the drain
 };
 
 // Print one line when the state changes.
@@ -218,13 +219,13 @@ static enum weir_agent_exit run_command(const char *command) {
 	return WEIR_AGENT_REFUSED;
 }
 
-// The server's flows are not moved away as long as no balancer is notified.
+// Warn that new connections may arrive, because no balancer was notified.
 static void warn_of_balancers(const struct weir_agent_options *options, const json_t *status,
 	enum progress progress, bool *warned) {
 	const json_t *notified = json_object_get(json_object_get(status, "drain"), "notified");
 
 	if (!json_is_false(notified) || progress == CANCELLED) {
-		return; // or it is unknown: an earlier version of weir-agent run
+		return; // or the number is unknown: an earlier version of weir-agent run
 	}
 	if (progress == DRAINED) {
 		fprintf(stderr, "weir-agent: warning: no balancer was notified: new connections "

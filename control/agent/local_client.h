@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Local client: the commands that talk to a running `weir-agent run`: status, lame-duck, ready.
-// Prints their output and returns their exit status.
+// Local client: the commands that are sent to a running `weir-agent run`: status, lame-duck, ready.
+// The functions print the output of the command and return the exit status.
 //
 // Threads: one; blocks.
 #pragma once
@@ -11,7 +11,7 @@
 #include "run.h"
 
 enum weir_agent_exit weir_local_status(const struct weir_agent_options *options);
-// The status, owned by the caller; NULL: no response from an agent. Prints nothing.
+// Read the status, owned by the caller; NULL: no response from an agent. Prints nothing.
 json_t *weir_local_status_read(const struct weir_agent_options *options);
 enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options);
 

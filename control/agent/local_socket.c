@@ -17,7 +17,7 @@
 
 struct weir_local_client {
 	struct weir_local_socket *local;
-	struct weir_local_client **place; // position in the socket's list
+	struct weir_local_client **place; // slot of the socket's list
 	int fd;
 	uv_poll_t poll;
 	char request[REQUEST_BYTES];
@@ -34,8 +34,8 @@ static void reply_to(struct weir_local_client *client) {
 	text = reply != NULL ? json_dumps(reply, JSON_COMPACT) : NULL;
 	json_decref(reply);
 	if (text != NULL) {
-		// The answer fits into the socket's buffer; a client that does not read gets a
-		// part.
+		// The answer fits into the socket's buffer; a client that does not read may lose
+		// the end of the answer.
 		(void)!send(client->fd, text, strlen(text), MSG_NOSIGNAL);
 		(void)!send(client->fd, "\n", 1, MSG_NOSIGNAL);
 	}
@@ -64,11 +64,12 @@ static struct weir_local_client **find_place(struct weir_local_socket *local) {
 	return NULL;
 }
 
-// A client that stopped waiting has reported that nothing was done.
+// Whether the client still waits. A client that has stopped waiting has reported an error, so its
+// request must not be executed.
 static bool waits(const struct weir_local_client *client) {
 	struct pollfd gone = {.fd = client->fd};
 
-	return poll(&gone, 1, 0) == 0; // reports POLLHUP unasked
+	return poll(&gone, 1, 0) == 0; // poll() always reports POLLHUP
 }
 
 static void on_request(uv_poll_t *poll, int status, int events) {
@@ -121,7 +122,7 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 
 // --- life ---------------------------------------------------------------------------------
 
-// Whether an agent listens there, including one too busy to accept.
+// Whether an agent listens at the address, even if the agent is too busy to accept.
 static bool is_answered(const struct sockaddr_un *address) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	bool answered;
@@ -154,13 +155,13 @@ int weir_local_socket_open(const char *run_dir, struct weir_log *log, char *why,
 		snprintf(why, why_bytes, "cannot create a socket: %s", strerror(-r));
 		return r;
 	}
-	if (is_answered(&address)) { // it has another UDP port
+	if (is_answered(&address)) { // the other agent uses another UDP port
 		snprintf(why, why_bytes,
 			"another weir-agent uses %s; give each agent its own --run-dir", run_dir);
 		close(fd);
 		return -EADDRINUSE;
 	}
-	(void)unlink(address.sun_path); // of an agent that died
+	(void)unlink(address.sun_path); // remove the socket of an agent that died
 	// bind() creates the socket with this mode, so no other user can ever connect.
 	if (fchmod(fd, 0600) || bind(fd, (const struct sockaddr *)&address, sizeof(address)) ||
 		listen(fd, WEIR_LOCAL_SOCKET_CLIENTS)) {

@@ -12,12 +12,12 @@
 #include "log.h"
 
 #define WEIR_LOCAL_SOCKET "agent.sock" // in the run directory
-#define WEIR_LOCAL_SOCKET_CLIENTS 16 // at the same time
+#define WEIR_LOCAL_SOCKET_CLIENTS 16 // maximum number at a time
 
 struct weir_local_client;
 
 struct weir_local_socket {
-	// Returns the reply; owned by the caller, NULL = out of memory.
+	// Execute a request. Returns the reply, owned by the caller; NULL = out of memory.
 	json_t *(*answer)(void *context, const json_t *request);
 	void *context;
 	int fd;
@@ -25,13 +25,13 @@ struct weir_local_socket {
 	uv_poll_t poll;
 };
 
-// Create the socket; call it before the privileges are dropped. Returns its descriptor, owned by
-// the caller, or negative errno, one line in why.
+// Create the socket; call this function before the privileges are dropped. Returns the descriptor,
+// owned by the caller, or negative errno with one line in why.
 int weir_local_socket_open(const char *run_dir, struct weir_log *log, char *why, size_t why_bytes);
 
 // Returns 0 or negative errno.
 int weir_local_socket_start(uv_loop_t *loop, int fd,
 	json_t *(*answer)(void *context, const json_t *request), void *context,
 	struct weir_local_socket *ret);
-// Run the loop afterwards to close its handles.
+// After this call, run the loop to close the handles.
 void weir_local_socket_stop(struct weir_local_socket *local);

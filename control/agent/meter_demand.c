@@ -7,7 +7,7 @@
 
 #include "meter_helper.h"
 
-#define KEEP_MS 30000 // unused meter: delay before unloading
+#define KEEP_MS 30000 // time until an unused meter is unloaded
 
 static void lose_helper(struct weir_meter_demand *demand, const char *what, int error) {
 	weir_log_write(demand->log, WEIR_LOG_ERROR, "%s: %s; connections are not measured", what,
@@ -112,7 +112,7 @@ int weir_meter_demand_start(uv_loop_t *loop, struct weir_log *log, struct weir_l
 
 void weir_meter_demand_stop(struct weir_meter_demand *demand) {
 	if (demand->load == NULL) {
-		return; // not started
+		return; // weir_meter_demand_start was not called
 	}
 	take_reader(demand, NULL);
 	if (demand->poll_open) {

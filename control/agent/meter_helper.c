@@ -62,7 +62,7 @@ static int answer_watch(int fd, struct message *message, const struct weir_meter
 	}
 	message->loaded = true;
 	r = send_answer(fd, message, (const int[FDS]){program.ring, program.attachment}, FDS);
-	weir_listen_unload(&program); // the receiver holds it now
+	weir_listen_unload(&program); // the receiver has descriptors of the program
 	return r;
 }
 
@@ -73,7 +73,7 @@ static void serve(int fd, const void *params) {
 	char request;
 	int r = 0;
 
-	// Ignore a missing capability: loading reports the error.
+	// Ignore a missing capability: loading the program reports the error.
 	(void)weir_privileges_keep(kept, 2);
 	while (r == 0 && read(fd, &request, 1) == 1) {
 		struct message message = {.request = request};
@@ -139,7 +139,7 @@ int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret) {
 	if (r) {
 		return r;
 	}
-	if (message.request == WATCH) { // weir_meter_helper_watch no longer waits for it
+	if (message.request == WATCH) { // weir_meter_helper_watch has stopped waiting
 		late = (struct weir_listen_program){fds[0], fds[1]};
 		weir_listen_unload(&late);
 		return -EAGAIN;
@@ -169,7 +169,7 @@ int weir_meter_helper_watch(
 		return message.error;
 	}
 	program = (struct weir_listen_program){.ring = fds[0], .attachment = fds[1]};
-	if (program.ring < 0 || program.attachment < 0) { // the kernel passes those that fit
+	if (program.ring < 0 || program.attachment < 0) { // only some were passed
 		weir_listen_unload(&program);
 		snprintf(why, why_bytes, "no descriptor for the events: %s", strerror(EMFILE));
 		return -EMFILE;

@@ -2,8 +2,8 @@
 //
 // Meter helper: a child process that loads and unloads the meter on request, with CAP_BPF and
 // CAP_PERFMON and no other capability. So the process that reads datagrams needs no capability, and
-// the meter is loaded only while a balancer requests its values. It also loads the watch of
-// listening sockets, once at the start. It ends with its parent.
+// the meter is loaded only while a balancer requests its values. The helper also loads the program
+// that watches listening sockets, once at the start. The helper ends with its parent.
 //
 // Threads: one. No logging.
 #pragma once
@@ -14,24 +14,25 @@
 #include "meter_loader.h"
 
 struct weir_meter_answer {
-	bool loaded; // success; fd is valid
+	bool loaded; // the meter is loaded; fd is valid
 	int error; // 0 or negative errno
-	int fd; // for weir_meter_open; the receiver closes it; -1 = none
+	int fd; // for weir_meter_open; the receiver closes the descriptor; -1 = none
 	char why[192]; // the error
 };
 
-// Fork the helper. *ret: our end of the connection, non-blocking; closing it ends the child. Call
-// it before any thread is started. Returns 0 or negative errno.
+// Fork the helper. *ret: the parent's end of the connection, non-blocking; closing this descriptor
+// ends the child. Call this function before any thread is started. Returns 0 or negative errno.
 int weir_meter_helper_start(const struct weir_meter_params *params, int *ret);
 
-// Send a request to load or unload. Each request gets one answer. Returns 0 or negative errno.
+// Send a request to load or unload the meter. Each request gets one answer. Returns 0 or negative
+// errno.
 int weir_meter_helper_send(int fd, bool load);
 
 // Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.
 int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret);
 
-// Have it load the watch of the meter's ports, and wait for that. *ret: as from weir_listen_load;
-// independent of the helper. Call it before the requests above. Returns 0, -ETIMEDOUT or another
-// negative errno.
+// Request the helper to load the program that watches listening sockets at the meter's ports, and
+// wait for the answer. *ret: as from weir_listen_load; valid also after the end of the helper. Call
+// this function before weir_meter_helper_send. Returns 0, -ETIMEDOUT or another negative errno.
 int weir_meter_helper_watch(
 	int fd, int timeout_ms, struct weir_listen_program *ret, char *why, size_t why_bytes);

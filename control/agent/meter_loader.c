@@ -28,7 +28,7 @@ static int set_params(struct meter_bpf *skeleton, const struct weir_meter_params
 				 skeleton->maps.weir_meter_connections, params->connections);
 }
 
-// Run the iterator to its end: it produces no output and visits every socket.
+// Run the iterator to its end: the iterator visits every socket and has no output.
 static int count_existing(struct meter_bpf *skeleton) {
 	char unused[64];
 	ssize_t n;

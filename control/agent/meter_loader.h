@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Meter loader: loads meter.bpf.c and attaches it. The kernel detaches it when the process ends in
-// any way.
+// Meter loader: loads meter.bpf.c and attaches the program. The kernel detaches the program when
+// the process ends in any way.
 //
 // Needs a kernel with BTF, 5.9 or newer, CAP_BPF and CAP_PERFMON.
 //
@@ -16,14 +16,15 @@ struct weir_meter_program;
 struct weir_meter_params {
 	const uint16_t *ports; // local ports of the connections to measure
 	uint32_t port_count;
-	uint32_t connections; // open at the same time; 0 = WEIR_METER_CONNECTIONS
+	uint32_t connections; // maximum number of open connections; 0 = WEIR_METER_CONNECTIONS
 };
 
-// Measure the connections of this network namespace from now on. Connections that are already open
-// count as open, and get no service time. Returns 0, -EPERM, -ENOENT (no BTF), ...
+// Start to measure the connections of this network namespace. Connections that are already open
+// count as open, but get no service time. Returns 0, -EPERM, -ENOENT (no BTF), ...
 int weir_meter_load(const struct weir_meter_params *params, struct weir_meter_program **ret,
 	char *why, size_t why_bytes);
 void weir_meter_unload(struct weir_meter_program *program); // NULL is allowed
 
-// For weir_meter_open, also in other processes. Owned by the meter; valid until weir_meter_unload.
+// The descriptor for weir_meter_open, also in other processes. Owned by the meter; valid until
+// weir_meter_unload.
 int weir_meter_fd(const struct weir_meter_program *program);

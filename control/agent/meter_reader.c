@@ -10,7 +10,7 @@
 
 struct weir_meter {
 	const struct weir_meter_shard *shards;
-	size_t bytes; // of the mapping
+	size_t bytes; // size of the mapping
 };
 
 const char *weir_meter_counter_name(enum weir_meter_counter counter) {
@@ -92,7 +92,8 @@ uint64_t weir_meter_active(const struct weir_meter_counts *counts) {
 	uint64_t opened = counts->counter[WEIR_METER_OPENED];
 	uint64_t closed = counts->counter[WEIR_METER_CLOSED];
 
-	// A shard read earlier may have counted the opening after it was read.
+	// closed may be above opened: the shards are read one after the other, and an earlier shard
+	// may have counted the opening after it was read.
 	return opened > closed ? opened - closed : 0;
 }
 

@@ -12,7 +12,7 @@
 
 struct weir_meter;
 
-struct weir_meter_counts { // since the program was loaded
+struct weir_meter_counts { // counts since the program was loaded
 	uint64_t counter[WEIR_METER_COUNTER_COUNT];
 	uint64_t service_ns;
 };
@@ -21,18 +21,19 @@ struct weir_meter_times { // number of service times in each bucket
 	uint64_t bucket[WEIR_METER_BUCKETS];
 };
 
-// fd: from weir_meter_fd; stays the caller's, who may close it. Returns 0 or negative errno.
+// fd: from weir_meter_fd; owned by the caller, who may close it after this call. Returns 0 or
+// negative errno.
 int weir_meter_open(int fd, struct weir_meter **ret);
 void weir_meter_close(struct weir_meter *meter); // NULL is allowed
 
 void weir_meter_read(const struct weir_meter *meter, struct weir_meter_counts *ret);
 void weir_meter_read_times(const struct weir_meter *meter, struct weir_meter_times *ret);
 
-// Connections that are open now.
+// The number of connections that are open now.
 uint64_t weir_meter_active(const struct weir_meter_counts *counts);
 
-// Median of the service times that are in `now` and not yet in `before`, in microseconds; within
-// 1/32. Returns how many there are; 0 = none, *ret is untouched then.
+// Median in microseconds, within 1/32, of the service times that were added between `before` and
+// `now`. Returns the number of these times; 0 = none, *ret is then unchanged.
 uint64_t weir_meter_median_us(
 	const struct weir_meter_times *before, const struct weir_meter_times *now, double *ret);
 

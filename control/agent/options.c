@@ -78,7 +78,7 @@ static int take_interface(const struct weir_option *option, const char *value, v
 
 	(void)option;
 	if (ret->interface != NULL) {
-		snprintf(why, why_bytes, "is a second interface next to %s; use one",
+		snprintf(why, why_bytes, "is a second interface next to %s; use one interface",
 			weir_terminal_text(ret->interface, shown, sizeof(shown)));
 		return -EINVAL;
 	}
@@ -97,7 +97,8 @@ static int take_address(const struct weir_option *option, const char *value, voi
 
 	(void)option;
 	if (ret->address_count == WEIR_AGENT_LIST_MAX) {
-		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_AGENT_LIST_MAX);
+		snprintf(why, why_bytes, "is one address too many; use at most %d",
+			WEIR_AGENT_LIST_MAX);
 		return -EINVAL;
 	}
 	if (weir_address_parse(value, &ret->addresses[ret->address_count])) {
@@ -115,7 +116,8 @@ static int take_vip(const struct weir_option *option, const char *value, void *o
 
 	(void)option;
 	if (ret->vip_count == WEIR_AGENT_LIST_MAX) {
-		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_AGENT_LIST_MAX);
+		snprintf(
+			why, why_bytes, "is one VIP too many; use at most %d", WEIR_AGENT_LIST_MAX);
 		return -EINVAL;
 	}
 	if (weir_address_parse(value, &ret->vips[ret->vip_count])) {
@@ -133,7 +135,8 @@ static int take_source(const struct weir_option *option, const char *value, void
 
 	(void)option;
 	if (ret->source_count == WEIR_AGENT_LIST_MAX) {
-		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_AGENT_LIST_MAX);
+		snprintf(why, why_bytes, "is one source too many; use at most %d",
+			WEIR_AGENT_LIST_MAX);
 		return -EINVAL;
 	}
 	if (weir_prefix_parse(value, &ret->sources[ret->source_count])) {
@@ -151,7 +154,8 @@ static int take_cgroup(const struct weir_option *option, const char *value, void
 
 	(void)option;
 	if (ret->cgroup_count == WEIR_CPU_CGROUPS_MAX) {
-		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_CPU_CGROUPS_MAX);
+		snprintf(why, why_bytes, "is one cgroup too many; use at most %d",
+			WEIR_CPU_CGROUPS_MAX);
 		return -EINVAL;
 	}
 	if (value[0] != '/') {
@@ -190,11 +194,12 @@ static const struct weir_option_word commands[] = {
 		"request no new flows from the balancers, and wait for open connections to end"},
 	{"ready", WEIR_AGENT_READY, "accept new flows, or resume after lame-duck"},
 	{"announce WORD", WEIR_AGENT_ANNOUNCE,
-		"announce starting, ready, lame-duck or down for a single service, as its user; "
-		"status prints it"},
+		"announce the state of a single service, as its user: starting, ready, lame-duck "
+		"or down; status prints the state"},
 	{"exec -- COMMAND", WEIR_AGENT_EXEC,
 		"run a server, and make its service a lame duck before SIGTERM reaches the server"},
-	{"status", WEIR_AGENT_STATUS, "show what a running agent reports, and to which balancers"},
+	{"status", WEIR_AGENT_STATUS,
+		"show the state, the load and the balancers of a running agent"},
 	{"key generate", WEIR_AGENT_KEY, "print a line for the key file, with a new key"},
 	{"doctor INTERFACE", WEIR_AGENT_DOCTOR,
 		"check the settings that a backend needs; INTERFACE as for decap"},
@@ -210,8 +215,7 @@ static const struct weir_option rows[] = {
 		.letter = 'i', .take = take_interface,
 		.groups = GROUP_DECAP | GROUP_STATS | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(CUSTOM, "address", "ADDRESS", "outer destination address to accept",
-		.repeatable = true,
-		.fallback = "the interface's own addresses, followed as they change",
+		.repeatable = true, .fallback = "the current addresses of the interface",
 		.take = take_address, .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(CUSTOM, "from", "PREFIX", "outer source addresses to accept: the balancers",
 		.repeatable = true, .fallback = "any", .take = take_source, .groups = GROUP_DECAP),
@@ -225,18 +229,18 @@ static const struct weir_option rows[] = {
 		.groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(CUSTOM, "port", "PORT",
 		"TCP port of the service, or UDP port, as 53/udp; announced as down when its last "
-		"listening socket is closed. TCP connections are measured, and a drain waits for "
-		"them",
+		"listening socket is closed. Connections to a TCP port are measured, and a drain "
+		"waits until they end",
 		.letter = 'p', .repeatable = true, .take = weir_take_port,
 		.groups = GROUP_RUN | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME=PORT[,PORT]",
-		"ports of a service for which a word can be announced; each of them is a --port",
+		"ports of a service whose state can be announced; each port is also a --port",
 		.repeatable = true, .take = weir_take_service, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME", "service of weir-agent run",
-		.fallback = "the only one that this user may announce for",
+		.fallback = "the only service that this user may announce for",
 		.take = weir_take_service, .groups = GROUP_WORDS),
 	WEIR_OPTION_ROW(CUSTOM, "allow-user", "USER=NAME",
-		"let this user announce a word for the --service NAME; root always may",
+		"user who may announce the state of the --service NAME; root is always allowed",
 		.repeatable = true, .take = weir_take_allowed, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(SECONDS, "grace", "SECONDS",
 		"announce a port as down only after this time without a listening socket",
@@ -249,9 +253,9 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "orca-url", "URL",
 		"URL where the application reports its load (ORCA); overrides measured values",
 		FIELD(orca_url), .min = 1, .groups = GROUP_RUN),
-	WEIR_OPTION_ROW(SECONDS, "orca-interval", "SECONDS", "time between two requests to it",
-		FIELD(orca_interval_ms), .fallback = "1", .min = 50, .max = 60000,
-		.groups = GROUP_RUN),
+	WEIR_OPTION_ROW(SECONDS, "orca-interval", "SECONDS",
+		"time between two requests to --orca-url", FIELD(orca_interval_ms), .fallback = "1",
+		.min = 50, .max = 60000, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(SCALED, "max-active-flows", "N",
 		"maximum concurrent flows of the application, over all balancers",
 		FIELD(max_active_flows), .min = 1, .max = UINT32_MAX, .groups = GROUP_RUN),
@@ -267,10 +271,11 @@ static const struct weir_option rows[] = {
 		FIELD(interval_ms), .fallback = "30", .max = 86400000,
 		.groups = GROUP_RUN | GROUP_LAME_DUCK),
 	WEIR_OPTION_ROW(SECONDS, "drain-timeout", "SECONDS",
-		"maximum time from the signal until the server gets it", FIELD(drain_timeout_ms),
-		.fallback = "30", .max = 86400000, .groups = GROUP_EXEC),
+		"maximum time from the stop signal to weir-agent until the server gets the signal",
+		FIELD(drain_timeout_ms), .fallback = "30", .max = 86400000, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(SECONDS, "delay", "SECONDS",
-		"minimum time from the signal until the server gets it, as for UDP",
+		"minimum time from the stop signal to weir-agent until the server gets the signal, "
+		"such as for UDP",
 		FIELD(delay_ms), .fallback = "0", .max = 3600000, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(WORD, "stop-signal", "SIGNAL", "signal that begins the drain",
 		FIELD(stop_signal), .fallback = "TERM", .words = signals, .groups = GROUP_EXEC),
@@ -278,8 +283,8 @@ static const struct weir_option rows[] = {
 		"announce starting until the server notifies READY=1 (sd_notify)", FIELD(starting),
 		.groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(TEXT, "then", "COMMAND",
-		"run this command after the drain, unless \"ready\" cancels it; while no balancer "
-		"is known, after the whole --interval",
+		"run this command after the drain, unless \"ready\" cancels the drain; while no "
+		"balancer is known, the drain lasts for the whole --interval",
 		FIELD(then), .min = 1, .groups = GROUP_LAME_DUCK),
 	WEIR_OPTION_ROW(NUMBER, "udp-port", "PORT", "UDP port for the balancers' probes",
 		FIELD(udp_port), .fallback = "4777", .min = 1, .max = UINT16_MAX,
@@ -300,15 +305,15 @@ static const struct weir_option rows[] = {
 	{WEIR_OPTION_LOG_LEVEL, .groups = GROUP_RUN, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, .groups = GROUP_RUN, FIELD(log_format)},
 	WEIR_OPTION_ROW(NUMBER, "id", "N", "number of the key", FIELD(key_id),
-		.fallback = "the smallest that is not used in --key-file", .min = 1,
+		.fallback = "the smallest number that is not used in --key-file", .min = 1,
 		.max = UINT16_MAX, .groups = GROUP_KEY),
 	WEIR_OPTION_ROW(CUSTOM, "vip", "ADDRESS", "VIP that must be an address of this host",
 		.repeatable = true, .take = take_vip, .groups = GROUP_DOCTOR),
 	WEIR_OPTION_ROW(FLAG, "measure", NULL,
-		"measure again, and store the result for the agent in --run-dir, which takes it on "
-		"SIGHUP and at its start",
+		"measure again, and store the result in --run-dir, where a running agent reads it "
+		"on SIGHUP, and a new agent at its start",
 		FIELD(measure), .groups = GROUP_CAPACITY),
-	WEIR_OPTION_ROW(FLAG, "json", NULL, "print it as JSON", FIELD(json),
+	WEIR_OPTION_ROW(FLAG, "json", NULL, "print the result as JSON", FIELD(json),
 		.groups = GROUP_STATS | GROUP_STATUS | GROUP_DOCTOR | GROUP_CAPACITY),
 };
 
@@ -331,8 +336,8 @@ static const struct weir_help help_of_all = {
 	.about = "Runs on a backend. decap removes the balancers' outer header with an XDP "
 		 "program; every VIP must be an address of the loopback interface of this host. "
 		 "run answers the balancers' probes with the state and load of this backend; "
-		 "lame-duck, ready and status control it; announce and exec set the word of a "
-		 "single service, without root. weir-agent COMMAND --help is about one.",
+		 "lame-duck, ready and status control it; announce and exec set the state of a "
+		 "single service, without root. weir-agent COMMAND --help shows one command.",
 	.commands = commands,
 	.notes = "SIGTERM to run starts a drain with its own --interval, after which it exits with "
 		 "0. A second SIGTERM, or SIGINT, ends it at once.\nExit status: 0 done, 1 refused "
@@ -355,7 +360,7 @@ static const struct weir_help help_of_all = {
 	.groups = GROUP_ALL,
 };
 
-// The line that begins with "weir-agent COMMAND"; each command has one.
+// The line of the usage that begins with "weir-agent COMMAND".
 static const char *line_of(
 	const char *lines, const char *command, char line[static HELP_LINE_BYTES]) {
 	char begin[64];
@@ -415,7 +420,7 @@ static int take_operands(struct weir_agent_options *options, const struct weir_c
 	if (options->command == WEIR_AGENT_ANNOUNCE) {
 		if (line->operands != 2) {
 			snprintf(why, why_bytes,
-				"WORD is missing, or one of several; use starting, ready, "
+				"give exactly one WORD; use starting, ready, "
 				"lame-duck, down or status");
 			return -EINVAL;
 		}
@@ -472,8 +477,7 @@ static int check(struct weir_agent_options *options, char *why, size_t why_bytes
 	return weir_check_services(options, why, why_bytes);
 }
 
-// Cut the program of exec off: what follows "--", with any number of words. Returns the number of
-// words before it.
+// Cut off the program of exec: the words after "--". Returns the number of words before "--".
 static int cut_program(int argc, char **argv, char ***ret_program) {
 	bool is_exec = false;
 

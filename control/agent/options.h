@@ -39,9 +39,9 @@ struct weir_prefix {
 struct weir_agent_options { // strings point into argv
 	enum weir_agent_command command;
 	const char *interface;
-	struct weir_address addresses[WEIR_AGENT_LIST_MAX]; // empty: those of the interface
+	struct weir_address addresses[WEIR_AGENT_LIST_MAX]; // empty: the addresses of the interface
 	uint32_t address_count;
-	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // empty: any
+	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // empty: any source
 	uint32_t source_count;
 	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // expected by doctor
 	uint32_t vip_count;
@@ -51,39 +51,39 @@ struct weir_agent_options { // strings point into argv
 	bool measure;
 	bool json;
 	bool allow_steal;
-	bool starting; // of exec: until READY=1
+	bool starting; // exec: announce starting until READY=1
 	bool help;
 	bool version;
 
-	uint16_t ports[WEIR_AGENT_PORTS_MAX]; // of the service, TCP; each once
+	uint16_t ports[WEIR_AGENT_PORTS_MAX]; // TCP ports of the service, without duplicates
 	uint32_t port_count;
 	uint16_t ports_udp[WEIR_AGENT_PORTS_MAX];
 	uint32_t port_udp_count;
-	struct weir_named_services services; // their ports are in those above
+	struct weir_named_services services; // their ports are also in the lists of ports
 	const char *allowed[WEIR_NAMED_SERVICES_MAX]; // USER=NAME, as given
 	uint32_t allowed_count;
-	uint32_t grace_ms; // without a listening socket
+	uint32_t grace_ms; // time without a listening socket until a port is down
 	uint16_t udp_port;
-	uint16_t key_id; // 0: the smallest that is not used in the key file
+	uint16_t key_id; // 0: the smallest id that is not used in the key file
 	const char *cgroups[WEIR_CPU_CGROUPS_MAX];
 	uint32_t cgroup_count;
 	const char *key_file, *run_dir;
-	const char *user; // NULL: the default
+	const char *user; // NULL: the default user
 	const char *orca_url; // NULL: none
 	uint32_t orca_interval_ms;
-	uint64_t interval_ms; // of a drain
+	uint64_t interval_ms; // maximum duration of a drain
 	const char *warm_up, *then; // commands; NULL: none
 	uint32_t max_active_flows; // 0: no limit
-	uint32_t connections; // to measure at the same time; 0: the default
+	uint32_t connections; // maximum number to measure at a time; 0: the default
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
-	const char *service; // of announce and exec; NULL: the only one of the user
-	const char *word; // of announce
-	char **program; // of exec, with its arguments, in argv; ends with NULL
-	uint32_t delay_ms; // of exec, at least, from the signal to the server's
-	uint64_t drain_timeout_ms; // of exec
-	int stop_signal; // of exec: begins the drain
-	int help_of; // enum weir_agent_command: --help is about this one; -1 = about all
+	const char *service; // of announce and exec; NULL: the only service of the user
+	const char *word; // announce: the word
+	char **program; // exec: the program with its arguments, in argv; ends with NULL
+	uint32_t delay_ms; // exec: minimum time until the server gets the signal
+	uint64_t drain_timeout_ms; // exec: maximum time until the server gets the signal
+	int stop_signal; // exec: signal that begins the drain
+	int help_of; // --help of this enum weir_agent_command; -1 = of all commands
 };
 
 // Returns 0, or -EINVAL and one line in why.
@@ -93,5 +93,5 @@ int weir_agent_options_parse(
 // Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.
 int weir_prefix_parse(const char *text, struct weir_prefix *ret);
 
-// Text of --help about a command; -1: about all. Returns buffer, of WEIR_HELP_BYTES.
+// Write the text of --help for a command; -1: for all commands. Returns buffer, of WEIR_HELP_BYTES.
 const char *weir_agent_help(int command, char *buffer, size_t bytes);

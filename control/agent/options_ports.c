@@ -20,7 +20,8 @@ static int add_port(struct weir_agent_options *options, const struct weir_servic
 		}
 	}
 	if (*count == WEIR_AGENT_PORTS_MAX) {
-		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_AGENT_PORTS_MAX);
+		snprintf(why, why_bytes, "is one port too many; use at most %d",
+			WEIR_AGENT_PORTS_MAX);
 		return -EINVAL;
 	}
 	ports[(*count)++] = port->port;
@@ -39,8 +40,8 @@ int weir_take_port(const struct weir_option *option, const char *value, void *op
 	return add_port(options, &port, why, why_bytes);
 }
 
-// NAME=PORT[,PORT]... for run, NAME alone for announce and exec: weir_check_services() has the
-// command.
+// Take NAME=PORT[,PORT]... for run, or NAME for announce and exec. weir_check_services() checks the
+// form when the command is known.
 int weir_take_service(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_agent_options *ret = options;
@@ -63,22 +64,23 @@ int weir_take_service(const struct weir_option *option, const char *value, void 
 	return r;
 }
 
-// USER=NAME; its --service may come later.
+// Take USER=NAME; the option --service NAME may come later.
 int weir_take_allowed(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_agent_options *ret = options;
 
 	(void)option;
 	if (ret->allowed_count == WEIR_NAMED_SERVICES_MAX) {
-		snprintf(
-			why, why_bytes, "is one too many; use at most %d", WEIR_NAMED_SERVICES_MAX);
+		snprintf(why, why_bytes, "is one user too many; use at most %d",
+			WEIR_NAMED_SERVICES_MAX);
 		return -EINVAL;
 	}
 	ret->allowed[ret->allowed_count++] = value;
 	return 0;
 }
 
-// --service is for run with ports, for the others without; and the users of the services.
+// Check that --service has ports for run and no ports for other commands, and set the users of the
+// services.
 int weir_check_services(struct weir_agent_options *options, char *why, size_t why_bytes) {
 	char reason[160], shown[64];
 	int r = 0;
@@ -91,7 +93,7 @@ int weir_check_services(struct weir_agent_options *options, char *why, size_t wh
 	}
 	if (options->services.count > 0 && options->command != WEIR_AGENT_RUN) {
 		snprintf(why, why_bytes,
-			"--service: the ports are those of weir-agent run; use "
+			"--service: leave out the ports, which weir-agent run has; use "
 			"--service NAME");
 		return -EINVAL;
 	}

@@ -8,7 +8,7 @@
 #include "option.h"
 #include "options.h"
 
-// Of --port, --service and --allow-user: see weir_option_take.
+// Take a value of --port, --service or --allow-user: see weir_option_take.
 int weir_take_port(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 int weir_take_service(const struct weir_option *option, const char *value, void *options, char *why,

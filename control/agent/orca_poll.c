@@ -12,14 +12,14 @@
 #define TIMEOUT_MS 1000
 #define STATE_BYTES 160
 
-// Used by the pool's thread while the poll is busy, otherwise by the event loop.
+// Used by the thread of libuv's pool while the poll is busy, otherwise by the event loop.
 struct response {
 	CURL *easy;
-	struct curl_slist *headers; // of the request
-	struct weir_report report; // read so far
-	bool in_header; // the load came in a header
+	struct curl_slist *headers; // headers of the request
+	struct weir_report report; // values read so far
+	bool in_header; // a header contained the load
 	char body[WEIR_ORCA_BYTES_MOST];
-	size_t bytes; // of the body
+	size_t bytes; // length of the body
 	char why[STATE_BYTES]; // the error; "" = none
 };
 

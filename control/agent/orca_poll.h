@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ORCA poll: requests the application's load over HTTP periodically while a balancer requests it:
-// ORCA in the response headers, or as a JSON body.
+// ORCA poll: reads the application's load over HTTP periodically while a balancer requests the
+// load. The response has ORCA in its headers, or as a JSON body.
 //
 // Threads: the event loop's; the HTTP request runs in libuv's pool.
 #pragma once
@@ -21,17 +21,17 @@ struct weir_orca_poll_params {
 	const char *url; // must outlive the poll
 	uint32_t interval_ms;
 	const struct weir_log *log;
-	weir_orca_take take; // a validated report
+	weir_orca_take take; // gets a validated report
 	void *context;
 };
 
 // Returns 0 or negative errno.
 int weir_orca_poll_create(
 	uv_loop_t *loop, const struct weir_orca_poll_params *params, struct weir_orca_poll **ret);
-// Frees itself at the end of the loop. NULL is allowed.
+// Stop the poll, which is freed at the end of the loop. NULL is allowed.
 void weir_orca_poll_close(struct weir_orca_poll *poll);
 
 void weir_orca_poll_want(struct weir_orca_poll *poll, bool wanted);
 
-// "ok", "not wanted", or the error of the last response.
+// The state as text: "ok", "not wanted", or the error of the last response.
 const char *weir_orca_poll_state(const struct weir_orca_poll *poll);

@@ -13,14 +13,15 @@
 #include "meter_helper.h"
 #include "saved_state.h"
 
-#define BUDGET_SHARE 10 // a tenth of a CPU for looks at sockets, however many there are
+#define BUDGET_SHARE 10 // at most a tenth of a CPU for listing sockets
 #define BUDGET_BURST_NS 10000000u
-#define HELPER_MS 5000 // the longest wait for the helper
-#define PERIOD_MS 1000 // between two looks without an event
+#define HELPER_MS 5000 // maximum wait for the helper
+#define PERIOD_MS 1000 // between two lists of the sockets without an event
 #define PERIOD_WITHOUT_EVENTS_MS 100
-#define MISSING_MS 5000 // a port without a listening socket since the start is logged then
+#define MISSING_MS 5000 // time until a port that never had a listening socket is logged
 
-// The kernel reports a socket before it begins to listen, so a look at once may miss it.
+// The kernel reports a socket before the socket begins to listen: a list made at once may not
+// contain it.
 static const uint32_t repeat_ms[] = {1, 10, 50};
 
 static bool is_udp(const struct weir_port_watch *watch, uint32_t index) {
@@ -57,13 +58,14 @@ static void log_change(const struct weir_port_watch *watch, const struct weir_wa
 	case WEIR_PORT_CLOSED:
 		log_port(watch, port, "down",
 			before == WEIR_PORT_UNKNOWN
-				? "no listening socket, but before the agent's restart"
+				? "no listening socket, unlike before the agent's restart"
 				: "no listening socket");
 		break;
 	case WEIR_PORT_HELD:
-		// Without the number of deaths: equal lines are suppressed (log_limit.h).
+		// The line has no number of deaths, so that equal lines are suppressed
+		// (log_limit.h).
 		snprintf(reason, sizeof(reason),
-			"listening again, held down for %s, its server died too often",
+			"listening again, held down for %s, because the server died too often",
 			weir_duration_text(weir_watched_port_left_ms(port, now_ms), left));
 		log_port(watch, port, "down", reason);
 		break;
@@ -82,7 +84,7 @@ static void log_missing(struct weir_port_watch *watch, uint64_t now_ms) {
 			!watch->ports.port[i].had_listener) {
 			weir_log_write(watch->params.log, WEIR_LOG_WARN,
 				"%s: no listening socket in this network namespace since the start "
-				"of the agent: its state is unknown",
+				"of the agent: the state of the port is unknown",
 				weir_watched_port_name(&watch->ports.port[i], name));
 		}
 	}
@@ -90,8 +92,9 @@ static void log_missing(struct weir_port_watch *watch, uint64_t now_ms) {
 
 // --- the saved state ----------------------------------------------------------------------
 
-// "80/tcp", with the application's word "80/tcp=3"; "-80/tcp=3": it had no listening socket. An
-// earlier version reads the first part of these, and nothing of the last form.
+// Forms: "80/tcp"; "80/tcp=3" with the application's word; "-80/tcp=3" for a port that had no
+// listening socket. An earlier version reads "80/tcp" of the first two forms, and ignores the last
+// form.
 static void save(const struct weir_port_watch *watch) {
 	char text[WEIR_SAVED_PORTS_BYTES] = "";
 	size_t used = 0;
@@ -145,7 +148,7 @@ bool weir_port_watch_set_word(struct weir_port_watch *watch, uint16_t port, uint
 	enum weir_health_word word) {
 	bool changed = weir_watched_ports_set_word(&watch->ports, port, protocol, word);
 
-	save(watch); // also a word that does not matter while the port is down
+	save(watch); // saves the word even if the port is down for another reason
 	return changed;
 }
 
@@ -177,7 +180,8 @@ static int count_listeners(
 		return watch->listeners;
 	}
 	r = weir_listeners_count(watch->listeners, protocol, ports, count, ret_counts);
-	// Sockets that are closed during a long listing may hide others: look again.
+	// If sockets are closed during a long listing, other sockets may be missing: list them
+	// again.
 	if (r == 0 && is_death(watch, first, ret_counts, count)) {
 		r = weir_listeners_count(watch->listeners, protocol, ports, count, ret_counts);
 	}
@@ -191,7 +195,8 @@ static void set_blind(struct weir_port_watch *watch, bool udp, int error) {
 		snprintf(watch->blind[udp], sizeof(watch->blind[udp]), "%s", text);
 		if (error) {
 			weir_log_write(watch->params.log, WEIR_LOG_ERROR,
-				"cannot list %s sockets: %s; the ports keep their state",
+				"cannot list %s sockets: %s; the states of the ports stay "
+				"unchanged",
 				udp ? "UDP" : "TCP", text);
 		}
 	}
@@ -283,7 +288,7 @@ static void on_events(uv_poll_t *poll, int status, int events) {
 	(void)status;
 	(void)events;
 	watch->repeats = 0;
-	if (rest_ms > 0) { // later events wait as well
+	if (rest_ms > 0) { // the CPU budget is used up: handle all events later
 		uv_poll_stop(poll);
 		uv_timer_start(&watch->turn, on_turn, rest_ms, 0);
 		return;
@@ -331,8 +336,8 @@ static void start_events(uv_loop_t *loop, struct weir_port_watch *watch) {
 		snprintf(watch->problem, sizeof(watch->problem), "%s", strerror(-r));
 	}
 	weir_log_write(params->log, WEIR_LOG_WARN,
-		"no events of listening sockets, looking every %d ms: %s", PERIOD_WITHOUT_EVENTS_MS,
-		watch->problem);
+		"no events of listening sockets, listing all sockets every %d ms: %s",
+		PERIOD_WITHOUT_EVENTS_MS, watch->problem);
 }
 
 static int add_ports(struct weir_port_watch *watch) {
@@ -368,7 +373,7 @@ int weir_port_watch_start(
 		return r;
 	}
 	ret->turn.data = ret;
-	start_events(loop, ret); // before the look, so that no change is missed
+	start_events(loop, ret); // before the first check, so that no change is missed
 	(void)look(ret);
 	schedule(ret);
 	return 0;

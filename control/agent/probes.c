@@ -18,7 +18,7 @@ static void send_answer(
 	};
 	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
 
-	if (key == NULL) { // removed from the file meanwhile
+	if (key == NULL) { // the key was removed from the file meanwhile
 		return;
 	}
 	memcpy(answer.challenge, balancer->challenge, sizeof(answer.challenge));
@@ -31,8 +31,8 @@ static void send_answer(
 	}
 }
 
-// Only to a registered balancer, which has received an answer at this address: a replayed probe
-// must not cause two datagrams to another one.
+// Send TCP figures only to a registered balancer, which has received an answer at this address: a
+// replayed probe must not cause two datagrams to another address.
 static void send_tcp(struct weir_probes *probes, const struct weir_balancer *balancer) {
 	const struct weir_probes_params *params = &probes->params;
 	const struct weir_agent_key *key = weir_agent_keys_find(params->keys, balancer->key_id);
@@ -58,7 +58,7 @@ void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *
 	send_answer(probes, balancer, true);
 }
 
-// Whether a datagram was sent to our own address and port, not meant for another agent.
+// Whether a datagram was sent to the address and port of this agent.
 static bool is_recipient(const struct weir_probes *probes, const uint8_t *named,
 	uint32_t named_port, const struct weir_path *path) {
 	const void *own =
@@ -135,7 +135,7 @@ static void on_datagrams(uv_poll_t *poll, int status, int events) {
 		refusal = weir_agent_message_kind(data, (size_t)n) == WEIR_AGENT_STEAL
 				  ? take_steal(probes, data, (size_t)n, &path)
 				  : take_probe(probes, data, (size_t)n, &path);
-		probes->refused[refusal]++; // NONE is not shown
+		probes->refused[refusal]++; // the count of NONE is not shown
 		if (refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC) {
 			probes->other_key_ms = uv_now(probes->loop);
 		}

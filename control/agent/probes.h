@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Probes: receives the balancers' datagrams, answers probes with the state and the load of this
-// backend, and passes requests to move a flow on.
+// backend, and passes on requests to move a flow.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -18,14 +18,15 @@ struct weir_probes_params { // pointers: must outlive the probes
 	const struct weir_datagrams *datagrams;
 	struct weir_balancers *balancers;
 	const struct weir_tcp_looks *tcp;
-	uint64_t number; // of this process, random
-	uint64_t started_ms; // 0 of the clock of our answers
-	uint16_t udp_port; // ours
+	uint64_t number; // random number of this process
+	uint64_t started_ms; // start of the clock `clock_ms` in answers
+	uint16_t udp_port; // UDP port of this agent
 	// Set serial, word, why, and the values of `wants`.
 	void (*fill)(void *context, uint32_t wants, struct weir_agent_answer *answer);
-	// The fields that all balancers request may have changed.
+	// Called when the union of the fields that balancers request may have changed.
 	void (*requested)(void *context, uint32_t wants);
-	// An authentic request that was sent to our own address. Returns the refusal, or NONE.
+	// Process an authentic steal request that was sent to the address of this agent. Returns
+	// the refusal, or NONE.
 	enum weir_agent_refusal (*steal)(
 		void *context, const struct weir_agent_steal *steal, const struct weir_path *path);
 	void *context;
@@ -36,15 +37,15 @@ struct weir_probes {
 	uv_loop_t *loop;
 	uint64_t answered, notices, tcp; // datagrams sent
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
-	uint64_t other_key_ms; // when a datagram was last refused as KEY or MAC
+	uint64_t other_key_ms; // time when a datagram was last refused as KEY or MAC
 	uv_poll_t poll[WEIR_DATAGRAM_SOCKETS];
 };
 
 // Returns 0 or negative errno.
 int weir_probes_start(
 	uv_loop_t *loop, const struct weir_probes_params *params, struct weir_probes *ret);
-// Run the loop afterwards to close its handles.
+// After this call, run the loop to close the handles.
 void weir_probes_stop(struct weir_probes *probes);
 
-// Send a balancer the state without a probe.
+// Send the state to a balancer that has not probed.
 void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *balancer);

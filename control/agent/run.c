@@ -25,7 +25,7 @@
 struct address_list {
 	struct weir_address address[INTERFACE_ADDRESSES_MAX];
 	uint32_t count;
-	int error; // of the last check of the interface: negative errno, or 0
+	int error; // result of the last check of the interface: negative errno, or 0
 };
 
 static void print_stats(const struct weir_decap_stats *stats) {
@@ -89,14 +89,14 @@ static void print_addresses(const char *interface, const struct address_list *li
 		printf("%s %s", i > 0 ? "," : "",
 			weir_address_format(&list->address[i], text, sizeof(text)));
 	}
-	printf("%s\n", list->count > 0 ? "" : " nothing: it has no address yet");
+	printf("%s\n", list->count > 0 ? "" : " no address: the interface has no address yet");
 	fflush(stdout);
 }
 
 static int list_addresses(const struct weir_agent_options *options, struct address_list *ret) {
 	int count;
 
-	memset(ret, 0, sizeof(*ret)); // lists are compared as memory
+	memset(ret, 0, sizeof(*ret)); // zeroed, because lists are compared by memcmp
 	if (options->address_count > 0) {
 		memcpy(ret->address, options->addresses,
 			options->address_count * sizeof(ret->address[0]));
@@ -109,7 +109,7 @@ static int list_addresses(const struct weir_agent_options *options, struct addre
 	return count < 0 ? count : 0;
 }
 
-// The interface's addresses can change (DHCP, router advertisements): follow them.
+// Update the address map when the addresses of the interface change (DHCP, router advertisements).
 static int follow_addresses(const struct weir_agent_options *options, struct weir_decap *decap,
 	struct address_list *list) {
 	static const char failed[] = "cannot fill the address map: ";
@@ -222,7 +222,7 @@ static enum weir_agent_exit serve_balancers(const struct weir_agent_options *opt
 	struct weir_log_limit *limit;
 	enum weir_agent_exit status = WEIR_AGENT_REFUSED;
 
-	signal(SIGPIPE, SIG_IGN); // the reader of the log may close it
+	signal(SIGPIPE, SIG_IGN); // the reader of the log may close the pipe
 	weir_log_open(&log, options->log_format);
 	if (weir_log_limit_create(&log, NULL, &limit) < 0) {
 		weir_log_plain(&log, "weir-agent: out of memory");
@@ -243,13 +243,13 @@ static uint16_t choose_key_id(const struct weir_agent_options *options) {
 	uint16_t id = 1;
 
 	if (stat(file, &status) == 0 ? status.st_size == 0 : errno == ENOENT) {
-		return id; // there is none, or a shell has created it for our output
+		return id; // no key file, or an empty file that a shell created for the output
 	}
-	// The file's owner: those who use the keys check it.
+	// Any owner is accepted here: the programs that use the keys check the owner.
 	if (weir_agent_keys_read(file, status.st_uid, &keys, why, sizeof(why)) < 0) {
 		fprintf(stderr,
-			"weir-agent: warning: the new key has the id 1, because the used ones are "
-			"unknown (--id N chooses another): %s\n",
+			"weir-agent: warning: the new key has the id 1, because the ids in use are "
+			"unknown; to choose another id, use --id N: %s\n",
 			why);
 		return id;
 	}

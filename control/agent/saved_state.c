@@ -10,7 +10,7 @@
 
 #include "text_file.h"
 
-#define WORD_BYTES 2 // a digit and a line feed; then the ports, padded with zeros
+#define WORD_BYTES 2 // a digit and a line feed; the ports follow, padded with zeros
 
 int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
 	static const char nothing[WORD_BYTES + WEIR_SAVED_PORTS_BYTES] = {
@@ -20,7 +20,7 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
 
 	snprintf(path, sizeof(path), "%s/%s", run_dir, WEIR_SAVED_STATE);
 	fd = weir_text_file_open_own(path, O_RDWR | O_CREAT, 0600);
-	// Reserve the space of later states: the file system may be full when one is written.
+	// Reserve space for later states: the file system may be full when a state is written.
 	if (fd >= 0 && lseek(fd, 0, SEEK_END) == 0 && pwrite(fd, nothing, sizeof(nothing), 0) < 0) {
 		int r = -errno;
 

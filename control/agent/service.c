@@ -37,7 +37,7 @@
 struct service {
 	const struct weir_agent_options *options;
 	struct weir_log *log;
-	struct weir_log_limit *log_limit; // its filter
+	struct weir_log_limit *log_limit; // filter of log
 	struct weir_run_as run_as;
 	// Opened before the privileges are dropped; -1 = none.
 	int meter_helper, steal_helper, local_fd, saved, capacity_cache;
@@ -63,7 +63,7 @@ struct service {
 	uv_signal_t term, interrupt, hangup;
 	uv_timer_t turn; // WEIR_LOAD_TICK_MS: load, meter, silent balancers
 	struct weir_warm_up warm_up;
-	uint64_t number; // of this process, random
+	uint64_t number; // random number of this process
 	uint64_t started_ms;
 	bool no_cpu; // the missing CPU time of the cgroup was logged
 	bool stopping; // SIGTERM: exit after the drain
@@ -81,8 +81,8 @@ static void log_cgroup(struct service *service, bool no_cpu) {
 	service->no_cpu = no_cpu;
 	weir_log_write(service->log, no_cpu ? WEIR_LOG_WARN : WEIR_LOG_INFO, "--cgroup %s%s: %s",
 		options->cgroups[0], options->cgroup_count > 1 ? " and others" : "",
-		no_cpu ? "no CPU time found there, so none is reported; check the path, and that "
-			 "the service runs"
+		no_cpu ? "no CPU time found in the directory, so none is reported; check the "
+			 "path, and whether the service runs"
 		       : "CPU time found");
 }
 
@@ -156,7 +156,7 @@ static void count_connections(void *context, uint32_t *ret_open, uint32_t *ret_h
 	struct weir_listeners_connections connections = {.open = UINT32_MAX};
 
 	if (service->options->port_count == 0) {
-		connections.open = 0; // only acknowledgements to wait for
+		connections.open = 0; // a drain only waits for acknowledgements
 	} else if (service->load.listeners >= 0) {
 		(void)weir_listeners_connections(service->load.listeners, service->options->ports,
 			service->options->port_count, &connections);
@@ -255,8 +255,8 @@ static void on_stop(uv_signal_t *handle, int number) {
 		(unsigned long long)(drain->deadline_ms - uv_now(&service->loop) + 5000) * 1000);
 }
 
-// SIG_BLOCK: a request to read the keys again stays pending while the process starts, and does not
-// end it.
+// Block or unblock SIGHUP. With SIG_BLOCK, a request to read the keys again stays pending while the
+// process starts, and does not end the process.
 static void set_hangup(int how) {
 	sigset_t hangup;
 
@@ -381,7 +381,7 @@ static int start_announcement(struct service *service) {
 }
 
 static int start(struct service *service) {
-	int r = start_watch(service); // its result is in the first answer
+	int r = start_watch(service); // so that the first answer contains the state of the ports
 
 	weir_capacity_demand_start(
 		service->log, &service->load, service->capacity_cache, &service->capacity);
@@ -452,7 +452,7 @@ static int loop(struct service *service) {
 	return r;
 }
 
-// Close only our own handles; other modules close theirs.
+// Close only the handles of this file; other modules close their handles.
 static void close_handle(uv_handle_t *handle, void *context) {
 	if (handle->data == context && !uv_is_closing(handle)) {
 		uv_close(handle, NULL);
@@ -534,7 +534,8 @@ static int start_helper(struct service *service, char *why, size_t why_bytes) {
 	return r;
 }
 
-// After the other helper, whose connection this one must not inherit.
+// Call this after start_helper(): the steal helper closes its copy of the meter helper's
+// connection.
 static int start_steal_helper(struct service *service, char *why, size_t why_bytes) {
 	const struct weir_steal_helper_params params = {
 		.ports = service->options->ports,
@@ -664,7 +665,7 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 			r = loop(service);
 			snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
 			stop(service);
-			if (r == 0) { // otherwise the next process must restore the same state
+			if (r == 0) { // after a failure, the next process must restore the state
 				weir_saved_state_write(service->saved, WEIR_HEALTH_WORD_NONE);
 			}
 			weir_load_fini(&service->load);

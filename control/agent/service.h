@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service: `weir-agent run`. Answers the balancers' probes, announces the backend's state to them,
-// measures the requested values, and executes the commands of weir-agent on this host:
+// Service: `weir-agent run`. Answers the balancers' probes, announces the backend's state to the
+// balancers, measures the requested values, and executes the commands of weir-agent on this host:
 //
 //   probes         the balancers' datagrams, and the answers
-//   announcement   the announced state, its notices, the drain; saved_state keeps it over a crash
-//   load           what is measured; meter_demand has the meter loaded on demand
-//   capacity       the measured speed of the CPUs; capacity_demand has it measured on demand
+//   announcement the announced state, its notices, the drain; saved_state restores it after a crash
+//   load the measured values; meter_demand loads the meter on demand
+//   capacity the measured speed of the CPUs; capacity_demand measures it on demand
 //   steal_answers  whether a flow may leave this backend
 //   local_socket   the commands: status, lame-duck, ready
 //
@@ -16,6 +16,6 @@
 #include "log_limit.h"
 #include "options.h"
 
-// All of `weir-agent run`, from start to end. Returns the exit status.
+// Run `weir-agent run` from start to end. Returns the exit status.
 int weir_service_run(const struct weir_agent_options *options, struct weir_log *log,
 	struct weir_log_limit *limit);

@@ -14,15 +14,16 @@ struct weir_service_words {
 	struct weir_words words;
 	struct weir_port_watch *watch;
 	struct weir_announcement *announcement;
-	uint32_t serial[WEIR_NAMED_SERVICES_MAX]; // of the announcement: when the word last changed
+	uint32_t serial[WEIR_NAMED_SERVICES_MAX]; // serial of the announcement when the word last
+						  // changed
 };
 
-// The watch has begun and has all ports of the services; no balancer is known yet. Removes saved
-// words of ports that are in no service any more. pointers: must outlive ret. Returns 0 or negative
-// errno.
+// Call this when the watch has begun with all ports of the services, and no balancer is known yet.
+// Removes saved words of ports that are in no service any more. The pointers must stay valid as
+// long as ret. Returns 0 or negative errno.
 int weir_service_words_start(uv_loop_t *loop, struct weir_log *log,
 	const struct weir_named_services *services, const struct weir_word_listeners *listeners,
 	struct weir_port_watch *watch, struct weir_announcement *announcement,
 	struct weir_service_words *ret);
-// Run the loop afterwards to close its handles.
+// After this call, run the loop to close the handles.
 void weir_service_words_stop(struct weir_service_words *words);

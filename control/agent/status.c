@@ -7,7 +7,7 @@
 
 #include "plural.h"
 
-#define PROBE_INTERVAL_MOST_MS 3600000 // of services[].agent
+#define PROBE_INTERVAL_MOST_MS 3600000 // maximum interval of services[].agent
 
 //--- as JSON ------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ static json_t *make_port(const struct weir_watched_port *port, uint64_t now_ms) 
 	return object;
 }
 
-// How the ports are watched, and what prevents it.
+// Add how the ports are watched, and the errors that prevent it.
 static void set_watch(json_t *status, const struct weir_status_parts *parts) {
 	const struct weir_port_watch *watch = parts->watch;
 	json_t *ports = json_array(), *object = json_object();
@@ -271,11 +271,11 @@ static void write_ports(const json_t *ports, FILE *out) {
 			number_of(port, "listeners"), weir_plural(number_of(port, "listeners")),
 			number_of(port, "deaths"), weir_plural(number_of(port, "deaths")));
 		if (json_object_get(port, "left_ms") != NULL) {
-			fprintf(out, ", %s left",
+			fprintf(out, ", held down for %s",
 				weir_duration_text((uint64_t)number_of(port, "left_ms"), left));
 		}
 		if (json_object_get(port, "word") != NULL) {
-			fprintf(out, ", %s by its application", text_of(port, "word"));
+			fprintf(out, ", announced %s by its application", text_of(port, "word"));
 		}
 		fprintf(out, "\n");
 	}
@@ -368,7 +368,7 @@ static void write_steals(const json_t *steals, FILE *out) {
 	write_numbers("steals", steals, out);
 }
 
-// Nothing while no balancer requests them.
+// Write the TCP figures; nothing while no balancer requests TCP figures.
 static void write_tcp(const json_t *tcp, FILE *out) {
 	if (json_object_get(tcp, "problem") != NULL) {
 		fprintf(out, "tcp        cannot list connections: %s\n", text_of(tcp, "problem"));
@@ -385,7 +385,7 @@ void weir_status_write(const json_t *status, FILE *out) {
 	write_watch(json_object_get(status, "watch"), out);
 	weir_words_status_write(json_object_get(status, "services"), out);
 	write_balancers(status, out);
-	write_numbers("tells", json_object_get(status, "values"), out);
+	write_numbers("reports", json_object_get(status, "values"), out);
 	write_capacity(json_object_get(status, "capacity"), out);
 	write_numbers("meter", json_object_get(status, "meter"), out);
 	write_tcp(json_object_get(status, "tcp"), out);

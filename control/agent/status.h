@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Status of `weir-agent run`: built there as JSON, shown by `weir-agent status`.
+// Status of `weir-agent run`: `weir-agent run` builds it as JSON, and `weir-agent status` shows it
+// as text.
 //
 // Threads: one.
 #pragma once
@@ -34,16 +35,16 @@ struct weir_status_parts { // what the status shows
 	const struct weir_orca_poll *orca; // NULL = none
 };
 
-// Owned by the caller. NULL = out of memory.
+// Build the status, owned by the caller. NULL = out of memory.
 json_t *weir_status_make(const struct weir_status_parts *parts);
 
 // The number of connections that the drain of a status waits for, as text. Returns text.
 const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_COUNT_BYTES]);
 
-// Datagrams that were refused because sender and agent have different keys, and how long ago the
-// last one was, as text. 0 if that is longer than any interval of probes, so that they do not
-// explain why no balancer probes the agent.
+// The number of datagrams that were refused because sender and agent have different keys. age: time
+// since the last of these datagrams, as text. Returns 0 if this time is longer than any interval of
+// probes: then different keys do not explain why no balancer probes the agent.
 uint64_t weir_status_other_key(const json_t *status, char age[WEIR_DURATION_BYTES]);
 
-// As text.
+// Write the status as text.
 void weir_status_write(const json_t *status, FILE *out);

@@ -22,7 +22,7 @@ static void send_answer(struct weir_steal_answers *answers,
 	struct weir_agent_steal_answer answer = *found;
 	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
 
-	if (key == NULL) { // removed from the file meanwhile
+	if (key == NULL) { // the key was removed from the file meanwhile
 		return;
 	}
 	answer.clock_ms = clock_ms(answers);
@@ -32,7 +32,7 @@ static void send_answer(struct weir_steal_answers *answers,
 	}
 }
 
-// Requests that were not looked at leave no state.
+// Answer a request without a lookup; such a request leaves no state.
 static void answer_at_once(struct weir_steal_answers *answers, const struct weir_agent_steal *steal,
 	enum weir_agent_steal_result result, const struct weir_path *path) {
 	struct weir_agent_steal_answer answer;
@@ -63,8 +63,8 @@ static struct weir_handshake_flow flow_of(const struct weir_agent_steal *steal) 
 	return flow;
 }
 
-// The result of a lookup if nothing is removed. NO_RESULT: there is a handshake that may be
-// removed.
+// The result of a lookup if no handshake is removed. NO_RESULT: the flow has a handshake that may
+// be removed.
 static enum weir_agent_steal_result judge(const struct weir_handshake *handshake) {
 	switch (handshake->state) {
 	case WEIR_HANDSHAKE_NO_LISTENER:
@@ -81,7 +81,8 @@ static enum weir_agent_steal_result judge(const struct weir_handshake *handshake
 	return WEIR_AGENT_STEAL_RUNNING;
 }
 
-// Send the helper a removal request. Returns NO_RESULT: the helper's answer is pending.
+// Send a removal request to the helper. Returns NO_RESULT while the helper's answer is pending,
+// otherwise the result.
 static enum weir_agent_steal_result request_removal(struct weir_steal_answers *answers,
 	const struct weir_agent_steal *steal, const struct weir_handshake_flow *flow,
 	uint32_t number) {
@@ -90,7 +91,7 @@ static enum weir_agent_steal_result request_removal(struct weir_steal_answers *a
 		.deadline_ms = answers->params.started_ms + steal->deadline_ms};
 	int r;
 
-	if (answers->helper < 0) { // its end was logged
+	if (answers->helper < 0) { // the end of the helper was logged
 		return WEIR_AGENT_STEAL_CANNOT_TELL;
 	}
 	r = weir_steal_helper_send(answers->helper, &request);
@@ -120,7 +121,8 @@ static enum weir_agent_steal_result look(
 	if (result != WEIR_AGENT_STEAL_NOTHING && result != WEIR_AGENT_STEAL_NO_RESULT) {
 		return result;
 	}
-	// After the lookup: a SYN that arrived earlier is in the count by now.
+	// Read the count of cookies after the lookup, so that it includes each SYN that arrived
+	// before the lookup.
 	if (weir_syn_cookies_possible(&answers->cookies, uv_now(answers->loop))) {
 		return WEIR_AGENT_STEAL_COOKIES;
 	}
@@ -209,7 +211,7 @@ static enum weir_agent_steal_result judge_removal(
 		return WEIR_AGENT_STEAL_REMOVED;
 	}
 	result = judge(&answer->found);
-	// The handshake ended by itself meanwhile: by a timeout, or by an ACK.
+	// NONE means that the handshake ended meanwhile, by a timeout or by an ACK.
 	return result == WEIR_AGENT_STEAL_NO_RESULT || result == WEIR_AGENT_STEAL_NOTHING
 		       ? WEIR_AGENT_STEAL_UNSETTLED
 		       : result;
@@ -224,12 +226,12 @@ static void log_failed_start(
 		privileges ? "become its user with CAP_NET_ADMIN" : "query sockets of the kernel",
 		strerror(-answer->error),
 		privileges ? "run as root, or with config/systemd/weir-agent-steal.conf"
-			   : "it needs AF_NETLINK (RestrictAddressFamilies= of its unit) and a "
-			     "kernel with CONFIG_INET_DIAG");
+			   : "the helper needs AF_NETLINK (RestrictAddressFamilies= of its unit) "
+			     "and a kernel with CONFIG_INET_DIAG");
 }
 
 static void lose_helper(struct weir_steal_answers *answers, int error) {
-	if (!answers->failed_start) { // otherwise it has reported the cause
+	if (!answers->failed_start) { // otherwise the helper has reported the cause
 		set_problem(answers,
 			"the helper process for steals has ended: %s; handshakes are not removed; "
 			"restart weir-agent",
@@ -297,7 +299,7 @@ int weir_steal_answers_start(uv_loop_t *loop, const struct weir_steal_answers_pa
 
 void weir_steal_answers_stop(struct weir_steal_answers *answers) {
 	if (answers->loop == NULL) {
-		return; // not started
+		return; // weir_steal_answers_start was not called
 	}
 	if (answers->poll.data != NULL) {
 		uv_close((uv_handle_t *)&answers->poll, NULL);

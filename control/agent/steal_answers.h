@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal answers: answers whether a flow may leave this backend. Looks up the flow in the kernel,
-// and has the helper process remove a handshake that is not complete.
+// Steal answers: decides whether a flow may leave this backend. Looks up the flow in the kernel,
+// and requests the helper process to remove an incomplete handshake.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -21,20 +21,20 @@ struct weir_steal_answers_params { // pointers: must outlive the answers
 	struct weir_log *log;
 	const struct weir_agent_keys *keys;
 	const struct weir_datagrams *datagrams;
-	uint64_t number; // of this process
-	uint64_t started_ms; // 0 of the clock of our answers
+	uint64_t number; // number of this process
+	uint64_t started_ms; // start of the clock `clock_ms` in answers
 	bool allowed; // --allow-steal; otherwise each request gets the answer OFF
-	const uint16_t *ports; // of the service
+	const uint16_t *ports; // ports of the service
 	uint32_t port_count;
 };
 
 struct weir_steal_answers {
 	struct weir_steal_answers_params params;
 	uv_loop_t *loop;
-	int helper; // of weir_steal_helper_start; -1 = none, or it has ended
+	int helper; // descriptor of weir_steal_helper_start; -1 = none, or ended
 	bool failed_start; // the helper has reported why it cannot start
 	int error; // errno of the last removal or request that failed and was logged
-	char problem[WEIR_STEAL_PROBLEM_BYTES]; // why handshakes are not removed; "" = they are
+	char problem[WEIR_STEAL_PROBLEM_BYTES]; // why handshakes are not removed; "" = no problem
 	uv_poll_t poll;
 	struct weir_handshakes handshakes;
 	struct weir_syn_cookies cookies;
@@ -42,13 +42,14 @@ struct weir_steal_answers {
 	uint64_t answered[WEIR_AGENT_STEAL_RESULT_COUNT];
 };
 
-// helper: taken over, even after an error; -1 unless allowed. Returns 0 or negative errno.
+// helper: ownership is transferred, even after an error; -1 unless allowed. Returns 0 or negative
+// errno.
 int weir_steal_answers_start(uv_loop_t *loop, const struct weir_steal_answers_params *params,
 	int helper, struct weir_steal_answers *ret);
-// Run the loop afterwards to close its handle.
+// After this call, run the loop to close the handle.
 void weir_steal_answers_stop(struct weir_steal_answers *answers);
 
-// Process a request that is authentic and was sent to our own address. Returns the reason if it
-// gets no answer, or NONE.
+// Process an authentic request that was sent to the address of this agent. Returns the reason if
+// the request gets no answer, or NONE.
 enum weir_agent_refusal weir_steal_answers_take(struct weir_steal_answers *answers,
 	const struct weir_agent_steal *steal, const struct weir_path *path);

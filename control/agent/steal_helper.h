@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Steal helper: a child process that removes incomplete handshakes, with CAP_NET_ADMIN and no other
-// capability, as the agent's user. So the process that reads datagrams needs no capability, and the
-// damage it could do is limited to handshakes at the service's ports. It ends with its parent.
+// capability, as the agent's user. So the process that reads datagrams needs no capability, and can
+// only damage handshakes at the service's ports. The helper ends with its parent.
 //
 // Threads: one. No logging.
 #pragma once
@@ -14,7 +14,7 @@
 #include "privileges.h"
 
 struct weir_steal_helper_params {
-	const uint16_t *ports; // VIP ports, host order; others are refused
+	const uint16_t *ports; // permitted VIP ports, host order
 	uint32_t port_count;
 	const struct weir_run_as *user; // user to switch to
 	int parents; // a descriptor of the parent that the helper must close, or -1
@@ -23,24 +23,25 @@ struct weir_steal_helper_params {
 struct weir_steal_helper_request {
 	uint32_t number; // returned in the answer; not 0
 	struct weir_handshake_flow flow;
-	uint64_t deadline_ms; // CLOCK_MONOTONIC; later than that nothing is removed
+	uint64_t deadline_ms; // CLOCK_MONOTONIC; after this time nothing is removed
 };
 
 enum weir_steal_helper_step { WEIR_STEAL_HELPER_PRIVILEGES, WEIR_STEAL_HELPER_SOCKET };
 
 struct weir_steal_helper_answer {
-	uint32_t number; // 0 = answers no request: the helper failed to start, and ends
-	enum weir_steal_helper_step step; // with number 0: the step that failed
+	uint32_t number; // 0 = no request: the helper failed to start, and ends
+	enum weir_steal_helper_step step; // if number is 0: the step that failed
 	int error; // 0 or negative errno: -ETIME (the deadline), -EPERM, -EOPNOTSUPP, ...
 	bool removed;
-	struct weir_handshake found; // the state now, if there was no error
+	struct weir_handshake found; // current state of the flow, if there was no error
 };
 
-// Fork the helper. *ret: our end of the connection, non-blocking; closing it ends the child. Call
-// it before any thread is started. Returns 0 or negative errno.
+// Fork the helper. *ret: the parent's end of the connection, non-blocking; closing this descriptor
+// ends the child. Call this function before any thread is started. Returns 0 or negative errno.
 int weir_steal_helper_start(const struct weir_steal_helper_params *params, int *ret);
 
-// Each request gets one answer. Returns 0 or negative errno: -EAGAIN (too many pending), -EPIPE.
+// Send a request; each request gets one answer. Returns 0 or negative errno: -EAGAIN (too many
+// requests pending), -EPIPE (the helper has ended).
 int weir_steal_helper_send(int fd, const struct weir_steal_helper_request *request);
 
 // Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.

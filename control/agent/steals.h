@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steals: the steal requests that were processed, and their answers. A request is processed once; a
-// repetition gets the same answer. An entry lives until its deadline, after which the request would
-// be refused: at most WEIR_STEALS_MOST are processed in that time.
+// Steals: the steal requests that were processed, and their answers. A request is processed once,
+// and its answer is repeated for repeated requests. An entry exists until the deadline of its
+// request, after which the request is refused. At most WEIR_STEALS_MOST requests are processed in
+// that time.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -13,13 +14,13 @@
 #include "balancers.h"
 
 #define WEIR_STEALS_EVERY_MS 5u // sustained rate: one request per this time
-#define WEIR_STEALS_BURST 24u // burst
+#define WEIR_STEALS_BURST 24u // maximum burst of requests
 #define WEIR_STEALS_MOST (WEIR_AGENT_STEAL_AHEAD_MS / WEIR_STEALS_EVERY_MS + WEIR_STEALS_BURST)
 
 struct weir_steals_entry {
 	bool pending; // the result is pending
-	uint16_t key_id; // key of the answer
-	uint32_t number; // of the entry since the start; 0 = unused
+	uint16_t key_id; // key for the answer
+	uint32_t number; // number of the entry since the start; 0 = unused
 	struct weir_agent_steal_answer answer;
 	struct weir_path path; // destination of the answer, while pending
 };
@@ -27,19 +28,19 @@ struct weir_steals_entry {
 struct weir_steals { // zeroed = no entry
 	struct weir_steals_entry entry[WEIR_STEALS_MOST];
 	uint32_t last; // number of the newest entry
-	uint64_t busy_ms; // token bucket: as if one request came each EVERY_MS until then
+	uint64_t busy_ms; // token bucket: end of the time that the accepted requests use up
 };
 
 enum weir_steals_verdict {
 	WEIR_STEALS_NEW, // process it, and put the result into the entry
 	WEIR_STEALS_KNOWN, // repeat the entry's answer
-	WEIR_STEALS_PENDING, // in progress: send nothing
-	WEIR_STEALS_LATE, // answer with *answer
+	WEIR_STEALS_PENDING, // the request is in progress: send nothing
+	WEIR_STEALS_LATE, // the deadline has passed: answer with *answer
 	WEIR_STEALS_REFUSED, // see *refusal
 };
 
-// Classify an authentic request. agent: our own number. clock_ms: the clock of our answers,
-// monotonic. *ret: with NEW, KNOWN and PENDING, valid until the next call. *refusal: with REFUSED:
+// Classify an authentic request. agent: number of this process. clock_ms: the monotonic clock of
+// answers. *ret: with NEW, KNOWN and PENDING, valid until the next call. *refusal: with REFUSED:
 // AGENT, VALUE (its deadline is too far ahead), FLOW, RATE.
 enum weir_steals_verdict weir_steals_take(struct weir_steals *steals,
 	const struct weir_agent_steal *steal, uint64_t agent, uint64_t clock_ms,

@@ -44,7 +44,7 @@ static int take_column(char *line, int column, uint64_t *ret) {
 	return 0;
 }
 
-// Two lines, "TcpExt: NAME NAME ..." and "TcpExt: NUMBER NUMBER ...".
+// Read SyncookiesSent from two lines, "TcpExt: NAME NAME ..." and "TcpExt: NUMBER NUMBER ...".
 static int read_sent(const char *proc_root, uint64_t *ret) {
 	char path[PATH_BYTES], line[LINE_BYTES];
 	int column = -1, r = -EINVAL;

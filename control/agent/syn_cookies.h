@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// SYN cookies: whether a client may hold a valid one. The kernel keeps no state for a SYN answered
-// with a cookie, so the client's ACK can complete a connection that no lookup finds.
+// SYN cookies: whether a client may have a valid cookie. The kernel keeps no state for a SYN that
+// it answers with a cookie, so the client's ACK can complete a connection that no lookup finds.
 //
 // The kernel sends cookies while the queue of half-open connections of a socket is full
-// (tcp_syncookies 1, the default), always (2) or never (0); they are valid for two minutes. It
-// counts them per network namespace (SyncookiesSent), so one socket that sends them affects all.
-// Cookies made by a firewall or a BPF program are not counted.
+// (tcp_syncookies 1, the default), always (2) or never (0); cookies are valid for two minutes. The
+// kernel counts cookies per network namespace (SyncookiesSent), so cookies of one socket affect the
+// result for all sockets. Cookies made by a firewall or a BPF program are not counted.
 //
 // Threads: one.
 #pragma once
@@ -18,9 +18,9 @@
 
 struct weir_syn_cookies {
 	const char *proc_root; // the directory /proc; borrowed
-	bool known; // sent is
-	uint64_t sent; // last value read
-	uint64_t since_ms; // cookies were sent at this time at the latest; 0 = none
+	bool known; // sent is valid
+	uint64_t sent; // last value of SyncookiesSent
+	uint64_t since_ms; // latest time at which cookies may have been sent; 0 = none
 };
 
 // The initial state: cookies sent earlier may be valid for GOOD_MS.
@@ -28,5 +28,5 @@ void weir_syn_cookies_init(
 	struct weir_syn_cookies *cookies, const char *proc_root, uint64_t now_ms);
 
 // Whether a client may hold a valid cookie sent before this call. Also true if the count cannot be
-// read. Costs reading two files of /proc.
+// read. Reads two files of /proc.
 bool weir_syn_cookies_possible(struct weir_syn_cookies *cookies, uint64_t now_ms);

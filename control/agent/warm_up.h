@@ -15,8 +15,9 @@ struct weir_warm_up { // zeroed = none
 	uv_process_t process;
 };
 
-// Run the command with /bin/sh. log, announcement: must outlive ret. Returns 0 or negative errno.
+// Run the command with /bin/sh. log and announcement must stay valid as long as ret. Returns 0 or
+// negative errno.
 int weir_warm_up_start(uv_loop_t *loop, const char *command, struct weir_log *log,
 	struct weir_announcement *announcement, struct weir_warm_up *ret);
-// SIGTERM to the command, if it runs. Run the loop afterwards.
+// Send SIGTERM to the command, if the command runs. After this call, run the loop.
 void weir_warm_up_stop(struct weir_warm_up *warm_up);

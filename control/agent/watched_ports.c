@@ -126,8 +126,9 @@ static void step(struct weir_watched_port *port, uint32_t grace_ms, uint64_t now
 	}
 }
 
-// The word of a process ends with it: STARTING when its socket is closed, for that of the next
-// process may come before the next socket; the others when a socket listens again.
+// The word of an application ends with its process. STARTING ends when the socket is closed,
+// because the next process may announce STARTING before its socket listens; other words end when a
+// socket listens again.
 static void end_word(struct weir_watched_port *port, bool listens) {
 	if (listens == (port->word != WEIR_HEALTH_WORD_STARTING)) {
 		port->word = WEIR_HEALTH_WORD_NONE;
@@ -138,14 +139,14 @@ bool weir_watched_ports_take(
 	struct weir_watched_ports *ports, uint32_t index, uint32_t listeners, uint64_t now_ms) {
 	struct weir_watched_port *port = &ports->port[index];
 	uint8_t before = weir_watched_port_word(port).word;
-	bool first = port->since_ms == 0; // look
+	bool first = port->since_ms == 0; // first check of the port
 
 	if (first) {
 		port->since_ms = port->turn_ms = now_ms;
 	}
 	if ((port->listeners > 0) != (listeners > 0)) {
 		port->turn_ms = now_ms;
-		if (!first) { // before the first one, the number was unknown
+		if (!first) { // before the first check, the number was unknown
 			end_word(port, listeners > 0);
 			port->opened += listeners > 0;
 			port->closed += listeners == 0;
@@ -162,7 +163,7 @@ uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_
 	return port->state == WEIR_PORT_HELD && end_ms > now_ms ? end_ms - now_ms : 0;
 }
 
-// Whether it will be closed unless a socket listens before the grace ends.
+// Whether the port becomes CLOSED unless a socket listens before the grace time ends.
 static bool is_missed(const struct weir_watched_port *port) {
 	bool looked = port->since_ms != 0;
 
@@ -213,7 +214,8 @@ struct weir_port_word weir_watched_port_word(const struct weir_watched_port *por
 	return word;
 }
 
-// down: those of the ports that are down, or the others. As many as there is room for.
+// Add the words of the ports that are down (down), or of the other ports, as many as an answer can
+// have.
 static void list_words(
 	const struct weir_watched_ports *ports, bool down, struct weir_agent_answer *answer) {
 	for (uint32_t i = 0; i < ports->count; i++) {
@@ -227,7 +229,7 @@ static void list_words(
 	}
 }
 
-// The mildest word of all ports; NONE: some port has none.
+// The mildest word of all ports; NONE if some port has no word.
 static struct weir_port_word mildest(const struct weir_watched_ports *ports) {
 	struct weir_port_word mildest = {0};
 

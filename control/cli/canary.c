@@ -24,7 +24,7 @@ static int set_names(const struct weir_cli *cli, json_t *request, char *why, siz
 	return 0;
 }
 
-// What is not given is left to weir-control.
+// Without the option, weir-control uses its default.
 static void set_real(json_t *request, const char *key, double value) {
 	if (value > 0) {
 		json_object_set_new(request, key, json_real(value));
@@ -92,7 +92,7 @@ static void print_steps(FILE *out, const json_t *steps) {
 	fprintf(out, " %%");
 }
 
-// What it and the others have done in this step.
+// Print a table: requests, errors and latency of the canary and the other backends in this step.
 static void print_sides(FILE *out, const json_t *canary, json_t *rows) {
 	const char *by = json_string_value(json_object_get(canary, "judged_by"));
 	const bool flows = by != NULL && strcmp(by, "flows") == 0;
@@ -136,7 +136,7 @@ static void print_running(FILE *out, const json_t *canary) {
 	json_decref(rows);
 }
 
-// Where its errors come from, and whether those of HTTP are among them.
+// Print the source of the error counts, and whether HTTP errors are counted.
 static void print_figures(FILE *out, const json_t *canary) {
 	static const struct {
 		const char *figures, *text;
@@ -145,14 +145,14 @@ static void print_figures(FILE *out, const json_t *canary) {
 			    "not seen; see ORCA)"},
 		{"agent", "connections that the servers reset (HTTP errors are not seen, unless "
 			  "weir-agent reads ORCA)"},
-		{"report", "those of weirctl backend report"},
-		{"orca", "those that the servers report (ORCA)"},
+		{"report", "reported by weirctl backend report"},
+		{"orca", "reported by the servers (ORCA)"},
 	};
 	const char *figures = json_string_value(json_object_get(canary, "figures"));
 
 	if (figures == NULL) {
 		if (json_is_null(json_object_get(canary, "ended_ms"))) {
-			fprintf(out, "errors: those of HTTP are seen only through ORCA or weirctl "
+			fprintf(out, "errors: HTTP errors are counted only through ORCA or weirctl "
 				     "backend report\n");
 		}
 		return;
@@ -169,8 +169,8 @@ static void print_plan(FILE *out, const json_t *canary) {
 
 	print_steps(out, json_object_get(canary, "steps"));
 	fprintf(out,
-		" for %s each; at most %g times the errors and %g times the\n"
-		"latency of the others, by at least %g requests of both\n",
+		" for %s each; rollback above %g times the error rate or %g times\n"
+		"the latency of the others, with at least %g requests on each side\n",
 		weir_duration_text((uint64_t)real(canary, "every_ms"), every),
 		real(canary, "max_error_ratio"), real(canary, "max_latency_ratio"),
 		real(canary, "min_requests"));
@@ -231,7 +231,7 @@ void weir_canary_show_list(const struct weir_cli *cli, json_t *result) {
 			json_array_size(json_object_get(row, "steps")));
 		json_object_set_new(row, "of", json_string(of));
 		if (!json_is_null(json_object_get(row, "ended_ms"))) {
-			json_object_del(row, "percent"); // it has another share now
+			json_object_del(row, "percent"); // the share of the last step is over
 		}
 	}
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no canaries");
@@ -250,22 +250,22 @@ static void show_plan(const struct weir_cli *cli, json_t *result) {
 	FILE *out = cli->out;
 
 	fprintf(out,
-		"%s/%s, policy %s: configured weight %lld, the weights of the others add up to "
-		"%lld\n",
+		"%s/%s, policy %s: configured weight %lld, sum of the weights of the other "
+		"backends %lld\n",
 		text(result, "service", WEIR_SHOW_TEXT, service),
 		text(result, "backend", WEIR_SHOW_TEXT, backend),
 		text(result, "policy", WEIR_SHOW_TEXT, policy), (long long)weight,
 		(long long)integer(result, "others_weight"));
 	weir_show_table(out, json_object_get(result, "steps"), columns, COUNT(columns), "no steps");
 	fprintf(out,
-		"FLOWS: its part of %lld new flows, as many as in the last minute, replayed with "
-		"these weights.\n"
-		"Its errors and its latency are not known before it has flows.\n",
+		"FLOWS: flows for this backend of %lld new flows, the number of the last minute, "
+		"if they came at each step.\n"
+		"Errors and latency of the backend are unknown until it has flows.\n",
 		(long long)integer(result, "flows"));
 	if (weight == 0) {
 		fprintf(out,
-			"With the configured weight 0 it keeps the weight of the last step when "
-			"it is promoted.\n");
+			"The configured weight is 0: a promoted backend keeps the weight of the "
+			"last step.\n");
 	}
 }
 

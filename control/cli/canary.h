@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// canary start, list, show and stop.
+// weirctl canary start, list, show and stop.
 #pragma once
 
 #include "command.h"
 
-// The arguments of canary.start: 0, or -EINVAL and one line in why.
+// Build the request of canary start. Returns 0, or -EINVAL and one line in why.
 int weir_canary_build_start(
 	const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
-// Those of canary.stop.
+// Build the request of canary stop. Returns 0, or -EINVAL and one line in why.
 int weir_canary_build_stop(
 	const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
 // Starts a canary, or with --dry-run shows its steps.

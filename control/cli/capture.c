@@ -25,7 +25,7 @@ struct output {
 	struct weir_capture_session *capture;
 	const char *name; // "-" = standard output
 	FILE *file;
-	json_t *interfaces; // port names, in the order of their interface blocks
+	json_t *interfaces; // port names, in the order of the interface blocks
 	uint32_t snaplen;
 	json_int_t packets;
 	off_t whole; // bytes of whole blocks; -1 = a file that cannot be truncated
@@ -108,8 +108,8 @@ static int refuse_file(const struct weir_cli *cli, const char *name, const char 
 	return WEIR_CLI_REFUSED;
 }
 
-// Detect what can be detected before the capture starts. The file is opened later, and is not
-// overwritten at that point either.
+// Refuse a terminal or an existing file before the capture starts. The file is opened after the
+// start; a file that was created in the meantime is not overwritten.
 static int check_file(const struct weir_cli *cli, const char *name) {
 	struct stat status;
 
@@ -141,8 +141,8 @@ static int open_special(struct weir_capture_session *capture, const char *name) 
 	return fd;
 }
 
-// Readable by the owner only. A regular file is always a new one, so no other user holds it open. A
-// named pipe or a device is opened as it is.
+// Open the output file. A regular file is always newly created, readable by its owner only, so no
+// other user holds it open. A named pipe or a device is opened as it is.
 static FILE *open_file(
 	const struct weir_cli *cli, struct weir_capture_session *capture, const char *name) {
 	struct stat status;
@@ -179,12 +179,13 @@ static int write_interface(struct output *output, const char *name) {
 		output->file, weir_terminal_text(name, shown, sizeof(shown)), output->snaplen);
 }
 
-// The filter of the capture, as the comment of the file. Returns buffer.
+// Write the comment of the file: the filter of the capture. Returns buffer.
 static const char *describe(const json_t *request, char *buffer, size_t bytes) {
 	char *filter = json_dumps(json_object_get(request, "filter"),
 		JSON_COMPACT | JSON_ENSURE_ASCII | JSON_PRESERVE_ORDER);
 
-	snprintf(buffer, bytes, "verdicts of weir-dataplane are packet comments; filter: %s",
+	snprintf(buffer, bytes,
+		"each packet has a comment with the action of weir-dataplane; filter: %s",
 		filter != NULL ? filter : "none");
 	free(filter);
 	return buffer;
@@ -217,7 +218,8 @@ static int open_output(struct output *output, const json_t *request, const json_
 	return r ? refuse_file(output->cli, output->name, strerror(-r)) : WEIR_CLI_DONE;
 }
 
-// The interface number of a port. A port added after the capture's start gets its block now.
+// Return the interface number of a port. Writes the interface block of a port that was added after
+// the start of the capture.
 // Returns negative errno on failure.
 static int interface_of(struct output *output, const char *port) {
 	json_t *name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// capture start: writes packets with their verdicts to a pcapng file.
+// weirctl capture start: writes packets with their actions to a pcapng file.
 #pragma once
 
 #include "command.h"

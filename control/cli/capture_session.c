@@ -12,7 +12,7 @@
 #include "terminal.h"
 
 #define READ_WAITS_MS 1000 // maximum time that capture.read waits for packets
-#define GATHER_MS 20 // in that time a ring can take 68,000 packets of 128 bytes a second
+#define GATHER_MS 20 // with this pause a ring holds up to 68,000 packets of 128 bytes a second
 
 struct weir_capture_session {
 	struct weir_cli *cli;
@@ -57,7 +57,7 @@ int weir_capture_session_begin(
 		goto free_capture;
 	}
 	capture->began_ms = weir_monotonic_ms();
-	// --timeout detects a daemon that hangs, not one that waits for packets.
+	// --timeout is for a weir-control that hangs; waiting for packets takes READ_WAITS_MS more.
 	weir_client_set_timeout(cli->client, cli->options->timeout_ms + READ_WAITS_MS);
 	*ret = capture;
 	return WEIR_CLI_DONE;
@@ -74,8 +74,8 @@ void weir_capture_session_free(struct weir_capture_session *capture) {
 		return;
 	}
 	if (capture->signals >= 0) {
-		// A pending signal was already handled: it must not end weirctl when it is
-		// unblocked.
+		// The signal was already handled: discard it, or it would end weirctl when
+		// signals are unblocked.
 		while (read(capture->signals, &info, sizeof(info)) == sizeof(info)) {
 		}
 		close(capture->signals);
@@ -109,8 +109,8 @@ static int send_command(struct weir_capture_session *capture, const char *comman
 	return r;
 }
 
-// capture.read waits for the first packet only. When few packets arrive at a time, one answer per
-// packet costs the daemon, and processes on the same CPUs, more than one answer per interval.
+// Pause before a request. capture.read waits for the first packet only: without a pause each packet
+// would have its own reply when packets are rare, which costs weir-control more CPU time.
 static void gather(struct weir_capture_session *capture) {
 	if (capture->last != NULL && !json_is_true(json_object_get(capture->last, "more"))) {
 		weir_capture_session_pause(capture, GATHER_MS);
@@ -186,7 +186,7 @@ int weir_capture_session_stop(struct weir_capture_session *capture) {
 	if (strcmp(ended, "packets") != 0) {
 		char shown[64];
 
-		fprintf(capture->cli->err, "weirctl: the capture was ended: %s\n",
+		fprintf(capture->cli->err, "weirctl: weir-control ended the capture: %s\n",
 			strcmp(ended, "no-dataplane") == 0
 				? "weir-dataplane has exited or was restarted"
 				: weir_terminal_text(ended, shown, sizeof(shown)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A capture from start to end, for the commands that show its packets. It ends at --duration, on ^C
-// (SIGINT, SIGTERM, SIGHUP), when weir-control ends it, or when weirctl exits: it belongs to the
-// connection.
+// A capture from start to end, for the commands that show its packets. The capture ends at
+// --duration, on ^C (SIGINT, SIGTERM, SIGHUP), when weir-control ends the capture, or when the
+// connection to weir-control is closed.
 //
 // Threads: one. The three signals are blocked between begin and free.
 #pragma once
@@ -11,8 +11,8 @@
 
 struct weir_capture_session;
 
-// request: that of capture.start. Refusals are printed. Returns enum weir_cli_exit; if that is
-// WEIR_CLI_DONE, the caller owns *ret.
+// Start a capture. request: the request capture.start. Prints the reason of a refusal. Returns enum
+// weir_cli_exit; after WEIR_CLI_DONE the caller owns *ret.
 int weir_capture_session_begin(
 	struct weir_cli *cli, const json_t *request, struct weir_capture_session **ret);
 void weir_capture_session_free(struct weir_capture_session *capture); // NULL is allowed
@@ -20,8 +20,8 @@ void weir_capture_session_free(struct weir_capture_session *capture); // NULL is
 // Names of the dataplane's ports. Valid as long as the capture.
 json_t *weir_capture_session_ports(const struct weir_capture_session *capture);
 
-// The packets since the last call, an array that is valid until the next call; waits up to a second
-// for one. Errors are printed. Returns enum weir_cli_exit; do not call it again after anything but
+// Read the packets since the last call: an array, valid until the next call. Waits up to a second
+// for a packet. Prints errors. Returns enum weir_cli_exit; call this function again only after
 // WEIR_CLI_DONE.
 int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret_packets);
 // Why there are no more packets to read: "packets", "duration", "interrupt", or weir-control's
@@ -34,13 +34,13 @@ bool weir_capture_session_may_write(struct weir_capture_session *capture, int fd
 // Wait for this time, or until ^C.
 void weir_capture_session_pause(struct weir_capture_session *capture, int ms);
 
-// Stop the capture if it runs. Errors are printed. Returns enum weir_cli_exit.
+// Stop the capture if it runs. Prints errors. Returns enum weir_cli_exit.
 int weir_capture_session_stop(struct weir_capture_session *capture);
 
-// Packets that were not captured, since the start: those that did not fit into the workers' rings,
-// and those beyond the rate.
+// Numbers of packets that were not captured since the start: packets that did not fit into the
+// rings of the workers, and packets beyond the rate.
 json_int_t weir_capture_session_lost(const struct weir_capture_session *capture);
 json_int_t weir_capture_session_limited(const struct weir_capture_session *capture);
 
-// Whether this many ms have passed since it began.
+// Whether this many milliseconds have passed since the start of the capture.
 bool weir_capture_session_lasts(const struct weir_capture_session *capture, int ms);

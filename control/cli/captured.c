@@ -7,7 +7,7 @@
 #include "drop_reasons.h"
 #include "terminal.h"
 
-#define NAME 80 // of a service, a backend, a port or a reason, as it is shown
+#define NAME 80 // bytes of the printed name of a service, backend, port or reason
 
 // --- drop reasons -------------------------------------------------------------------------------
 
@@ -25,8 +25,7 @@ static const char *const meanings[] = {
 #undef X
 };
 
-// Commands that show more about a drop reason than its count. SERVICE and BACKEND are replaced by
-// those of the packet.
+// Commands that show details of a drop reason. SERVICE is replaced by the service of the packet.
 static const char *const looks[WEIR_DROP_REASON_COUNT] = {
 	[WEIR_DROP_NO_BACKEND] = "weirctl backend show SERVICE/",
 	[WEIR_DROP_NO_NEIGHBOUR] = "weirctl backend show SERVICE/",
@@ -73,7 +72,7 @@ const char *weir_captured_text(const json_t *packet, const char *key) {
 	return text != NULL ? text : "";
 }
 
-// 0 to 63, or -1.
+// The value of a base64 digit: 0 to 63, or -1.
 static int sextet(char c) {
 	return c >= 'A' && c <= 'Z'   ? c - 'A'
 	       : c >= 'a' && c <= 'z' ? c - 'a' + 26
@@ -104,7 +103,7 @@ size_t weir_captured_data(const json_t *packet, uint8_t *data, size_t bytes) {
 	return used;
 }
 
-struct verdict { // the names in it, safe for a terminal
+struct verdict { // names of an action, safe for a terminal
 	char reason[NAME], service[NAME], backend[NAME], port[NAME];
 };
 

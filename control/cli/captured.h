@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A packet of capture.read: its bytes, and its verdict as text. Missing or invalid keys are left
-// out: daemons of other versions may send fewer keys.
+// A packet of capture.read: its bytes, and its action as text. Missing or invalid keys are left
+// out: a weir-control of another version may send fewer keys.
 //
 // Threads: any. Prints nothing; text is safe for a terminal.
 #pragma once
@@ -18,8 +18,8 @@ const char *weir_captured_text(const json_t *packet, const char *key);
 // not base64.
 size_t weir_captured_data(const json_t *packet, uint8_t *data, size_t bytes);
 
-// The verdict in one line: "forward to web-2 of web (new flow) on lan", "drop: no_backend, service
-// web". Returns buffer.
+// The action of the dataplane in one line: "forward to web-2 of web (new flow) on lan", "drop:
+// no_backend, service web". Returns buffer.
 const char *weir_captured_verdict(const json_t *packet, char *buffer, size_t bytes);
 
 // Names of the drop reasons, in their order.

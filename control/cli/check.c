@@ -47,7 +47,7 @@ static bool has_agents(const struct weir_config *config) {
 	return false;
 }
 
-// Read the agents' keys as weir-control will, whose user may own the file.
+// Read the keys of the agents like weir-control, whose user may own the file.
 static void warn_keys(const struct weir_config *config, struct weir_config_errors *found) {
 	const struct passwd *weir = getpwnam(WEIR_USER_DEFAULT);
 	struct weir_config_error warning = {.path = "agents.key_file"};
@@ -65,13 +65,13 @@ static void warn_keys(const struct weir_config *config, struct weir_config_error
 		return;
 	}
 	if (r == -EACCES && geteuid() != 0) {
-		snprintf(warning.reason, sizeof(warning.reason), "not checked: %s; run as root",
-			why);
+		snprintf(warning.reason, sizeof(warning.reason),
+			"not checked: %s; run weirctl as root", why);
 	} else {
 		snprintf(warning.reason, sizeof(warning.reason),
 			"%s: weir-control would not probe the agents on this host", why);
 	}
-	(void)weir_config_add_warning(found, &warning); // without memory none
+	(void)weir_config_add_warning(found, &warning); // out of memory: no warning
 }
 
 int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command) {
@@ -87,7 +87,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	(void)command;
 	of_file = found.warning_count;
 	if (r == 0) {
-		(void)weir_config_warn_interfaces(config, &found); // without memory some
+		(void)weir_config_warn_interfaces(config, &found); // out of memory: fewer warnings
 		(void)weir_config_warn_cpus(config, &found);
 		warn_keys(config, &found);
 	}
@@ -96,7 +96,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	of_host = weir_config_errors_json(
 		of_file < found.warning_count ? &found.warning[of_file] : NULL,
 		found.warning_count - of_file);
-	if (cli->options->strict) { // of the file: it may be checked on another host
+	if (cli->options->strict) { // not for warnings about this host
 		json_array_extend(errors, warnings);
 		json_array_clear(warnings);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// config check: parses a configuration as the daemons do, without needing them.
+// weirctl config check: parses a configuration like the daemons, without a connection to them.
 #pragma once
 
 #include "command.h"

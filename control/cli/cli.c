@@ -22,7 +22,7 @@ static int usage_error(FILE *err, const char *why, const struct weir_cli_command
 	return WEIR_CLI_USAGE;
 }
 
-// A result that lacks a worker's part is not a success.
+// Print a result. A result that lacks the data of a worker is an error.
 static int show_result(
 	struct weir_cli *cli, const struct weir_cli_command *command, json_t *result) {
 	bool incomplete = json_is_true(json_object_get(result, "incomplete"));
@@ -34,7 +34,7 @@ static int show_result(
 	return incomplete ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
 }
 
-// A daemon that runs with another directory need not be started. Returns why.
+// Name the directory of a weir-control that runs with another --run-dir. Returns why.
 static const char *explain_absence(const struct weir_cli *cli, int error, char *why, size_t bytes) {
 	struct weir_processes found;
 	char text[512];
@@ -84,7 +84,7 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 		} else if (r == WEIR_CLI_UNREACHABLE && command->change &&
 			   strcmp(command->request, "config.diff") != 0) {
 			fprintf(cli->err,
-				"weirctl: the change may still take effect: see \"weirctl audit "
+				"weirctl: the change may still take effect; see \"weirctl audit "
 				"show\"\n");
 		}
 	}

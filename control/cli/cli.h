@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl without main(): takes a command line, prints text, returns the exit status. Also called
-// by tests.
+// weirctl without main(): parses a command line, runs the command, returns the exit status. Also
+// called by tests.
 #pragma once
 
 #include <stdio.h>

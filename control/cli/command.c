@@ -72,7 +72,7 @@ static bool has_code(const json_t *answer, const char *wanted) {
 	return code != NULL && strcmp(code, wanted) == 0;
 }
 
-// An argument that only weir-control checks is invalid.
+// Whether weir-control refused an invalid argument: a usage error.
 static bool is_usage(const json_t *answer) {
 	return has_code(answer, "bad-request");
 }
@@ -94,7 +94,7 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	}
 }
 
-// The publication state of the daemon, separate from the result, or inside it with --json.
+// Print the publication state of weir-control on stderr; with --json it is part of the result.
 static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	json_t *reason = json_object_get(answer, "not_published");
 	const char *text = json_string_value(reason);
@@ -108,8 +108,8 @@ static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	json_object_set(json_object_get(answer, "result"), "not_published", reason);
 	weir_terminal_text(text, shown, sizeof(shown));
 	if (strcmp(shown, cli->printed_unpublished) !=
-		0) { // once, however often the request is repeated
-		fprintf(cli->err, "weirctl: not published yet: %s\n", shown);
+		0) { // repeated requests print the same reason only once
+		fprintf(cli->err, "weirctl: changes are not published yet: %s\n", shown);
 		memcpy(cli->printed_unpublished, shown, sizeof(shown));
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A command of weirctl, and what all commands share: requests to the daemon, output. The table of
-// commands is in commands.h, above the files that implement them.
+// A command of weirctl, and functions that all commands share: requests to weir-control, output.
+// The table of commands is in commands.h.
 #pragma once
 
 #include <jansson.h>
@@ -16,7 +16,7 @@ enum weir_cli_exit {
 	WEIR_CLI_REFUSED = 1,
 	WEIR_CLI_USAGE = 2,
 	WEIR_CLI_UNREACHABLE = 3,
-	WEIR_CLI_FLOWS_LEFT = 4, // the deadline of a drain came before the end of its last flow
+	WEIR_CLI_FLOWS_LEFT = 4, // flows were open at the deadline of a drain
 };
 
 struct weir_cli { // one run of weirctl
@@ -35,7 +35,7 @@ struct weir_cli_command {
 	const char *verb; // NULL = the object alone is the command
 	const char *arguments; // as in the usage line, "" = none
 	const char *summary; // one line of help
-	const char *text; // more help, ends with a line end; NULL = none
+	const char *text; // more lines of help, the last one ends with "\n"; NULL = none
 	const char *example;
 	const char *request; // command of the control API; NULL = local
 	short words_min, words_max;
@@ -54,18 +54,20 @@ struct weir_cli_command {
 // Send a request and extract the result from the answer. Prints errors, and a warning while changes
 // are unpublished. *ret is owned by the caller. Returns enum weir_cli_exit.
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
-// The same, but what does not exist is no error: *ret is NULL then.
+// Like weir_cli_request, but if the requested object does not exist, *ret is NULL, without an
+// error.
 int weir_cli_request_if_any(struct weir_cli *cli, const json_t *request, json_t **ret);
 
 // Put the text of an option (--OPTION) into a request; does nothing for NULL. Returns 0 or -EINVAL
 // and one line in why.
 int weir_cli_set_text(json_t *object, const char *key, const char *option, const char *text,
 	char *why, size_t why_bytes);
-// An unknown word: one line in why with all of these names, and the one that was probably meant
-// (NULL: the nearest, if one is near). what: the kind of name. Returns -EINVAL.
+// Describe an unknown word in one line in why: all known names, and the name that was probably
+// meant. meant: that name, or NULL: the most similar name, if any is similar. what: the kind of
+// name. Returns -EINVAL.
 int weir_cli_unknown(const char *what, const char *word, const char *meant,
 	const char *const names[], uint32_t count, char *why, size_t why_bytes);
-// Put --service and --backend into a request; --backend may be "SERVICE/NAME", as in arguments.
+// Put --service and --backend into a request; --backend may be "SERVICE/NAME".
 // Returns 0 or -EINVAL and one line in why.
 int weir_cli_set_owner(
 	const struct weir_cli_options *options, json_t *object, char *why, size_t why_bytes);

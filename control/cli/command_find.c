@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The command of two words, or what exists instead.
+// Finds a command by its two words, or lists existing commands.
 #include "commands.h"
 
 #include <string.h>
@@ -25,8 +25,8 @@ static uint32_t list_names(const char *object, const char *names[NAMES_MAX]) {
 	return count;
 }
 
-// A verb without its object before it: name the command if the object follows, else list the
-// objects that have this verb. Returns false if it is no verb.
+// Explain a verb without an object before it. If an object follows, name the command, otherwise
+// list the objects that have this verb. Returns false if the word is no verb.
 static bool explain_verb(const char *word, const char *next, char *why, size_t why_bytes) {
 	size_t used = (size_t)snprintf(why, why_bytes, "\"%s\" needs an object before it: ", word);
 	bool found = false;
@@ -52,7 +52,7 @@ static bool explain_verb(const char *word, const char *next, char *why, size_t w
 	return found;
 }
 
-// A known object without a verb, or with an unknown one.
+// Explain a known object without a verb, or with an unknown verb.
 static void explain_object(const char *object, const char *verb, char *why, size_t why_bytes) {
 	const char *names[NAMES_MAX];
 	uint32_t count = list_names(object, names);

@@ -279,7 +279,7 @@ static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, s
 	return r;
 }
 
-// As a capture filter.
+// Build the request of trace: capture.start with the flow as its filter.
 static int build_trace(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	int packets = cli->options->capture.packets;
 	json_t *filter = json_object();
@@ -293,7 +293,7 @@ static int build_trace(const struct weir_cli *cli, json_t *request, char *why, s
 	return r;
 }
 
-// The daemon has another working directory, so send it the absolute path.
+// weir-control has another working directory, so send the absolute path of the file.
 static int build_file(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	char path[PATH_MAX], shown[160];
 	int r;
@@ -319,8 +319,8 @@ static int build_file(const struct weir_cli *cli, json_t *request, char *why, si
 // clang-format off
 const struct weir_cli_command weir_cli_commands[] = {
 	{"service", "show", "[NAME]", "show services with binds and counters",
-	 "With NAME: the policy of one service, and each backend's target share of new flows next to\n"
-	 "its share over the last minute.\n",
+	 "With NAME, shows the policy of the service, and the target share of new flows of each backend\n"
+	 "next to its actual share in the last minute.\n",
 	 "weirctl service show web", "service.show", 0, 1, 0, build_service, weir_show_services,
 	 NULL, false},
 	{"service", "set", "NAME policy=POLICY|configured",
@@ -333,10 +333,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 weir_show_policy, NULL, true},
 	{"service", "drain", "[--interval DURATION] [--wait] NAME",
 	 "refuse new flows of a service; existing flows continue",
-	 "At all its VIPs. TCP clients get an RST, UDP clients \"port unreachable\", or nothing with\n"
-	 "closed_ports \"drop\". The drain ends when no open flow is left, or at the deadline;\n"
-	 "drain.at_deadline of the service decides about the rest. New flows are refused until\n"
-	 "\"service ready\".\n",
+	 "Refuses new flows at all VIPs of the service. TCP clients get an RST, UDP clients \"port\n"
+	 "unreachable\"; with closed_ports \"drop\" clients get no answer. The drain ends when no open flow\n"
+	 "is left, or at the deadline; drain.at_deadline of the service decides whether the remaining flows\n"
+	 "are kept or dropped. New flows are refused until \"service ready\".\n",
 	 "weirctl service drain --interval 60s --wait web", "bind.drain", 1, 1, WEIR_CLI_DRAIN,
 	 build_service_drain, weir_drain_show_binds, weir_drain_run, true},
 	{"service", "ready", "NAME", "accept new flows of a service again", NULL,
@@ -344,16 +344,17 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 true},
 	{"service", "waste", "NAME", "show how unevenly the backends are used",
 	 "Shows the last reported utilization of each backend as a bar, and the gap to the most used\n"
-	 "backend: the sum of the gaps is wasted, because that backend is full first. Agents that do\n"
-	 "not measure utilization are requested to do so for five minutes.\n",
+	 "backend. The sum of the gaps is wasted capacity, because the service is full when its most used\n"
+	 "backend is full. Requests agents that do not measure utilization to measure it for five minutes.\n",
 	 "weirctl service waste web", "service.waste", 1, 1, 0, build_service, weir_waste_show,
 	 weir_waste_run, false},
 	{"vip", "show", "ADDRESS", "show the drain of a VIP", NULL, "weirctl vip show 198.51.100.10",
 	 "bind.show", 1, 1, 0, build_host, weir_show_record, NULL, false},
 	{"vip", "drain", "[--interval DURATION] [--wait] ADDRESS",
 	 "refuse new flows to a VIP, in all services; existing flows continue",
-	 "Like service drain, for the binds with this address. Flows are counted by service: those of\n"
-	 "its other VIPs count, and at_deadline \"drop\" has an effect only when all are drained.\n",
+	 "Refuses new flows like \"service drain\", but only at ADDRESS. Flows are counted by\n"
+	 "service: the drain also waits for flows to the other VIPs of the service, and at_deadline \"drop\"\n"
+	 "drops flows only if all VIPs of the service are drained.\n",
 	 "weirctl vip drain --interval 60s --wait 198.51.100.10", "bind.drain", 1, 1, WEIR_CLI_DRAIN,
 	 build_host, weir_drain_show_binds, weir_drain_run, true},
 	{"vip", "ready", "ADDRESS", "accept new flows to a VIP again", NULL,
@@ -361,21 +362,21 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 NULL, true},
 	{"backend", "show", "[--tcp] [[SERVICE/]NAME]", "show backends with state, weight and share",
 	 "SERVICE/ selects all backends of a service.\n"
-	 "SHARE-% is the target share of new flows, NEW-% the actual share since the start.\n",
+	 "SHARE-% is the target share of new flows, NEW-% the actual share since the start of the counters.\n",
 	 "weirctl backend show web/", "backend.show", 0, 1, WEIR_CLI_FIGURES, build_backend, weir_show_backends,
 	 NULL, false},
 	{"backend", "drain", "[--interval DURATION] [--wait] [SERVICE/]NAME",
-	 "stop new flows; existing flows continue",
+	 "stop new flows to a backend; existing flows continue",
 	 "The drain ends when no open flow is left, or at the deadline; drain.at_deadline of the\n"
 	 "service decides whether the remaining flows are kept or dropped. weir-control runs the\n"
 	 "drain, whether or not weirctl waits.\n" BACKEND_TEXT,
 	 "weirctl backend drain --interval 60s --wait web/web-1", "backend.drain", 1, 1,
 	 WEIR_CLI_DRAIN, build_drain, weir_show_change, weir_drain_run, true},
-	{"backend", "ready", "[SERVICE/]NAME", "accept new flows again, subject to health",
+	{"backend", "ready", "[SERVICE/]NAME", "let a healthy backend get new flows again",
 	 BACKEND_TEXT, "weirctl backend ready web-1", "backend.ready", 1, 1, 0, build_one_backend,
 	 weir_show_change, NULL, true},
 	{"backend", "maintenance", "[SERVICE/]NAME",
-	 "no new flows, even in panic mode", BACKEND_TEXT,
+	 "give a backend no new flows, even in panic mode", BACKEND_TEXT,
 	 "weirctl backend maintenance web-1", "backend.maintenance", 1, 1, 0, build_one_backend,
 	 weir_show_change, NULL, true},
 	{"backend", "report", "[SERVICE/]NAME KEY=NUMBER...",
@@ -388,19 +389,20 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "  utilization                            1 = fully used\n"
 	 "  active-requests, accept-queue, accept-queue-limit, cpus, cpu-mhz,\n"
 	 "  gcu, max-active-flows, weight-percent, weight\n"
-	 "The reply lists those that the policy of the service uses.\n" BACKEND_TEXT,
+	 "The reply lists the keys that the policy of the service uses.\n" BACKEND_TEXT,
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
 	 "backend.report", 2, 18, 0, build_report, weir_show_report, NULL, true},
-	{"host", "show", "ADDRESS", "show what the backends with an address do, in all services", NULL,
+	{"host", "show", "ADDRESS", "show the backends with an address, in all services", NULL,
 	 "weirctl host show 10.0.0.11", "host.show", 1, 1, 0, build_host, weir_show_record, NULL, false},
 	{"host", "drain", "[--interval DURATION] [--wait] ADDRESS",
 	 "drain all backends with an address, in all services",
-	 "Like backend drain for each of them, in one step: all of them, or none and an error. Those in\n"
-	 "maintenance stay in it.\n",
+	 "Drains the backends like \"backend drain\", in one step: after an error no backend is\n"
+	 "drained. Backends in maintenance stay in maintenance.\n",
 	 "weirctl host drain --interval 60s --wait 10.0.0.11", "host.drain", 1, 1, WEIR_CLI_DRAIN,
 	 build_host, weir_drain_show_host, weir_drain_run, true},
 	{"host", "ready", "ADDRESS", "end the drains of all backends with an address",
-	 "Like backend ready for those that a drain has taken out; the others in maintenance stay in it.\n",
+	 "Returns backends that were drained to service. Backends that were put into maintenance without a\n"
+	 "drain stay in maintenance.\n",
 	 "weirctl host ready 10.0.0.11", "host.ready", 1, 1, 0, build_host, weir_drain_show_host, NULL,
 	 true},
 	{"weight", "set", "[SERVICE/]BACKEND WEIGHT|configured",
@@ -409,26 +411,27 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl weight set web/web-1 50", "weight.set", 2, 2, 0, build_weight, weir_show_weight,
 	 NULL, true},
 	{"canary", "start", "[--steps LIST] [--dry-run] SERVICE BACKEND",
-	 "give a backend a growing share of the new flows, and judge it",
-	 "After each step it is judged by the errors and the latency in the reports of the backends,\n"
-	 "otherwise by new flows without an answer. It is rolled back, to weight 0, as soon as it is\n"
-	 "plainly worse than the others; after the last step it gets its configured weight. A step\n"
-	 "goes on until there are enough requests. Needs policy maglev or weighted-round-robin.\n"
-	 "Errors of HTTP are seen only through ORCA or weirctl backend report: what weir-agent reports\n"
-	 "without ORCA are connections, and only those that the server resets are errors.\n",
+	 "give a backend a growing share of the new flows, and roll back if it is worse",
+	 "Compares the errors and the latency of BACKEND with the other backends, from their reports;\n"
+	 "without reports it compares the shares of new flows without an answer. If BACKEND is clearly\n"
+	 "worse, it is rolled back to weight 0 at once; after the last step it gets its configured weight.\n"
+	 "A step is prolonged until there are enough requests. Needs policy maglev or weighted-round-robin.\n"
+	 "HTTP errors are counted only if reported through ORCA or weirctl backend report: without ORCA,\n"
+	 "the agent reports connections, and counts only connections reset by the server as errors.\n",
 	 "weirctl canary start --steps 1,5,20,50 --every 60s web web-3", "canary.start", 2, 2,
 	 WEIR_CLI_CANARY, weir_canary_build_start, weir_canary_show_one, weir_canary_run_start, true},
 	{"canary", "list", "", "show the canaries of all services", NULL, "weirctl canary list",
 	 "canary.show", 0, 0, 0, build_nothing, weir_canary_show_list, NULL, false},
-	{"canary", "show", "SERVICE", "show the canary of a service, and what it is judged by", NULL,
+	{"canary", "show", "SERVICE", "show the canary of a service, and its compared errors and latency", NULL,
 	 "weirctl canary show web", "canary.show", 1, 1, 0, build_service, weir_canary_show_all, NULL,
 	 false},
 	{"canary", "stop", "[--promote|--rollback] SERVICE", "end the canary of a service",
-	 "Without an option the backend keeps the weight of the step.\n",
+	 "Without an option the backend keeps the weight of the current step.\n",
 	 "weirctl canary stop --rollback web", "canary.stop", 1, 1, WEIR_CLI_CANARY_STOP,
 	 weir_canary_build_stop, weir_canary_show_one, NULL, true},
 	{"subset", "show", "[SERVICE]", "show which backends this instance uses",
-	 "With SERVICE: each member, and the number of clients per backend over the whole fleet.\n",
+	 "With SERVICE, shows each backend of the subset, and the number of clients per backend in the\n"
+	 "whole fleet.\n",
 	 "weirctl subset show web", "subset.show", 0, 1, 0, build_service, weir_show_subsets, NULL, false},
 	{"subset", "preview", "--clients N --backends M --size K",
 	 "compute clients per backend with subsets; needs no daemon",
@@ -437,10 +440,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 WEIR_CLI_SUBSET, NULL, NULL, weir_subset_preview_run, false},
 	{"policy", "compare", "[--for DURATION] [--durations HOW] SERVICE",
 	 "replay recorded flows through every policy",
-	 "Records the flows of the service for a while, and replays them through every policy that\n"
-	 "needs no reports. The first row is the recording itself; compare it with the row of the\n"
-	 "configured policy to see how accurate the replay is. SPREAD is ACTIVE-MOST / ACTIVE-MEAN:\n"
-	 "the maximum of the concurrent flows per backend over their mean.\n",
+	 "Records the flows of the service for --for, and replays them through every policy that needs no\n"
+	 "reports. The first row is the recording; compare it with the row of the configured policy to\n"
+	 "see how accurate the replay is. SPREAD is ACTIVE-MOST / ACTIVE-MEAN: the maximum number of\n"
+	 "concurrent flows per backend, divided by the mean number.\n",
 	 "weirctl policy compare --for 10s web", "policy.compare", 1, 1, WEIR_CLI_COMPARE,
 	 build_compare, weir_compare_show, weir_compare_run, true},
 	{"flow", "count", "[--service SERVICE]", "show the number of active flows per backend", NULL,
@@ -453,39 +456,43 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 build_tuple, weir_show_flow_lookup, NULL, false},
 	{"flow", "list", "[--service SERVICE] [--client PREFIX] [--limit N]",
 	 "list the flows in the flow tables",
-	 "Lines are printed as they arrive; with --json each is an object. A flow that begins or ends\n"
-	 "meanwhile may be missing.\n",
+	 "Prints lines as they arrive; with --json each line is an object. A flow that begins or ends\n"
+	 "while the command runs may be missing.\n",
 	 "weirctl flow list --service web --client 192.0.2.0/24 --limit 20", "flow.list", 0, 0,
 	 WEIR_CLI_SERVICE | WEIR_CLI_FLOWS, weir_flow_list_build, NULL, weir_flow_list_run, true},
 	{"flow", "delete", "PROTOCOL SOURCE:PORT DESTINATION:PORT", "delete a flow from the flow table",
-	 "Its next packet is handled as one of an unknown flow: a SYN or a datagram gets a backend by\n"
-	 "the policy; any other packet goes to the Maglev fallback, so a connection may break.\n",
+	 "Forwards the next packet of the flow like a packet of an unknown flow: for a SYN or a datagram\n"
+	 "the policy selects a backend; any other packet goes to the backend of the Maglev fallback. If\n"
+	 "this backend does not have the connection, it resets the connection.\n",
 	 "weirctl flow delete tcp 192.0.2.7:40000 198.51.100.10:80", "flow.delete", 3, 3, 0, build_tuple,
 	 weir_flow_delete_show, NULL, true},
 	{"flow", "clear", "[SERVICE/]NAME", "delete all flows of a backend",
-	 "Like flow delete for each of them; to keep connections intact, drain the backend instead.\n" BACKEND_TEXT,
+	 "Deletes each flow like \"flow delete\", which may break connections; to keep connections\n"
+	 "intact, drain the backend instead.\n" BACKEND_TEXT,
 	 "weirctl flow clear web/web-1", "flow.clear", 1, 1, 0, build_one_backend, weir_flow_delete_show,
 	 NULL, true},
 	{"flow", "steals", "[SERVICE]",
 	 "show connections moved away from backends that accept no connections",
-	 "For services with \"steal\". SILENT and REFUSED ones stay at their backend, except some that\n"
-	 "ended as no_worker or abandoned; the last 256 requests follow. Counted since the start of\n"
-	 "weir-control.\n",
+	 "Shows services with \"steal\", then the last 256 steal requests. Connections whose request is\n"
+	 "counted as SILENT or REFUSED stay at their backend, except some with the outcome no_worker or\n"
+	 "abandoned. The counters begin at the start of weir-control.\n",
 	 "weirctl flow steals web", "flow.steals", 0, 1, 0, build_service, weir_show_steals, NULL,
 	 false},
 	{"worker", "show", "", "show workers with load and counters",
-	 "Idle workers take BUCKETS of flows from busy ones. HOTTEST-% is the share of its time that a\n"
-	 "worker spends on the bucket with most packets. Exit status 1 if a worker is not ALIVE.\n",
+	 "Shows the load, flow buckets and packet counters of each worker. BUCKETS is the number of flow\n"
+	 "buckets of the worker: idle workers take buckets from busy workers. HOTTEST-% is the share of the\n"
+	 "worker's time spent on its bucket with the most packets. ALIVE is \"no\" if a worker is stalled;\n"
+	 "the exit status is 1 then.\n",
 	 "weirctl worker show", "worker.show", 0, 0, 0, build_nothing, weir_show_workers,
 	 weir_worker_show_run, false},
 	{"worker", "steal", "on|off|configured",
-	 "allow or forbid that workers take flows from busier ones",
-	 "\"configured\" restores workers.steal. Switching it off moves no flow back. The setting\n"
-	 "survives a reload and a restart of weir-control.\n",
+	 "allow or forbid workers to take flows from busier workers",
+	 "\"configured\" restores the value of workers.steal. \"off\" does not move flows back. The setting\n"
+	 "survives a reload, and a restart of weir-control.\n",
 	 "weirctl worker steal off", "worker.steal", 1, 1, 0, build_stealing, weir_show_stealing, NULL,
 	 true},
 	{"port", "show", "[NAME]", "show the ports of the dataplane with their counters",
-	 "With NAME: all counters of the device and the kernel.\n",
+	 "With NAME, shows all counters of the port from its device and the kernel.\n",
 	 "weirctl port show wan", "port.show", 0, 1, 0, build_port, weir_show_ports, NULL, false},
 	{"stats", "show", "[--watch] [--interval SECONDS] [--count N]",
 	 "show all counters; with --watch, rates per second",
@@ -494,87 +501,91 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 build_nothing, weir_stats_show, weir_stats_run, false},
 	{"top", NULL, "[--once] [--interval SECONDS] [--sort ORDER]",
 	 "show services, backends, workers, drops and events live",
-	 "For a terminal. Keys: n, p, a, w, b and s sort the backends by new flows, packets, active\n"
-	 "flows, weight, name and service; ? shows all keys; j and k (or the arrows) scroll by a line, space and - by ten, g to\n"
-	 "the first; q and ^C quit. --json prints one sample, as --once does.\n",
+	 "Needs a terminal, except with --once or --json. Keys: n, p, a, w, b and s sort the backends by\n"
+	 "new flows, packets, active flows, weight, name and service; j and k (or the arrows) scroll by one\n"
+	 "line, space and - by ten lines, g to the first line; ? shows all keys; q and ^C quit. --json\n"
+	 "prints one sample, like --once.\n",
 	 "weirctl top --once --sort packets", "stats.show", 0, 0, WEIR_CLI_TOP, build_nothing, NULL,
 	 weir_top_run, false},
 	{"capture", "start", "[--service SERVICE] [--packets N] FILE",
-	 "write packets and their verdicts to a pcapng file",
-	 "Packets as they were received, each with its verdict as a comment; \"-\" is standard output.\n"
-	 "A packet must match every option that is given, and one of several --drop-reason or --action.\n"
-	 "The capture ends with the command, also on ^C: no command stops it. One can run at a time.\n"
-	 "Traffic never waits for it: packets that its buffers cannot hold are counted as \"lost\", those\n"
-	 "beyond --rate as \"over the rate\".\n",
+	 "write packets and their actions to a pcapng file",
+	 "Writes packets as received, each with its action (such as forward or drop) and the reason\n"
+	 "as a comment. FILE \"-\" is standard output. A packet must match every option that is given; if\n"
+	 "--drop-reason or --action is repeated, the packet must match one of the values. ^C ends the\n"
+	 "capture. Only one capture can run at a time. Traffic never waits for a capture: packets that do\n"
+	 "not fit into its buffers are counted as \"lost\", packets beyond --rate as \"over the rate\".\n",
 	 "weirctl capture start --service web --drop-reason no_backend --packets 100 web.pcapng",
 	 "capture.start", 1, 1, WEIR_CLI_SERVICE | WEIR_CLI_CAPTURE, weir_capture_build, NULL,
 	 weir_capture_run, true},
 	{"trace", NULL, "[--packets N] PROTOCOL SOURCE:PORT DESTINATION:PORT",
 	 "show what each stage decides for the next packets of a flow",
 	 "PROTOCOL is tcp or udp. Write IPv6 addresses in brackets. With --json each packet is an\n"
-	 "object on a line. Uses a capture: one can run at a time, and it ends with the command.\n",
+	 "object on a line. A trace is a capture: only one capture can run at a time.\n",
 	 "weirctl trace tcp 192.0.2.7:40000 198.51.100.10:80", "capture.start", 3, 3, WEIR_CLI_TRACE,
 	 build_trace, NULL, weir_trace_run, true},
 	{"config", "check", "[--strict] FILE", "check a configuration file; needs no daemon",
-	 "Prints FILE:LINE:COLUMN: PATH: reason for each error. A file without errors may have\n"
-	 "warnings, marked \"warning:\". \"-\" reads standard input.\n",
+	 "Prints FILE:LINE:COLUMN: PATH: REASON for each error, and for each warning, marked \"warning:\".\n"
+	 "FILE \"-\" is standard input.\n",
 	 "weirctl config check /etc/weir/weir.json", NULL, 1, 1, WEIR_CLI_STRICT, NULL, NULL,
 	 weir_check_run, false},
 	{"config", "init", "[FILE]", "write a first configuration; needs no daemon",
-	 "With a port at the interface of the default route, one service as an example, and a hash_seed\n"
-	 "of its own. Without FILE: /etc/weir/weir.json. \"-\" is standard output. A file that exists is\n"
-	 "kept, unless it has no service and its ports receive nothing, like that of the package.\n",
+	 "Writes a configuration with a port at the interface of the default route, one service as an\n"
+	 "example, and a random hash_seed. FILE defaults to /etc/weir/weir.json; \"-\" is standard output.\n"
+	 "An existing FILE is overwritten only if it has no service and its ports receive no packets, like\n"
+	 "the file of the package.\n",
 	 "weirctl config init /etc/weir/weir.json", NULL, 0, 1, 0, NULL, NULL, weir_init_run, false},
 	{"config", "diff", "[FILE]", "show what a reload would change, and what that costs in flows",
-	 "Without FILE: the one that weir-control was started with. In parentheses: the open flows that\n"
-	 "a change breaks, moves, or leaves with a removed backend.\n",
+	 "Compares FILE with the running configuration. FILE defaults to the file that weir-control was\n"
+	 "started with. The number of open flows that a change breaks, moves, or leaves with a removed\n"
+	 "backend is in parentheses.\n",
 	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL, true},
 	{"config", "reload", "[FILE]", "apply the configuration and show the changes",
-	 "Without FILE: the one that weir-control was started with. FILE is in use until the next\n"
-	 "reload without FILE, or restart. A file with errors changes nothing.\n",
+	 "FILE defaults to the file that weir-control was started with. Another FILE is in use until the\n"
+	 "next reload without FILE, or the next restart of weir-control. A file with errors changes nothing.\n",
 	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_reload, NULL, true},
 	{"config", "waiting", "", "show the changes that wait for a restart of weir-dataplane",
-	 "Each with what runs now, and how many open flows the restart breaks. They were read by the\n"
-	 "last reload, or at the start of weir-control.\n",
+	 "Shows the value that is in use and the value that waits, and how many open flows the restart\n"
+	 "breaks at most. The waiting values were read at the last reload, or at the start of weir-control.\n",
 	 "weirctl config waiting", "config.waiting", 0, 0, 0, build_nothing, weir_show_waiting, NULL, false},
 	{"audit", "show", "", "show configuration changes and refused requests, with their users",
-	 "The last 256 changes, and the last 64 refusals, since the start of weir-control.\n"
-	 "Each is also a line of its log.\n",
+	 "Shows the last 256 changes and the last 64 refused requests since the start of weir-control.\n"
+	 "The log of weir-control has a line for each change and each refused request.\n",
 	 "weirctl audit show", "audit.show", 0, 0, 0, build_nothing, weir_show_audit, NULL, false},
 	{"import", "ipvs", "[--all] [--report NOTES] [FILE]",
 	 "convert ipvsadm rules to a configuration; needs no daemon",
-	 "FILE is the output of \"ipvsadm -S -n\"; without it, or as \"-\", standard input.\n"
-	 "The configuration goes to standard output. A summary of the rules without a counterpart goes\n"
-	 "to standard error, the most serious first; --all, or the file NOTES, has each of them. With\n"
-	 "--json the notes are JSON.\n",
+	 "Reads the output of \"ipvsadm -S -n\" from FILE. Without FILE, or with FILE \"-\", reads standard\n"
+	 "input. Writes the configuration to standard output, and a summary of the rules without a\n"
+	 "counterpart in Weir to standard error, the most serious first. With --all each of these rules is\n"
+	 "printed; with --report each is written to the file NOTES. With --json the notes are JSON.\n",
 	 "weirctl import ipvs --report notes rules", NULL, 0, 1, WEIR_CLI_REPORT, NULL, NULL,
 	 weir_import_ipvs_run, false},
 	{"import", "keepalived", "[--id NAME] [--all] [--report NOTES] FILE",
 	 "convert the virtual servers of a keepalived.conf to a configuration; needs no daemon",
-	 "Reads included files, too. FILE \"-\" is standard input.\n"
-	 "The configuration goes to standard output. A summary of the statements without a counterpart\n"
-	 "goes to standard error, the most serious first; --all, or the file NOTES, has each of them.\n"
-	 "With --json the notes are JSON.\n",
+	 "Reads FILE, and the files that FILE includes. FILE \"-\" is standard input.\n"
+	 "Writes the configuration to standard output, and a summary of the statements without a counterpart\n"
+	 "in Weir to standard error, the most serious first. With --all each of these statements is printed;\n"
+	 "with --report each is written to the file NOTES. With --json the notes are JSON.\n",
 	 "weirctl import keepalived /etc/keepalived/keepalived.conf", NULL, 1, 1,
 	 WEIR_CLI_REPORT | WEIR_CLI_ID, NULL, NULL, weir_import_keepalived_run, false},
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
 	{"health", "history", "[[SERVICE/]NAME]", "show the health history of backends, with reasons",
-	 "SERVICE/ selects all backends of a service.\n"
-	 "The last 1,024 changes of all backends since the start of weir-control.\n",
+	 "Shows changes of health, of the last 1,024 changes of all backends since the start of\n"
+	 "weir-control. SERVICE/ selects all backends of a service.\n",
 	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
 	 weir_show_history, NULL, false},
 	{"status", NULL, "[--service SERVICE]",
 	 "show whether this instance should get traffic; needs no daemon",
-	 "One line: OK, WARNING or CRITICAL, and the reason; exit status 0, 1 or 2, or 3 if it cannot be\n"
-	 "determined. For scripts that announce routes, and for monitoring. It answers within two seconds,\n"
-	 "or --timeout if that is less. CRITICAL: no packets are forwarded, or not those of a worker, or no\n"
-	 "service has an eligible backend with a next hop, or an operator has drained all services, and the\n"
-	 "drains are over. With --service only this service counts.\n",
+	 "Prints one line for scripts that announce routes, and for monitoring: OK (exit status 0),\n"
+	 "WARNING (1), CRITICAL (2) or UNKNOWN (3), and the reason. Ends within two seconds, or within\n"
+	 "--timeout if that is less. The status is CRITICAL if weir-dataplane or one of its workers forwards\n"
+	 "no packets, if no service has an eligible backend with a next hop, or if an operator has drained\n"
+	 "all services, and the drains are over. With --service, checks the backends and the drain of this\n"
+	 "service only.\n",
 	 "weirctl status", NULL, 0, 0, WEIR_CLI_SERVICE, NULL, NULL, weir_status_run, false},
 	{"doctor", NULL, "[--config FILE] [--root DIR]",
-	 "check the settings that this machine needs; needs no daemon",
-	 "Prints findings, each with a command that fixes it after \"$\"; changes nothing. Sends echo\nrequests to the backends, directly and through the tunnel, which needs CAP_NET_RAW.\nIt exits with 0 if nothing is above notice, 1 with warnings, 2 with faults.\n",
+	 "check the settings of this machine that Weir needs; needs no daemon",
+	 "Prints findings, most with a command after \"$\" that fixes the fault; changes nothing. Sends echo\nrequests to the backends, directly and through the tunnel; this needs CAP_NET_RAW.\nThe exit status is 0 without warnings and faults, 1 with warnings, 2 with faults.\n",
 	 "weirctl doctor --config /etc/weir/weir.json", NULL, 0, 0, WEIR_CLI_DOCTOR, NULL, NULL,
 	 weir_doctor_command_run, false},
 	{"version", NULL, "", "show the versions of weirctl and of the daemons", NULL, "weirctl version",

@@ -23,7 +23,8 @@ static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
 }
 
-// "web: 9,200 of the 10,000 flows that began in 1m00s; policy maglev".
+// Print a line like "web, policy maglev: 9200 of 10000 flows that began within 1m00s were
+// recorded".
 static void print_recording(FILE *out, const json_t *result) {
 	const char *scaled = json_string_value(json_object_get(result, "durations"));
 	char service[CELL], policy[CELL], recorded[WEIR_DURATION_BYTES];
@@ -41,7 +42,7 @@ static void print_recording(FILE *out, const json_t *result) {
 	fprintf(out, "Replayed: start and duration of each flow%s.\n",
 		scaled != NULL && strcmp(scaled, "scaled") == 0
 			? ", scaled by the relative speed of the other backend"
-			: " as measured at its backend");
+			: " as recorded, at any backend");
 	fprintf(out,
 		"Not replayed: slower responses under load, errors, changes of the backends.\n");
 }
@@ -97,7 +98,7 @@ static void print_policies(FILE *out, json_t *policies) {
 
 // --- shares ---------------------------------------------------------------------------------
 
-// How much the shares of a backend differ between the policies.
+// The difference between the largest and the smallest share of a backend over the policies.
 static double range_of(const json_t *row) {
 	double least = 100, most = 0;
 	const char *key;
@@ -116,7 +117,7 @@ static int compare_ranges(const void *one, const void *other) {
 	return a > b ? -1 : a < b;
 }
 
-// One line of the table: a name, and a value of each backend.
+// Add a row to the table: a name, and one value for each backend.
 static void add_line(struct weir_text_table *table, const char *name, const json_t **backends,
 	size_t count, const char *object, const char *key, enum weir_show_kind kind) {
 	char text[BACKENDS_SHOWN + 1][CELL];

@@ -15,8 +15,8 @@
 
 #define CONFIG_DEFAULT "/etc/weir/weir.json"
 
-// The result of a request without arguments, owned by the caller; NULL: none, and *ret_error and
-// why have the reason.
+// Send a request without arguments. Returns the result, owned by the caller, or NULL, with the
+// reason in *ret_error and why.
 static json_t *ask(struct weir_client *client, const char *command, char *why, size_t why_bytes,
 	int *ret_error) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL, *result = NULL;
@@ -30,7 +30,7 @@ static json_t *ask(struct weir_client *client, const char *command, char *why, s
 	return result;
 }
 
-// The answer of weir-control: fills in version, backends, waiting, services, audit, and the error.
+// Read the state of weir-control: fills in version, backends, waiting, services, audit and error.
 static void ask_control(
 	const struct weir_cli *cli, struct weir_doctor *doctor, char *why, size_t why_bytes) {
 	char ignored[512];
@@ -54,8 +54,8 @@ static void ask_control(
 	}
 }
 
-// What weir-dataplane wrote into its run directory, without services; owned by the caller. NULL:
-// unknown.
+// Read the configuration, without services, that weir-dataplane wrote into its run directory. The
+// caller owns the result. NULL: unknown.
 static struct weir_config *read_running(
 	const struct weir_cli *cli, const char *root, const json_t *version) {
 	const char *epoch =
@@ -68,8 +68,9 @@ static struct weir_config *read_running(
 	return runs;
 }
 
-// Complete what runs with the file, or else, if that is not valid, with the services of
-// weir-control. Returns NULL, with the configuration released, if out of memory.
+// Add the services of the configuration file to the running configuration; if the file is not
+// valid, the services of weir-control. If out of memory, releases the configuration and returns
+// NULL.
 static struct weir_config *complete(
 	struct weir_config *runs, const char *file, struct weir_doctor *doctor) {
 	struct weir_config *merged = NULL;

@@ -13,7 +13,7 @@
 #include "terminal.h"
 
 #define POLL_MS 500
-#define DEADLINE_TURN_MS 20 // weir-control needs so long to end a drain
+#define DEADLINE_TURN_MS 20 // time that weir-control needs to end a drain
 #define FLOWS_BYTES 24
 #define LINE_BYTES 1024
 
@@ -24,13 +24,13 @@ struct wait {
 	char name[192]; // SERVICE/BACKEND, a service, or the address of a host or VIP
 	bool terminal; // on a terminal: the line is overwritten
 	uint64_t began_ms;
-	json_int_t first; // open flows at its start
+	json_int_t first; // open flows at the start of the drain
 	json_int_t shown; // open flows shown last; -1 = none shown yet
 	char reason[16]; // "waits_for" shown last
 	int looks;
-	int poll_ms; // until the next look
-	// The last answer, if a reload has removed all backends of the host: there is no other one
-	// after their last flow. NULL = it has some.
+	int poll_ms; // until the next poll
+	// The last reply, if a reload has removed all backends of the host: after their last flow
+	// there are no more replies. NULL = the host has backends.
 	json_t *removed;
 };
 
@@ -40,8 +40,8 @@ static json_int_t flows_of(const json_t *row) {
 
 // --- output ---------------------------------------------------------------------------------
 
-// Print a line that the next one overwrites. It is cut to the terminal's width, because wrapped
-// lines cannot be overwritten.
+// Print a line that the next line overwrites. The line is cut to the width of the terminal, because
+// wrapped lines cannot be overwritten.
 static void rewrite(FILE *out, const char *line) {
 	struct winsize size = {0};
 
@@ -51,7 +51,7 @@ static void rewrite(FILE *out, const char *line) {
 	fprintf(out, "\r%.*s\033[K", size.ws_col - 1, line);
 }
 
-// Why a drained backend still gets new flows; "" if none does.
+// Text: why a drained backend still gets new flows; "" if no drained backend gets any.
 static const char *used_text(const json_t *row, char *text, size_t bytes) {
 	const json_t *in_use = json_object_get(row, "in_use");
 	char names[128];
@@ -62,7 +62,7 @@ static const char *used_text(const json_t *row, char *text, size_t bytes) {
 			"; still gets new flows, because no backend of the service is ready");
 	} else if (json_array_size(in_use) > 0) {
 		snprintf(text, bytes,
-			"; still new flows to %s, because no backend of the service is ready",
+			"; new flows still go to %s, because no backend of the service is ready",
 			weir_show_value(in_use, WEIR_SHOW_TEXT, names, sizeof(names)));
 	}
 	return text;
@@ -74,7 +74,7 @@ static const char *waits_for(const json_t *drain) {
 	return what != NULL ? what : "flows";
 }
 
-// Why a drain goes on although no open flow is counted; "" if it waits for the counted ones.
+// Text: why a drain continues without counted open flows; "" if it waits for counted flows.
 static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 	const json_t *recount = json_object_get(drain, "recount_ms");
 	const json_t *deadline = json_object_get(drain, "left_ms");
@@ -83,7 +83,7 @@ static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 	text[0] = '\0';
 	if (strcmp(waits_for(drain), "dataplane") == 0) {
 		snprintf(text, bytes,
-			"; waits for weir-dataplane, which does not run: its open flows are "
+			"; waits for weir-dataplane, which does not run: the open flows are "
 			"unknown");
 	} else if (json_is_integer(recount)) {
 		const json_t *most =
@@ -104,13 +104,13 @@ static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
 }
 
-// "-" without weir-dataplane: unknown.
+// A number of flows; "-" without weir-dataplane, because the number is unknown then.
 static const char *flows_text(const json_t *row, const char *key, char text[static FLOWS_BYTES]) {
 	return weir_show_value(json_object_get(row, key), WEIR_SHOW_NUMBER, text, FLOWS_BYTES);
 }
 
-// Whose flows are among the open ones of a backend, host or VIP although the file does not have
-// them there; "" if none.
+// Text: flows of removed backends or services that are counted as open flows of a backend, host or
+// VIP; "" if there are none.
 static const char *removed_text(const json_t *row, char *text, size_t bytes) {
 	json_int_t backends = number(row, "removed"), services = number(row, "removed_services");
 	char names[256];
@@ -124,7 +124,8 @@ static const char *removed_text(const json_t *row, char *text, size_t bytes) {
 			"; includes the flows of %" JSON_INTEGER_FORMAT " removed backend%s",
 			backends, weir_plural((uint64_t)backends));
 	} else if (services > 0) {
-		snprintf(text, bytes, "; includes the flows of %s, which a reload took from it",
+		snprintf(text, bytes,
+			"; includes the flows of %s, which a reload removed from this VIP",
 			weir_show_value(json_object_get(row, "removed_from"), WEIR_SHOW_TEXT, names,
 				sizeof(names)));
 	}
@@ -163,17 +164,18 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 }
 
-// Whether the flows of binds that a command did not name are counted, too: those of others of the
-// same services, drained or not, or removed.
+// Whether the counted flows include flows of other binds of the service, drained or not, or of
+// removed binds.
 static bool shares_flows(const json_t *row) {
 	return number(row, "other_binds") + number(row, "other_drained_binds") +
 		       number(row, "other_removed_binds") + number(row, "removed_services") >
 	       0;
 }
 
-// What happened to the flows that were left at the deadline, as weir-control counted them then:
-// the open flows go down at once when they are dropped. Nothing is printed for none, unless the
-// state is this one. of: names of the backends of a host.
+// Print how many flows were kept or dropped at the deadline. weir-control counted them at the
+// deadline, because the number of open flows falls at once when flows are dropped. Prints nothing
+// for 0 flows, unless the drain is in this state. what: "kept" or "dropped". of: names of the
+// backends of a host.
 static void show_left(
 	const struct wait *wait, const json_t *row, const char *what, const json_t *of) {
 	const json_t *drain = json_object_get(row, "drain");
@@ -200,7 +202,7 @@ static void show_left(
 		out_of_use || names[0] != '\0' ? " (" : "", out_of_use ? "maintenance" : "",
 		out_of_use && names[0] != '\0' ? ": " : "", names,
 		out_of_use || names[0] != '\0' ? ")" : "",
-		shares_flows(row) ? ", counted with those of other binds" : "");
+		shares_flows(row) ? ", counted together with flows of other binds" : "");
 }
 
 static void show_end(const struct wait *wait, const json_t *row, const char *state) {
@@ -216,8 +218,9 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 	fputs(wait->terminal ? "\r\033[K" : "", out);
 	if (state == NULL) {
 		weir_drain_former_text(row, former, sizeof(former));
-		fprintf(wait->cli->err, "weirctl: %s: the drain was ended: %s%s%s\n", wait->name,
-			admin != NULL ? admin : "ready", former[0] != '\0' ? "; " : "", former);
+		fprintf(wait->cli->err, "weirctl: %s: drain cancelled, state set to %s%s%s\n",
+			wait->name, admin != NULL ? admin : "ready", former[0] != '\0' ? "; " : "",
+			former);
 	} else if (strcmp(state, "drained") == 0) {
 		fprintf(out, "%s: drained after %s\n", wait->name, took);
 	} else {
@@ -233,8 +236,8 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 
 // --- waiting --------------------------------------------------------------------------------
 
-// Whether a part of a host or of binds is ready again, or was added by a reload, so that a script
-// must not go on as if all of it were drained. Then this is printed.
+// Whether a part of a host or of binds is ready again, or was added by a reload. Prints a message
+// then, because a script must not continue as if the whole host or VIP were drained.
 static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	bool binds = json_object_get(row, "drained_binds") != NULL;
 	json_int_t all = number(row, binds ? "binds" : "backends");
@@ -250,13 +253,13 @@ static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	fputs(wait->terminal ? "\r\033[K" : "", wait->cli->out);
 	fflush(wait->cli->out);
 	fprintf(wait->cli->err,
-		"weirctl: %s: not drained as a whole: %" JSON_INTEGER_FORMAT
+		"weirctl: %s: only partly drained: %" JSON_INTEGER_FORMAT
 		" of %" JSON_INTEGER_FORMAT " %s %s ready\n",
 		wait->name, ready, all, binds ? "binds" : "backends", ready == 1 ? "is" : "are");
 	return true;
 }
 
-// The backend in the configuration, with the flows of removed ones of the same name. NULL: none.
+// Find the configured backend, and add the flows of removed backends of the same name. NULL: none.
 static const json_t *find_row(json_t *rows) {
 	json_t *row;
 	size_t i;
@@ -273,7 +276,7 @@ static const json_t *find_row(json_t *rows) {
 	return NULL;
 }
 
-// A reload took the backend from the configuration.
+// Print that a reload removed the backend from the configuration.
 static void show_removed(const struct wait *wait, const json_t *rows) {
 	json_t *row = json_object();
 	char former[256];
@@ -285,14 +288,15 @@ static void show_removed(const struct wait *wait, const json_t *rows) {
 	json_decref(row);
 }
 
-// Whether flows are left behind a deadline. An unknown number, without a dataplane, is not none.
+// Whether flows were kept at the deadline. Without weir-dataplane the number is unknown: returns
+// true.
 static bool are_kept(const json_t *row) {
 	const json_t *kept = json_object_get(json_object_get(row, "drain"), "kept_flows");
 
 	return !json_is_integer(kept) || json_integer_value(kept) > 0;
 }
 
-// The next look at the deadline, so that the time that is printed is that of the end.
+// The time until the next poll. Polls at the deadline, so that the printed time is exact.
 static int next_poll_ms(const json_t *row) {
 	const json_t *left = json_object_get(json_object_get(row, "drain"), "left_ms");
 
@@ -301,7 +305,7 @@ static int next_poll_ms(const json_t *row) {
 		       : POLL_MS;
 }
 
-// Whether all backends of a host are in maintenance: none can drain.
+// Whether all backends of a host are in maintenance, so that there is nothing to drain.
 static bool is_out_of_use(const json_t *row) {
 	return number(row, "maintenance") > 0 &&
 	       number(row, "maintenance") == number(row, "backends");
@@ -314,8 +318,8 @@ static bool is_removed(const json_t *host) {
 	return json_is_integer(backends) && json_integer_value(backends) == 0;
 }
 
-// The answer to the next look, or the last one, drained, when the removed backends of a host have
-// had their last flow.
+// Request the next state. If all backends of a host were removed and have no flows left, *ret is
+// the last reply with the state "drained".
 static int look_up(struct wait *wait, json_t **ret) {
 	json_t *rows;
 	int r = wait->removed != NULL ? weir_cli_request_if_any(wait->cli, wait->request, &rows)
@@ -469,7 +473,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 	if (json_is_number(left)) {
 		fprintf(cli->out, ", deadline in %s (%s)",
 			weir_show_value(left, WEIR_SHOW_DURATION, names, sizeof(names)),
-			then != NULL ? then : "keep or drop, by service");
+			then != NULL ? then : "keep or drop, depending on the service");
 	}
 	if (out_of_use > 0) {
 		fprintf(cli->out, "; %" JSON_INTEGER_FORMAT " %sin maintenance", out_of_use,
@@ -478,7 +482,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 	fprintf(cli->out, "%s\n", removed_text(host, removed, sizeof(removed)));
 	if (json_array_size(in_use) > 0) {
 		fprintf(cli->out,
-			"warning: still new flows to %s, because no backend of the service is "
+			"warning: new flows still go to %s, because no backend of the service is "
 			"ready\n",
 			weir_show_value(in_use, WEIR_SHOW_TEXT, names, sizeof(names)));
 	}
@@ -486,7 +490,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 
 // --- binds ----------------------------------------------------------------------------------
 
-// The numbers of flows are those of the services.
+// Print that the numbers of flows include other binds: flows are counted by service.
 static void show_shared(FILE *out, const json_t *result) {
 	json_int_t others = number(result, "other_binds") + number(result, "other_drained_binds");
 	json_int_t removed = number(result, "other_removed_binds");
@@ -523,11 +527,11 @@ void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 	if (json_is_number(left)) {
 		fprintf(cli->out, ", deadline in %s (%s)",
 			weir_duration_text((uint64_t)json_integer_value(left), duration),
-			then != NULL ? then : "keep or drop, by service");
+			then != NULL ? then : "keep or drop, depending on the service");
 	}
 	if (along > 0 && number(result, "drained_binds") > 0) {
 		fprintf(cli->out,
-			"; the same for %" JSON_INTEGER_FORMAT
+			"; this deadline also applies to %" JSON_INTEGER_FORMAT
 			" drained bind%s with another address: a service has one deadline",
 			along, weir_plural((uint64_t)along));
 	}

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl backend drain, host drain, service drain, vip drain: starts the drain, and waits for its
-// end if requested. weir-control runs the drain, which continues when weirctl exits.
+// weirctl backend drain, host drain, service drain, vip drain: starts the drain and, with --wait,
+// waits for its end. weir-control runs the drain, which continues when weirctl exits.
 #pragma once
 
 #include "command.h"
 
 int weir_drain_run(struct weir_cli *cli, const struct weir_cli_command *command);
-// Print the state of a host after its drain has begun, or ended.
+// Print the state of a host after the start or the end of its drain.
 void weir_drain_show_host(const struct weir_cli *cli, json_t *result);
-// The same for the binds of a service, or of a VIP.
+// Print the state of the binds of a service, or of a VIP, after the start or the end of their
+// drain.
 void weir_drain_show_binds(const struct weir_cli *cli, json_t *result);

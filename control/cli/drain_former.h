@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The former addresses of a backend whose drain weirctl waits for. A reload gave it another
-// address, and connections to the old one are still open: backend.show has a removed backend of the
-// same name for each. Used by drain.c, in its thread.
+// The former addresses of a backend whose drain weirctl waits for. If a reload changes the address
+// of a backend while connections to the old address are open, backend.show has a removed backend of
+// the same name with the old address. Used by drain.c, in its thread.
 #pragma once
 
 #include <jansson.h>
 #include <stddef.h>
 
-// Add the removed backends among the rows of backend.show, all of one name, to the row of the live
-// one. "open_flows" are those of all then, "drain" (if the live one has one) is that of the backend
-// that is least far, with the flows kept and dropped of all; "former_open_flows" and
-// "former_addresses" are those of the removed ones with open flows.
+// Add removed backends to the row of the configured backend of the same name. rows: of
+// backend.show. "open_flows" becomes the sum over all rows. "drain" (if the configured backend has
+// it) becomes the drain with the least progress, with the sums of the kept and dropped flows.
+// "former_open_flows" and "former_addresses" are added: of the removed backends with open flows.
 void weir_drain_add_former(json_t *row, const json_t *rows);
 
-// "3 open flows of its former address 10.0.0.11", of such a row; "" if there are none. Returns
-// text.
+// Text for a row of weir_drain_add_former: "3 open flows of its former address 10.0.0.11"; "" if
+// there are no such flows. Returns text.
 const char *weir_drain_former_text(const json_t *row, char *text, size_t bytes);

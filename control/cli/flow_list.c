@@ -27,13 +27,13 @@ static const char *const states[] = {
 #undef X
 };
 
-// A list that is being printed.
+// State of a list that is being printed.
 struct list {
 	struct weir_cli *cli;
 	json_int_t left; // of --limit; -1 = no limit
 	bool incomplete; // a worker did not answer
 	bool headed; // the header line is printed
-	int width[COLUMNS]; // width of the columns so far
+	int width[COLUMNS]; // widths of the columns of the first page
 };
 
 // --- request --------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// flow list: prints page by page, as the pages arrive. flow delete: deletes one flow, or those of a
-// backend.
+// weirctl flow list: prints flows page by page, as the pages arrive. weirctl flow delete, flow
+// clear: delete a flow, or all flows of a backend.
 #pragma once
 
 #include "command.h"

@@ -17,11 +17,11 @@
 #define TCP_BYTES 20u
 #define UDP_BYTES 8u
 
-// The unparsed rest of a frame.
+// The part of a frame that is not parsed yet.
 struct rest {
 	const uint8_t *data;
 	size_t bytes; // bytes present
-	size_t length; // bytes present and cut off, by the headers
+	size_t length; // bytes present or cut off, according to the headers
 };
 
 struct ip {
@@ -38,7 +38,7 @@ static uint32_t u32(const uint8_t *data) {
 	return u16(data) << 16 | u16(data + 2);
 }
 
-// Skip a header. False: the header is incomplete.
+// Skip a header. Returns false if the header is incomplete.
 static bool skip(struct rest *rest, size_t bytes) {
 	if (bytes > rest->bytes || bytes > rest->length) {
 		return false;
@@ -122,7 +122,8 @@ static void write_tcp(struct rest *rest, char *buffer, size_t bytes) {
 static void write_ip(struct rest *rest, const struct ip *ip, char *buffer, size_t bytes) {
 	char text[48];
 
-	if (ip->later && weir_ipv6_is_extension(ip->protocol)) { // the first one says of what
+	if (ip->later &&
+		weir_ipv6_is_extension(ip->protocol)) { // only the first fragment has the protocol
 		snprintf(buffer, bytes, "%s, later fragment", ip->name);
 	} else if (ip->later) {
 		snprintf(

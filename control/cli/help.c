@@ -87,8 +87,9 @@ void weir_cli_help_command(FILE *out, const struct weir_cli_command *command) {
 	}
 	if (command->change) {
 		fprintf(out,
-			"%sOnly for root, the user of weir-control and members of its "
-			"--admin-group.\n",
+			"%sRequires root, the user of weir-control, or membership in the "
+			"--admin-group "
+			"of weir-control.\n",
 			command->text != NULL ? "" : "\n");
 	}
 	print_options(out, command->options);

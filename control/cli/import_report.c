@@ -7,10 +7,10 @@
 
 #include "plural.h"
 
-#define LINES_NAMED 5 // of a group, besides its first
+#define LINES_NAMED 5 // printed line numbers of a group, in addition to the first
 #define KEY_BYTES 1024
 
-struct group { // of notes that differ only in names and numbers
+struct group { // notes that differ only in names and numbers
 	const json_t *first;
 	unsigned int kind; // enum weir_import_kind
 	size_t count, order;
@@ -55,7 +55,7 @@ static unsigned int kind_of(const json_t *note) {
 	return kind;
 }
 
-// The kind and the reason, each word with a digit or in quotes as "#".
+// The key of a group: kind and reason, with "#" for each word in quotes or with a digit.
 static void key_of(const json_t *note, char key[KEY_BYTES]) {
 	const char *why = text_of(note, "why");
 	size_t used = (size_t)snprintf(key, KEY_BYTES, "%u", kind_of(note));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The notes and errors of an import as text. Notes that differ only in names and numbers are one
-// line with their count, the most serious first, a screen at most; or each note is a line of its
-// own, in the order of the source.
+// Prints the notes and errors of an import as text. By default, notes that differ only in names and
+// numbers share one line with their count, the most serious notes first, at most one screen. With
+// `all`, each note has a separate line, in the order of the source.
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 #include "import.h"
 
-#define WEIR_IMPORT_REPORT_LINES 16 // of notes, unless all are printed
+#define WEIR_IMPORT_REPORT_LINES 16 // maximum number of lines without `all`
 
 // Prints nothing if out of memory.
 void weir_import_report_print(FILE *out, const struct weir_import *import, bool all);

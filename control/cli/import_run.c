@@ -13,10 +13,10 @@
 #include "terminal.h"
 #include "text_file.h"
 
-#define FILE_MOST (64u << 20) // bytes of one
+#define FILE_MOST (64u << 20) // maximum bytes of a file
 #define PATH_BYTES 4096
-#define BRANCHES_MOST 3 // of a pattern: braces, and parts of the path with wildcards
-#define ALTERNATIVES_MOST 64 // in its braces
+#define BRANCHES_MOST 3 // braces, and parts of the path with wildcards, in a pattern
+#define ALTERNATIVES_MOST 64 // alternatives in the braces of a pattern
 
 // --- the report ---------------------------------------------------------------------------
 
@@ -76,7 +76,8 @@ static int finish(struct weir_cli *cli, struct weir_import *import, const char *
 
 // --- files --------------------------------------------------------------------------------
 
-// Returns 0, or -1 after printing the error. *ret_name: for messages.
+// Read FILE or standard input. Returns 0, or -1 after printing the error. *ret_name: the name of
+// the file for messages.
 static int read_source(
 	const struct weir_cli *cli, const char **ret_name, char **ret_text, size_t *ret_bytes) {
 	const char *file = cli->count > 0 ? cli->words[0] : "-";
@@ -94,17 +95,17 @@ static int read_source(
 	return 0;
 }
 
-// Files of the last include, which are read one by one.
+// Files that match the pattern of the last include; they are read one by one.
 struct included {
 	char pattern[PATH_BYTES]; // "" = none
-	glob_t found; // of this pattern
+	glob_t found; // files that match the pattern
 };
 
-// Whether glob ends soon. Each part of a path with wildcards, and each brace, multiplies the number
-// of paths that it looks at ("/*/../*/../*", "{a,b}{a,b}{a,b}").
+// Whether glob(3) ends within a short time. Each part of a path with wildcards, and each brace,
+// multiplies the number of checked paths ("/*/../*/../*", "{a,b}{a,b}{a,b}").
 static bool is_bounded(const char *pattern) {
 	unsigned int branches = 0, commas = 0;
-	bool wild = false; // in this part of the path
+	bool wild = false; // this part of the path has a wildcard
 
 	for (; *pattern != '\0'; pattern++) {
 		bool is_wildcard = strchr("*?[", *pattern) != NULL;
@@ -138,7 +139,7 @@ static int find(struct included *included, const char *pattern) {
 	if (r != 0) {
 		return r == GLOB_NOMATCH ? -ENOENT : r == GLOB_NOSPACE ? -ENOMEM : -EIO;
 	}
-	strcpy(included->pattern, pattern); // of the same size
+	strcpy(included->pattern, pattern); // both buffers have the same size
 	return 0;
 }
 
@@ -166,7 +167,7 @@ static int open_included(void *context, const char *from, const char *pattern, u
 	r = *ret_name == NULL ? -ENOMEM
 			      : weir_text_file_read_regular(included->found.gl_pathv[n], FILE_MOST,
 					ret_text, ret_bytes);
-	return r == -ENOENT ? -EIO : r; // the file is named explicitly, so this is not the end of
+	return r == -ENOENT ? -EIO : r; // a missing file without wildcards is not the end of
 					// the list
 }
 

@@ -17,16 +17,16 @@
 #include "text_file.h"
 
 #define FILE_DEFAULT "/etc/weir/weir.json"
-#define TABLE_MOST (16u << 20) // of a routing table
+#define TABLE_MOST (16u << 20) // maximum bytes of a routing table
 #define PATH_BYTES 1024
 #define TEXT_BYTES 4096
-#define MTU_LEAST 1280u // of ports[].mtu
-#define MTU_MOST 3430u // of AF_XDP
+#define MTU_LEAST 1280u // minimum of ports[].mtu
+#define MTU_MOST 3430u // maximum MTU of AF_XDP
 #define FLAG_UP 0x0001u // RTF_UP
 
-struct choice { // what differs from machine to machine
+struct choice { // values that depend on the machine
 	char interface[WEIR_INIT_INTERFACE_BYTES];
-	bool found; // else a name that must be changed
+	bool found; // false: interface is a placeholder that must be changed
 	uint32_t mtu;
 	uint32_t core;
 	uint64_t seed;
@@ -34,14 +34,15 @@ struct choice { // what differs from machine to machine
 
 // --- the machine --------------------------------------------------------------------------
 
-// Others cannot be written into devargs.
+// Whether the name of an interface can be written into devargs of DPDK.
 static bool is_plain(const char *interface) {
 	return interface[0] != '\0' && strlen(interface) < WEIR_INIT_INTERFACE_BYTES &&
 	       strspn(interface, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				 "._-@") == strlen(interface);
 }
 
-// A line of /proc/net/route: interface, destination, gateway, flags, two counters, metric, mask.
+// Parse a line of /proc/net/route: interface, destination, gateway, flags, two counters, metric,
+// mask.
 static bool parse_ipv4(const char *line, char *interface, uint32_t *ret_metric) {
 	uint32_t destination, gateway, flags, mask;
 
@@ -50,8 +51,9 @@ static bool parse_ipv4(const char *line, char *interface, uint32_t *ret_metric) 
 	       destination == 0 && mask == 0 && (flags & FLAG_UP) != 0;
 }
 
-// A line of /proc/net/ipv6_route: destination, its length, source, its length, next hop, metric,
-// two counters, flags, interface. The kernel's own route that rejects is at lo.
+// Parse a line of /proc/net/ipv6_route: destination, prefix length, source, prefix length, next
+// hop, metric, two counters, flags, interface. The default "unreachable" route of the kernel is at
+// lo.
 static bool parse_ipv6(const char *line, char *interface, uint32_t *ret_metric) {
 	char destination[64];
 	uint32_t bits, flags;
@@ -97,7 +99,8 @@ static char *read_table(const char *path) {
 	return weir_text_file_read(path, TABLE_MOST, &text, &bytes) == 0 ? text : NULL;
 }
 
-// The dataplane sets the MTU of the interface to that of the port: keep it.
+// Read the MTU of the interface for "mtu" of the port, because weir-dataplane sets the MTU of the
+// interface to the value of the port.
 static uint32_t read_mtu(const char *interface) {
 	char path[64], *text;
 	unsigned long mtu = 1500;
@@ -136,8 +139,9 @@ static void format(const struct choice *choice, char text[TEXT_BYTES]) {
 		"\t\"comment\": \"A first configuration: check ports and workers, and replace the "
 		"example service.\",\n"
 		"\t\"instance\": {\n"
-		"\t\t\"comment\": \"hash_seed: random, and the same on all instances that share "
-		"VIPs. A restart with another one breaks open flows.\",\n"
+		"\t\t\"comment\": \"hash_seed: a random number; use the same hash_seed on all "
+		"instances that share VIPs. A restart with another hash_seed breaks open "
+		"flows.\",\n"
 		"\t\t\"hash_seed\": \"0x%016" PRIx64 "\"\n"
 		"\t},\n"
 		"\t\"ports\": [\n"
@@ -154,8 +158,8 @@ static void format(const struct choice *choice, char text[TEXT_BYTES]) {
 		"\t},\n"
 		"\t\"services\": [\n"
 		"\t\t{\n"
-		"\t\t\t\"comment\": \"An example: a VIP that routers send to this host, and two "
-		"backends that have it, too.\",\n"
+		"\t\t\t\"comment\": \"An example: routers send packets to the VIP to this host, "
+		"and both backends have the VIP on a loopback interface.\",\n"
 		"\t\t\t\"name\": \"web\",\n"
 		"\t\t\t\"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", "
 		"\"port\": 80}],\n"
@@ -170,11 +174,11 @@ static void format(const struct choice *choice, char text[TEXT_BYTES]) {
 		"}\n",
 		choice->seed,
 		choice->found ? "The interface of the default route."
-			      : "There was no default route: put the interface here.",
+			      : "No default route was found: replace the interface.",
 		choice->interface, choice->mtu, choice->core);
 }
 
-// Whether nothing is lost with this file: no service, and ports that receive nothing.
+// Whether the file may be overwritten: it has no service, and its ports receive no packets.
 static bool is_placeholder(const char *file) {
 	struct weir_config *config = NULL;
 	struct weir_config_errors errors;
@@ -188,7 +192,8 @@ static bool is_placeholder(const char *file) {
 	return empty;
 }
 
-// Only weir-control and root may know the seed, if there is the group that it runs with.
+// Make the file readable by weir-control and root only, because the hash_seed is secret, if the
+// group of weir-control exists.
 static int give(int fd) {
 	char why[128];
 	gid_t gid;
@@ -202,7 +207,7 @@ static int give(int fd) {
 	return fchmod(fd, geteuid() == 0 && gid == (gid_t)-1 ? 0644 : 0640) < 0 ? -errno : 0;
 }
 
-// The file appears whole, and replaces none that appeared meanwhile.
+// Write the file in one step. A file that another process has created in the meantime is kept.
 static int write_file(const char *file, const char *text, bool replace) {
 	char early[PATH_BYTES];
 	int r, fd;
@@ -239,7 +244,8 @@ static int refuse(const struct weir_cli *cli, const char *file, int error) {
 	weir_terminal_text(file, shown, sizeof(shown));
 	if (error == -EEXIST) {
 		fprintf(cli->err,
-			"weirctl: %s exists and is kept: name another file, or move it away\n",
+			"weirctl: %s already exists and was not changed; use another name, or move "
+			"the file away\n",
 			shown);
 	} else if (error == -ENOENT) {
 		const char *end = strrchr(shown, '/');
@@ -267,10 +273,10 @@ static void show(const struct weir_cli *cli, const char *file, const struct choi
 		return;
 	}
 	weir_terminal_text(file, shown, sizeof(shown));
-	fprintf(cli->out, "%s: interface %s, CPU %" PRIu32 ", a hash_seed of its own\n", shown,
+	fprintf(cli->out, "%s: interface %s, CPU %" PRIu32 ", random hash_seed\n", shown,
 		choice->interface, choice->core);
 	fprintf(cli->out, "next: editor %s; weirctl config check %s; ", shown, shown);
-	if (strcmp(file, FILE_DEFAULT) == 0) { // that of the units
+	if (strcmp(file, FILE_DEFAULT) == 0) { // the file of the systemd units
 		fputs("systemctl enable --now weir-dataplane weir-control\n", cli->out);
 	} else {
 		fprintf(cli->out,
@@ -306,9 +312,8 @@ int weir_init_run(struct weir_cli *cli, const struct weir_cli_command *command) 
 		show(cli, file, &choice);
 	}
 	if (!choice.found) {
-		fprintf(cli->err,
-			"weirctl: no default route: put the interface that packets to the VIPs "
-			"arrive at into ports[0].device\n");
+		fprintf(cli->err, "weirctl: no default route found: set ports[0].device to the "
+				  "interface that receives packets to the VIPs\n");
 	}
 	return WEIR_CLI_DONE;
 }

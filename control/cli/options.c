@@ -15,7 +15,7 @@
 
 #define HOUR_MS 3600000
 #define WEEK_MS 604800000
-#define BACKENDS_MAX 65534 // the maximum of a segment; also for the clients of a preview
+#define BACKENDS_MAX 65534 // maximum of a segment; also limits --clients
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
 
@@ -27,8 +27,8 @@ static const struct weir_option_word modes[] = {WEIR_SUBSET_MODES(X){NULL, 0, NU
 #undef X
 
 static const struct weir_option_word durations[] = {
-	{"scaled", WEIR_CLI_SCALED, "scaled by the mean flow duration of that backend"},
-	{"measured", WEIR_CLI_MEASURED, "as long as at its recorded backend"}, {NULL, 0, NULL}};
+	{"scaled", WEIR_CLI_SCALED, "scaled by the mean flow duration of the other backend"},
+	{"measured", WEIR_CLI_MEASURED, "as long as at the recorded backend"}, {NULL, 0, NULL}};
 
 #define X(name, word, help, key) {word, WEIR_TOP_##name, help},
 static const struct weir_option_word sorts[] = {WEIR_TOP_SORTS(X){NULL, 0, NULL}};
@@ -43,7 +43,7 @@ const char *const weir_cli_actions[] = {
 #undef X
 };
 
-// The bit of a name in a list, for an option that may be repeated.
+// Set the bit of a name in *ret, for an option that may be repeated.
 static int take_name(const char *value, const char *const *names, uint32_t count, const char *use,
 	uint64_t *ret, char *why, size_t why_bytes) {
 	const char *nearest;
@@ -69,7 +69,7 @@ static int take_reason(const struct weir_option *option, const char *value, void
 
 	(void)option;
 	return take_name(value, weir_captured_reasons, weir_captured_reason_count,
-		"\"weirctl stats show\" lists the counted ones", &ret->capture.reasons, why,
+		"\"weirctl stats show\" lists the drop reasons", &ret->capture.reasons, why,
 		why_bytes);
 }
 
@@ -85,7 +85,7 @@ static int take_action(const struct weir_option *option, const char *value, void
 	return r;
 }
 
-// "1,5,20.5": weir-control checks their order and their ranges.
+// Parse percentages like "1,5,20.5". weir-control checks their order and their ranges.
 static int take_steps(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_cli_options *ret = options;
@@ -100,12 +100,12 @@ static int take_steps(const struct weir_option *option, const char *value, void 
 			snprintf(why, why_bytes, "has more than %d percentages", count);
 			return -EINVAL;
 		}
-		// Neither a sign, nor a space, nor "nan".
+		// strtod would accept a sign, a space, "nan" and hexadecimal numbers.
 		if (*at < '0' || *at > '9' || (at[0] == '0' && (at[1] == 'x' || at[1] == 'X'))) {
 			break;
 		}
 		steps[count] = strtod(at, &end);
-		if (steps[count++] > 100) { // also infinite
+		if (steps[count++] > 100) { // or infinite
 			break;
 		}
 		at = end;
@@ -118,7 +118,7 @@ static int take_steps(const struct weir_option *option, const char *value, void 
 			break;
 		}
 	}
-	snprintf(why, why_bytes, "is not a list of percentages; use one like 1,5,20,50");
+	snprintf(why, why_bytes, "is not a list of percentages; use a list like 1,5,20,50");
 	return -EINVAL;
 }
 
@@ -142,14 +142,14 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "backend", "[SERVICE/]NAME", "only flows of this backend",
 		FIELD(backend), .min = 1, .groups = WEIR_CLI_FLOWS),
 	WEIR_OPTION_ROW(TEXT, "backend", "[SERVICE/]NAME",
-		"only packets for this backend; needs the service, here or by --service",
+		"only packets for this backend; without SERVICE/ it needs --service",
 		FIELD(backend), .min = 1, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(CUSTOM, "drop-reason", "REASON",
-		"only packets dropped, or answered, for this reason", .repeatable = true,
-		.take = take_reason, .groups = WEIR_CLI_CAPTURE),
+		"only packets that were dropped, or replied to, for this reason",
+		.repeatable = true, .take = take_reason, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(CUSTOM, "action", "ACTION",
-		"only packets with this verdict: forward, reply, kernel, drop or offer (to the "
-		"next worker)",
+		"only packets with this action: forward, reply, kernel, drop or offer (a fragment "
+		"passed to the next worker)",
 		.repeatable = true, .take = take_action, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(TEXT, "client", "PREFIX",
 		"only packets from these clients: an address, or a prefix like 192.0.2.0/24",
@@ -172,34 +172,36 @@ static const struct weir_option rows[] = {
 		FIELD(capture.snaplen), .fallback = "128", .min = 64, .max = 1536,
 		.groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(NUMBER, "rate", "N",
-		"maximum number of packets that a worker copies per second; the others are counted",
+		"maximum number of packets that a worker copies per second; further packets are "
+		"only counted",
 		FIELD(capture.rate), .fallback = "10000", .min = 1, .max = 1000000,
 		.groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(FLAG, "force", NULL, "replace FILE if it exists", FIELD(capture.force),
 		.groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(CUSTOM, "steps", "LIST",
-		"percentages of the new flows, ascending, up to 16 of them",
+		"share of new flows at each step: up to 16 ascending percentages",
 		.fallback = "1,5,20,50", .take = take_steps, .groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(SECONDS, "every", "DURATION", "length of a step: 60s, 2m, 1h",
 		FIELD(canary.every_ms), .fallback = "60s", .min = 1000, .max = WEEK_MS,
 		.groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(REAL, "max-error-ratio", "RATIO",
-		"roll back above this many times the error rate of the others",
+		"roll back above this multiple of the error rate of the other backends",
 		FIELD(canary.error_ratio), .fallback = "1.5", .least = 1, .most = 1000,
 		.groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(REAL, "max-latency-ratio", "RATIO",
-		"roll back above this many times the mean latency of the others",
+		"roll back above this multiple of the mean latency of the other backends",
 		FIELD(canary.latency_ratio), .fallback = "1.3", .least = 1, .most = 1000,
 		.groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(NUMBER, "min-requests", "N",
-		"requests of the canary, and of the others, without which a step goes on",
+		"prolong a step until the canary, and the other backends together, have N requests",
 		FIELD(canary.min_requests), .fallback = "50", .min = 1, .max = 1000000000,
 		.groups = WEIR_CLI_CANARY),
-	WEIR_OPTION_ROW(FLAG, "dry-run", NULL, "show the weights and shares of the steps only",
+	WEIR_OPTION_ROW(FLAG, "dry-run", NULL,
+		"show the weights and shares of the steps, without starting the canary",
 		FIELD(canary.dry_run), .groups = WEIR_CLI_CANARY),
-	WEIR_OPTION_ROW(FLAG, "promote", NULL, "give it its configured weight",
+	WEIR_OPTION_ROW(FLAG, "promote", NULL, "give the backend its configured weight",
 		FIELD(canary.promote), .groups = WEIR_CLI_CANARY_STOP),
-	WEIR_OPTION_ROW(FLAG, "rollback", NULL, "give it weight 0: no new flows",
+	WEIR_OPTION_ROW(FLAG, "rollback", NULL, "give the backend weight 0: no new flows",
 		FIELD(canary.rollback), .groups = WEIR_CLI_CANARY_STOP),
 	WEIR_OPTION_ROW(NUMBER, "worker", "N", "only flows of this worker", FIELD(worker),
 		.max = 63, .groups = WEIR_CLI_FLOWS),
@@ -209,10 +211,10 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "client", "PREFIX",
 		"only flows of these clients: an address, or a prefix like 192.0.2.0/24",
 		FIELD(client), .min = 1, .groups = WEIR_CLI_FLOWS),
-	WEIR_OPTION_ROW(NUMBER, "limit", "N", "stop after N flows", FIELD(limit), .fallback = "all",
-		.min = 1, .max = 1000000000, .groups = WEIR_CLI_FLOWS),
-	WEIR_OPTION_ROW(FLAG, "watch", NULL, "refresh continuously, as rates per second",
-		FIELD(watch), .groups = WEIR_CLI_WATCH),
+	WEIR_OPTION_ROW(NUMBER, "limit", "N", "list at most N flows", FIELD(limit),
+		.fallback = "all", .min = 1, .max = 1000000000, .groups = WEIR_CLI_FLOWS),
+	WEIR_OPTION_ROW(FLAG, "watch", NULL, "print rates per second continuously", FIELD(watch),
+		.groups = WEIR_CLI_WATCH),
 	WEIR_OPTION_ROW(SECONDS, "interval", "SECONDS", "sampling interval; implies --watch",
 		FIELD(interval_ms), .fallback = "1", .min = 100, .max = WEEK_MS,
 		.groups = WEIR_CLI_WATCH),
@@ -228,11 +230,12 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(FLAG, "wait", NULL, "wait for the end of the drain, and show the progress",
 		FIELD(wait), .groups = WEIR_CLI_DRAIN),
 	WEIR_OPTION_ROW(FLAG, "tcp", NULL,
-		"show what the hosts report of their connections: round trips, retransmits",
-		FIELD(tcp), .groups = WEIR_CLI_FIGURES),
+		"show TCP figures reported by the hosts: round-trip times, retransmits", FIELD(tcp),
+		.groups = WEIR_CLI_FIGURES),
 	WEIR_OPTION_ROW(SECONDS, "for", "DURATION", "recording time: 500ms, 60s, 2m", FIELD(for_ms),
 		.fallback = "60s", .min = 100, .max = 600000, .groups = WEIR_CLI_COMPARE),
-	WEIR_OPTION_ROW(WORD, "durations", "HOW", "duration of a flow at another backend",
+	WEIR_OPTION_ROW(WORD, "durations", "HOW",
+		"duration of a replayed flow at another backend than the recorded one",
 		FIELD(durations), .fallback = "scaled", .words = durations,
 		.groups = WEIR_CLI_COMPARE),
 	WEIR_OPTION_ROW(NUMBER, "count", "N", "stop after N samples; implies --watch", FIELD(count),
@@ -240,27 +243,27 @@ static const struct weir_option rows[] = {
 		.groups = WEIR_CLI_WATCH),
 	WEIR_OPTION_ROW(FLAG, "strict", NULL, "treat warnings as errors", FIELD(strict),
 		.groups = WEIR_CLI_STRICT),
-	WEIR_OPTION_ROW(TEXT, "report", "NOTES", "file for the notes about what has no counterpart",
-		FIELD(report), .fallback = "standard error, as a summary", .min = 1,
-		.groups = WEIR_CLI_REPORT),
+	WEIR_OPTION_ROW(TEXT, "report", "NOTES",
+		"write notes about what has no counterpart in Weir to this file", FIELD(report),
+		.fallback = "standard error, as a summary", .min = 1, .groups = WEIR_CLI_REPORT),
 	WEIR_OPTION_ROW(FLAG, "all", NULL, "print each note instead of a summary", FIELD(all),
 		.groups = WEIR_CLI_REPORT),
 	WEIR_OPTION_ROW(TEXT, "id", "NAME",
 		"use the lines that begin with @NAME, like keepalived --config-id NAME", FIELD(id),
 		.min = 1, .groups = WEIR_CLI_ID),
 	WEIR_OPTION_ROW(TEXT, "config", "FILE", "configuration to check", FIELD(config),
-		.fallback = "that of weir-control, else /etc/weir/weir.json", .min = 1,
-		.groups = WEIR_CLI_DOCTOR),
+		.fallback = "file of weir-control if it runs, otherwise /etc/weir/weir.json",
+		.min = 1, .groups = WEIR_CLI_DOCTOR),
 	WEIR_OPTION_ROW(TEXT, "root", "DIR",
-		"read proc, sys, run and etc below DIR, copies from another machine; checks that "
-		"need a live kernel are skipped",
+		"read copies of proc, sys, run and etc of another machine, below DIR; skip checks "
+		"that need a running kernel",
 		FIELD(root), .fallback = "this machine", .min = 1, .groups = WEIR_CLI_DOCTOR),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR",
 		"directory of the control socket; also WEIR_RUN_DIR in the environment",
 		FIELD(run_dir), .fallback = WEIR_RUN_DIR_DEFAULT, .min = 1),
 	WEIR_OPTION_ROW(FLAG, "json", NULL, "print the result as JSON", FIELD(json)),
 	WEIR_OPTION_ROW(NUMBER, "timeout", "MS",
-		"how long to wait for the daemon's reply, in milliseconds", FIELD(timeout_ms),
+		"time to wait for a reply of weir-control, in milliseconds", FIELD(timeout_ms),
 		.fallback = "5000", .min = 1, .max = HOUR_MS),
 };
 

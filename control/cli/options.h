@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Command line of weirctl: options in any position, all other arguments are words. Pure: prints
-// nothing.
+// Parses the command line of weirctl: options in any position; all other arguments are words. Pure:
+// prints nothing.
 #pragma once
 
 #include "command_line.h"
@@ -9,7 +9,7 @@
 
 #define WEIR_CLI_TIMEOUT_MS 5000
 
-// Options of some commands only; each command names those it takes.
+// Groups of options; each command lists the groups that it accepts.
 enum weir_cli_option {
 	WEIR_CLI_SERVICE = 1 << 0, // --service
 	WEIR_CLI_WATCH = 1 << 1, // --watch, --interval, --count
@@ -22,10 +22,9 @@ enum weir_cli_option {
 	WEIR_CLI_DOCTOR = 1 << 8, // --config, --root
 	WEIR_CLI_TOP = 1 << 9, // --once, --interval, --sort
 	WEIR_CLI_FLOWS = 1 << 10, // --backend, --worker, --state, --client, --limit
-	WEIR_CLI_CAPTURE =
-		1 << 11, // those of struct weir_cli_capture, --backend, --client, --duration
+	WEIR_CLI_CAPTURE = 1 << 11, // struct weir_cli_capture, --backend, --client, --duration
 	WEIR_CLI_TRACE = 1 << 12, // --packets, --duration
-	WEIR_CLI_CANARY = 1 << 13, // those of struct weir_cli_canary, except the last two
+	WEIR_CLI_CANARY = 1 << 13, // struct weir_cli_canary without --promote, --rollback
 	WEIR_CLI_CANARY_STOP = 1 << 14, // --promote, --rollback
 	WEIR_CLI_FIGURES = 1 << 15, // --tcp
 };
@@ -53,7 +52,7 @@ struct weir_cli_capture {
 	enum weir_cli_protocol protocol;
 	const char *destination; // NULL = any
 	int port; // of the destination; 0 = any
-	int packets; // also of a trace; 0 = not given
+	int packets; // of a capture or a trace; 0 = not given
 	int snaplen, rate;
 	bool force;
 };
@@ -72,21 +71,21 @@ struct weir_cli_canary {
 
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
-	const char *usual_run_dir; // without the option
+	const char *usual_run_dir; // run directory without --run-dir
 	bool json, watch, strict, wait, once, all, tcp;
 	int timeout_ms;
-	int interval_ms; // of --watch and top, or of a drain; 0 = not given
-	int for_ms; // duration of a comparison, a capture or a trace; 0 = not given
+	int interval_ms; // --interval: of --watch, top or a drain; 0 = not given
+	int for_ms; // --for, --duration: of a comparison, capture or trace; 0 = not given
 	int durations; // enum weir_cli_durations
 	int sort; // enum weir_top_sort
-	int count; // of --watch: number of repetitions, 0 = until interrupted
+	int count; // --count: number of samples of --watch; 0 = until interrupted
 	const char *service;
 	const char *backend, *state, *client; // of flows or captured packets; NULL = any
 	int worker; // of flows; -1 = any
 	int limit; // maximum number of flows to list; 0 = no limit
-	const char *report; // file, of an import; NULL = standard error
-	const char *id; // @NAME lines of keepalived; NULL = none
-	const char *config; // configuration for doctor; NULL = that of weir-control
+	const char *report; // file for the notes of an import; NULL = standard error
+	const char *id; // selects lines @NAME of keepalived; NULL = none
+	const char *config; // configuration for doctor; NULL = the file of weir-control
 	const char *root; // directory with another machine's files; NULL = this machine
 	struct weir_cli_preview preview;
 	struct weir_cli_capture capture;
@@ -99,12 +98,12 @@ struct weir_cli_options { // strings point into argv or the environment
 int weir_cli_options_parse(int argc, char **argv, const char *environment_run_dir,
 	struct weir_cli_options *ret, char *why, size_t why_bytes);
 
-// Refuse options that the command does not take. groups: of enum weir_cli_option. Returns 0, or
+// Refuse options that the command does not accept. groups: of enum weir_cli_option. Returns 0, or
 // -EINVAL and one line in why.
 int weir_cli_options_check(const struct weir_cli_options *options, uint32_t groups,
 	const char *command, char *why, size_t why_bytes);
 
-// The options of these groups, for --help. Returns buffer, of WEIR_HELP_BYTES.
+// Write the options of these groups for --help. Returns buffer, of WEIR_HELP_BYTES.
 const char *weir_cli_options_help(uint32_t groups, char *buffer, size_t bytes);
 
 // Parse half of a 5-tuple: "198.51.100.10:80", "[2001:db8::10]:80". address gets at most bytes - 1

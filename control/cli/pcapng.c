@@ -76,10 +76,10 @@ static void put_text(struct block *block, uint32_t code, const char *text) {
 static void begin(struct block *block, uint32_t type) {
 	block->bytes = 0;
 	put_u32(block, type);
-	put_u32(block, 0); // its length, filled in later
+	put_u32(block, 0); // block length, filled in by end()
 }
 
-// Ends the options and the block; every block here has options.
+// End the options and the block; every written block has options.
 static int end(struct block *block, FILE *out) {
 	uint32_t length;
 

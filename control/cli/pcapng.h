@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writer of pcapng files (draft-ietf-opsawg-pcapng): Ethernet frames with nanosecond timestamps,
-// the receiving interface, and a comment for each. One section, little-endian. libpcap writes no
-// comments.
+// Writer of pcapng files (draft-ietf-opsawg-pcapng): Ethernet frames, each with a nanosecond
+// timestamp, the receiving interface and a comment. One section, little-endian. (libpcap cannot
+// write comments.)
 //
-// A block is written whole and flushed, so that the file of a killed writer ends at a block
-// boundary.
+// Each block is written completely and flushed, so that the file ends at a block boundary if the
+// writer is killed.
 //
 // Threads: one for each file. Allocates nothing.
 #pragma once
@@ -16,20 +16,20 @@
 #define WEIR_PCAPNG_FRAME_MAX 2048 // maximum captured bytes of a frame
 
 struct weir_pcapng_packet {
-	uint32_t interface; // number of its interface block, from 0
+	uint32_t interface; // number of the interface block, from 0
 	uint64_t time_ns; // since the Unix epoch
 	const uint8_t *data;
-	uint32_t captured_bytes; // in data; at most WEIR_PCAPNG_FRAME_MAX
+	uint32_t captured_bytes; // bytes in data; at most WEIR_PCAPNG_FRAME_MAX
 	uint32_t bytes; // original length of the frame
-	const char *comment; // UTF-8; "" = none; truncated to 1,023 bytes, as all texts
+	const char *comment; // UTF-8; "" = none; all texts are truncated to 1,023 bytes
 };
 
-// The section header. application: name and version of the writer. comment: "" = none. These
-// functions return 0, -EINVAL (captured_bytes), or another negative errno if the file did not take
-// the whole block.
+// Write the section header. application: name and version of the writer. comment: "" = none.
+// weir_pcapng functions return 0, -EINVAL (captured_bytes), or another negative errno if the whole
+// block could not be written.
 int weir_pcapng_section(FILE *out, const char *application, const char *comment);
-// An interface; all come before the first packet. Readers that use libpcap refuse files whose
-// interfaces differ in snaplen.
+// Write an interface block. All interface blocks precede the first packet. Readers that use libpcap
+// refuse files whose interfaces differ in snaplen.
 int weir_pcapng_interface(FILE *out, const char *name, uint32_t snaplen);
-// A received packet.
+// Write a received packet.
 int weir_pcapng_packet(FILE *out, const struct weir_pcapng_packet *packet);

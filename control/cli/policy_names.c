@@ -11,7 +11,8 @@
 
 #define WORD_BYTES 64
 
-// In lower case, with hyphens. Those that differ from Weir's by a letter or two are not listed.
+// Names of other load balancers, in lower case, with hyphens. Names that differ from a policy of
+// Weir by one or two letters are not listed.
 static const struct {
 	const char *name, *policy;
 } others[] = {

@@ -13,13 +13,14 @@
 #include "weir_version.h"
 
 #define CELL 512
-#define COST 2048 // the longest text of a change's cost fits
+#define COST 2048 // bytes of the longest text about the cost of a change
 #define WRAP_INDENT 4
 #define LABEL_MAX 80 // "chosen_by_worker." and the longest name
 #define MORE 16 // room for ", 12345 more"
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Whole elements only, as many as fit: half an address would look like another address.
+// Join the elements of an array. Elements that do not fit are left out: a truncated address would
+// be mistaken for another address.
 static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	const size_t count = json_array_size(array);
 	char piece[CELL];
@@ -41,8 +42,8 @@ static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	return buffer;
 }
 
-// With one decimal, or as many as a nonzero value needs: with 10,000 backends, each has a hundredth
-// of a percent.
+// Format a number with one decimal, or with as many decimals as a nonzero value needs: of 10,000
+// backends each has a share of 0.01 %.
 static void real_text(double value, char *buffer, size_t bytes) {
 	int decimals = 1;
 
@@ -146,7 +147,7 @@ void weir_show_wrapped(FILE *out, const char *text, uint32_t width) {
 		if (bytes > room) {
 			for (line = room; line > 0 && text[line] != ' '; line--) {
 			}
-			line = line > 0 ? line : room; // a word that is longer than a line
+			line = line > 0 ? line : room; // break a word that is longer than a line
 		}
 		fprintf(out, "%*s%.*s\n", WRAP_INDENT, "", (int)line, text);
 		text += line;
@@ -173,12 +174,12 @@ void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns)
 		}
 	}
 	fprintf(out, "%.*s%s", (int)shown, line, shown < bytes ? ">" : "");
-	// In the last column a terminal would erase that.
+	// In the last column, the escape sequence would erase the last character.
 	fputs(shown + (shown < bytes) < columns ? "\033[K\n" : "\n", out);
 }
 
-// Members that are durations, in milliseconds. Measured times of requests keep their unit, and
-// settings their names.
+// The kind of a member by its key. Durations in milliseconds are shown as text; measured times of
+// requests, and settings, are shown in milliseconds.
 static enum weir_show_kind kind_of(const char *key) {
 	static const char *const durations[] = {"since_ms", "age_ms", "agent_age_ms", "left_ms",
 		"recount_ms", "idle_ms", "ejected_ms", "unchecked_ms", "admin_since_ms",
@@ -306,7 +307,7 @@ void weir_show_weight(const struct weir_cli *cli, json_t *result) {
 	weir_show_warnings(cli->out, result);
 }
 
-// Workers by the backend that they would choose: one line per backend.
+// Group workers by the backend that they would select: one line per backend.
 static json_t *workers_by_backend(const json_t *list) {
 	json_t *backends = json_object(), *one;
 	size_t i;
@@ -349,7 +350,7 @@ void weir_show_flow_count(const struct weir_cli *cli, json_t *result) {
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }
 
-// What happens to open flows, of a change that a reload applies. "" = nothing, or unknown.
+// The effect on open flows of a change that a reload applies. "" = none, or unknown.
 static const char *effect_of(const json_t *change) {
 	const char *effect =
 		json_string_value(json_object_get(json_object_get(change, "cost"), "effect"));
@@ -357,7 +358,8 @@ static const char *effect_of(const json_t *change) {
 	return effect != NULL && json_object_get(change, "note") == NULL ? effect : "";
 }
 
-// Warn about open flows that a removal breaks or moves, and about those of a service or VIP.
+// Warn about open flows that a removal breaks or moves, and about open flows of a removed service
+// or VIP.
 static void warn_about_flows(FILE *err, const json_t *changes) {
 	char what[CELL], text[COST];
 	json_t *change;
@@ -451,8 +453,8 @@ void weir_show_waiting(const struct weir_cli *cli, json_t *result) {
 		const json_t *older = json_object_get(restart, "older");
 
 		fprintf(cli->out,
-			"nothing waits: a restart of weir-dataplane now would break %s%s of %s "
-			"open flows%s\n",
+			"no changes wait for a restart; a restart of weir-dataplane now would "
+			"break %s%s of %s open flows%s\n",
 			json_integer_value(count) > 0 ? "up to " : "",
 			json_integer_value(count) > 0
 				? weir_show_value(count, WEIR_SHOW_NUMBER, breaks, sizeof(breaks))
@@ -471,8 +473,8 @@ void weir_show_reload(const struct weir_cli *cli, json_t *result) {
 	weir_show_changes(cli, result);
 	if (json_is_string(usual) && !json_equal(file, usual)) {
 		fprintf(cli->err,
-			"%s is in use until a restart, or a reload without a file: these read "
-			"%s\n",
+			"%s is in use until weir-control restarts or reloads without a file; "
+			"then %s is used\n",
 			weir_show_value(file, WEIR_SHOW_TEXT, read, sizeof(read)),
 			weir_show_value(usual, WEIR_SHOW_TEXT, usually, sizeof(usually)));
 	}

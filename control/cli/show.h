@@ -23,10 +23,10 @@ struct weir_show_column {
 
 #define WEIR_SHOW_COLUMNS_MAX 24
 
-// The cell of a row in a column. Returns buffer.
+// Format the cell of a row in a column. Returns buffer.
 const char *weir_show_cell(
 	const json_t *row, const struct weir_show_column *column, char *buffer, size_t bytes);
-// Print an array of objects as a table. An empty one prints the text "nothing" instead.
+// Print an array of objects as a table; for an empty array, the text "nothing".
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
 // Print a text in indented lines on a screen of this width, broken between words.
@@ -35,19 +35,19 @@ uint32_t weir_show_lines(const char *text); // number of newlines
 // Print a line of text on a screen of this width, over the previous text. ">" marks a truncated
 // line; it replaces whole words and numbers, never a part of one.
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);
-// Whether one object was requested by name; it is then shown with all details.
+// Whether one object was requested by name: such an object is shown with all details.
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
-// The rows with those of a service together, in the order of their first ones, otherwise as they
-// are. Owned by the caller; the rows are the same objects.
+// Group rows by service. Services are in the order of their first rows; the rows of a service keep
+// their order. Returns a new array of the same objects, owned by the caller.
 json_t *weir_show_by_service(const json_t *rows);
-// Leave the name of a service to the first of its rows, which stand together. Changes the rows.
+// Remove the name of a service from all but the first of its adjacent rows. Changes the rows.
 void weir_show_service_once(const json_t *rows);
-// Add "label" to backends: their name, with the address where one service has the name twice, as
-// while a former address of a backend is leaving. key: of the name.
+// Add "label" to backends: the name, with the address if a service has the name twice, such as
+// while a former address of a backend is removed. key: the key of the name.
 void weir_show_add_labels(const json_t *backends, const char *key);
 // Print an object as "key  value" lines.
 void weir_show_fields(FILE *out, const json_t *object);
-// Format a value as in a cell or record. Returns buffer.
+// Format a value like a cell of a table. Returns buffer.
 const char *weir_show_value(
 	const json_t *value, enum weir_show_kind kind, char *buffer, size_t bytes);
 
@@ -57,9 +57,9 @@ void weir_show_add_time(json_t *row);
 void weir_show_record(const struct weir_cli *cli, json_t *result); // "key  value" per line
 void weir_show_services(const struct weir_cli *cli, json_t *result);
 void weir_show_backends(const struct weir_cli *cli, json_t *result);
-// All columns, in a table of this width; 0 = unlimited.
+// Print backends with all columns, in a table of this width; 0 = unlimited.
 void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width);
-void weir_show_warnings(FILE *out, const json_t *result); // one a line, of "warnings"; may be none
+void weir_show_warnings(FILE *out, const json_t *result); // prints "warnings", one per line
 void weir_show_change(const struct weir_cli *cli, json_t *result);
 void weir_show_policy(const struct weir_cli *cli, json_t *result);
 void weir_show_report(const struct weir_cli *cli, json_t *result);
@@ -69,7 +69,7 @@ void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result);
 void weir_show_steals(const struct weir_cli *cli, json_t *result);
 void weir_show_flow_count(const struct weir_cli *cli, json_t *result);
 void weir_show_workers(const struct weir_cli *cli, json_t *result);
-// Shows the workers. Returns WEIR_CLI_REFUSED if one is stalled.
+// Print the workers. Returns WEIR_CLI_REFUSED if a worker is stalled.
 int weir_worker_show_run(struct weir_cli *cli, const struct weir_cli_command *command);
 void weir_show_stealing(const struct weir_cli *cli, json_t *result);
 void weir_show_ports(const struct weir_cli *cli, json_t *result);
@@ -78,10 +78,12 @@ void weir_show_waiting(const struct weir_cli *cli, json_t *result);
 void weir_show_reload(const struct weir_cli *cli, json_t *result);
 void weir_show_health(const struct weir_cli *cli, json_t *result);
 void weir_show_audit(const struct weir_cli *cli, json_t *result);
-// For a terminal of this width: two lines or more for each; 0 = a table of any width.
+// Print the audit list: on a terminal of this width at least two lines per entry; 0 = a table of
+// any width.
 void weir_show_audit_within(FILE *out, json_t *result, uint32_t width);
 void weir_show_history(const struct weir_cli *cli, json_t *result);
-// A table; if it does not fit into this width, two lines or more for each change. 0 = unlimited.
+// Print the health history as a table, or, if the table is wider than this width, at least two
+// lines per change. 0 = unlimited.
 void weir_show_history_within(
 	const struct weir_cli *cli, FILE *out, json_t *result, uint32_t width);
 void weir_show_version(const struct weir_cli *cli, json_t *result);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The audit list as text: changes and refused requests.
+// Prints the audit list as text: changes and refused requests.
 #include <pwd.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void add_user(json_t *row) {
 	}
 }
 
-// "forbidden, 3 times", and the reason.
+// Add the outcome, like "forbidden, 3 times", and the reason to a row.
 static void add_outcome(json_t *row) {
 	const char *outcome = json_string_value(json_object_get(row, "outcome"));
 	const char *why = json_string_value(json_object_get(row, "why"));
@@ -43,7 +43,7 @@ static void add_outcome(json_t *row) {
 	}
 }
 
-// "web/web-1: ready -> drain", as in the log; the result instead if it was refused.
+// Describe a change like "web/web-1: ready -> drain", as in the log, or the reason of a refusal.
 static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	const json_t *before = json_object_get(row, "before"),
 		     *after = json_object_get(row, "after");
@@ -66,7 +66,7 @@ static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	return text;
 }
 
-// For a terminal: who and when in a line, and what below it.
+// Print for a terminal: user and time in a line, and the change in the next lines.
 static void show_within(FILE *out, const json_t *rows, uint32_t width) {
 	char time[CELL], user[CELL], pid[CELL], command[CELL], text[4 * CELL];
 	json_t *row;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Backends: one line for each, or a page for one.
+// Prints backends: a line for each, or a page of details for one backend.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void add_drain(char *notes, size_t *used, const json_t *drain) {
 	}
 }
 
-// An agent that does not answer: nothing is known of the load and the state of its server.
+// Note an agent that does not answer: load and state of the server are unknown.
 static void add_agent(char *notes, size_t *used, const json_t *row) {
 	const char *state = json_string_value(json_object_get(row, "agent"));
 	const json_t *age = json_object_get(row, "agent_age_ms");
@@ -68,14 +68,14 @@ static void add_agent(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
-// Its health is what it was before, whatever its server does.
+// Note health checks without a result: the health state does not change then.
 static void add_unchecked(char *notes, size_t *used, const json_t *row) {
 	const json_t *since = json_object_get(row, "unchecked_ms");
 	const char *why = json_string_value(json_object_get(row, "unchecked_why"));
 	char text[32];
 
 	if (json_is_integer(since)) {
-		add(notes, used, "no result of checks for %s: %s",
+		add(notes, used, "no result of health checks for %s: %s",
 			weir_show_value(since, WEIR_SHOW_DURATION, text, sizeof(text)),
 			why != NULL ? why : "");
 	}
@@ -114,10 +114,9 @@ static void add_leaving(char *notes, size_t *used, const json_t *row) {
 	}
 	if (json_is_integer(flows)) {
 		add(notes, used, "%s",
-			json_integer_value(flows) == 0 ? "no open flow"
-						       : "its open flows are reset");
+			json_integer_value(flows) == 0 ? "no open flow" : "open flows are reset");
 	}
-	add(notes, used, "its removed binds refuse packets for another %s",
+	add(notes, used, "removed binds refuse packets for another %s",
 		weir_show_value(refuse, WEIR_SHOW_DURATION, text, sizeof(text)));
 }
 
@@ -127,7 +126,7 @@ static void add_limit(char *notes, size_t *used, const json_t *row) {
 
 	if (json_is_integer(limit) && json_is_integer(flows) &&
 		json_integer_value(flows) >= json_integer_value(limit)) {
-		add(notes, used, "at its limit of %lld active flows",
+		add(notes, used, "at the limit of %lld active flows",
 			(long long)json_integer_value(limit));
 	}
 }
@@ -169,7 +168,7 @@ static const char *const of_weight[] = {"weight", "runtime_weight", "reported_we
 	"capacity", "effective_weight", "slow_start_percent", "share_percent", "achieved_percent",
 	NULL};
 
-// Print these members under a title, and remove them from the object.
+// Print some members of an object under a title, and remove them from the object.
 static void print_section(FILE *out, json_t *object, const char *title, const char *const keys[]) {
 	json_t *section = json_object();
 
@@ -195,7 +194,7 @@ static void print_rest(FILE *out, const json_t *rest) {
 	}
 }
 
-// "tcp 80: down (no listening socket), udp 53: starting"
+// Join states of ports: "tcp 80: down (no listening socket), udp 53: starting".
 static json_t *join_port_words(const json_t *list) {
 	char text[1024] = "";
 	size_t used = 0, i;
@@ -220,7 +219,7 @@ static json_t *join_port_words(const json_t *list) {
 	return json_string(text);
 }
 
-// With the reported digits.
+// Print the last report, with numbers as reported.
 static void print_report(FILE *out, const json_t *report) {
 	json_t *shown = json_object();
 	const char *key;
@@ -242,7 +241,7 @@ static void print_report(FILE *out, const json_t *report) {
 	json_decref(shown);
 }
 
-// "auto", with its current value.
+// Describe the weight "auto", with its current value.
 static void describe_weight(json_t *row) {
 	const json_t *automatic = json_object_get(row, "auto_weight");
 	json_int_t weight = json_integer_value(json_object_get(row, "weight"));
@@ -250,20 +249,20 @@ static void describe_weight(json_t *row) {
 
 	if (json_is_integer(automatic)) {
 		snprintf(text, sizeof(text), "auto (%" JSON_INTEGER_FORMAT "%s)", weight,
-			json_integer_value(automatic) > 0 ? "" : ", its CPUs are not reported yet");
+			json_integer_value(automatic) > 0 ? "" : ", CPUs are not reported yet");
 		json_object_set_new(row, "weight", json_string(text));
 	}
 	json_object_del(row, "auto_weight");
 }
 
-// "16 GCU: 8 CPUs of 2, measured"; nothing if it is unknown.
+// Describe the capacity like "16 GCU: 8 CPUs of 2, measured"; adds nothing if it is unknown.
 static void describe_capacity(json_t *row) {
 	static const struct {
 		const char *source, *text;
 	} sources[] = {
 		{"table", "from the table gcu"},
 		{"measured", "measured by its agent"},
-		{"frequency", "from the frequency: 3 GHz count as 1"},
+		{"frequency", "from the frequency: 3 GHz count as 1 GCU"},
 	};
 	const json_t *capacity = json_object_get(row, "capacity");
 	const char *source = json_string_value(json_object_get(capacity, "source"));
@@ -310,7 +309,7 @@ static void show_one(FILE *out, json_t *row) {
 		fprintf(out, "\nLAST REPORT\nnone\n");
 	}
 	json_object_del(rest, "report");
-	json_object_del(rest, "tcp"); // its table
+	json_object_del(rest, "tcp"); // printed as a table
 	print_rest(out, rest);
 	if (json_is_object(json_object_get(row, "tcp"))) {
 		json_t *rows = json_pack("[O]", row);
@@ -325,7 +324,7 @@ static void show_one(FILE *out, json_t *row) {
 
 // --- all backends -------------------------------------------------------------------------
 
-// Whether a backend uses a weight other than the configured one.
+// Whether a backend has a weight in use that differs from its configured weight.
 static bool weights_differ(const json_t *rows) {
 	json_t *row;
 	size_t i;
@@ -340,7 +339,7 @@ static bool weights_differ(const json_t *rows) {
 	return false;
 }
 
-// Add the columns that are not keys of the row.
+// Add values for the columns that are not keys of the row.
 static void add_cells(json_t *row, bool differ) {
 	if (differ) {
 		json_object_set(row, "used_weight", json_object_get(row, "effective_weight"));
@@ -377,7 +376,7 @@ static void show_notes(FILE *out, const json_t *rows) {
 	json_decref(noted);
 }
 
-// On a terminal the name of a service stands in its first row only; in a pipe each row has all.
+// On a terminal, only the first row of a service has its name; otherwise each row has it.
 void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 	static const struct weir_show_choice choices[] = {
 		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 0},
@@ -405,11 +404,11 @@ void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 	weir_show_add_labels(rows, "name");
 	json_array_foreach (rows, i, row) {
 		add_cells(row, differ);
-		if (width > 0) { // the address may be left out
+		if (width > 0) { // the column of the address may be hidden
 			json_object_set(row, "name", json_object_get(row, "label"));
 		}
 	}
-	if (memory != NULL) { // before their services are left out
+	if (memory != NULL) { // before names of services are removed
 		show_notes(memory, rows);
 		fclose(memory);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rows of backends, grouped by their services.
+// Groups rows of backends by service.
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static const char *full_name(const json_t *row, const char *key, char *text, siz
 }
 
 void weir_show_add_labels(const json_t *backends, const char *key) {
-	json_t *several = json_object(), *row; // by full name: whether there is more than one
+	json_t *several = json_object(), *row; // full names that occur more than once
 	char full[256];
 	size_t i;
 

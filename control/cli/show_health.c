@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Output for the health of backends, and its history.
+// Prints the health of backends, and the health history.
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// What the backend announced, if that decides on its state: no check fails. "" = nothing.
+// Describe the announced state of a backend if it determines the state, because no check fails.
+// "" = none.
 static void describe_word(const json_t *row, char *to, size_t bytes) {
 	const char *word = json_string_value(json_object_get(row, "word"));
 	const char *why = json_string_value(json_object_get(row, "why"));
@@ -25,7 +26,7 @@ static void describe_word(const json_t *row, char *to, size_t bytes) {
 	}
 }
 
-// The state that the backend announced, the result of the last check, and of the agent-check.
+// Add the announced state, the result of the last check, and the result of the agent-check.
 static void add_findings(json_t *row) {
 	const json_t *last = json_object_get(row, "last");
 	const json_t *agent = json_object_get(json_object_get(row, "agent_check"), "last");
@@ -96,7 +97,7 @@ static const char *text_of(const json_t *row, const char *key, char *text, size_
 	return weir_show_value(json_object_get(row, key), WEIR_SHOW_TEXT, text, bytes);
 }
 
-// When, which and what in a line, and why below it.
+// Print time, backend and change in a line, and the reason in the next lines.
 static void show_below(FILE *out, const json_t *rows, uint32_t width) {
 	char time[64], service[80], backend[80], from[32], to[32], source[32], why[256];
 	json_t *row;
@@ -105,7 +106,8 @@ static void show_below(FILE *out, const json_t *rows, uint32_t width) {
 	json_array_foreach (rows, i, row) {
 		fprintf(out, "%s  %s", text_of(row, "time", time, sizeof(time)),
 			text_of(row, "service", service, sizeof(service)));
-		if (json_is_string(json_object_get(row, "backend"))) { // otherwise the service
+		if (json_is_string(
+			    json_object_get(row, "backend"))) { // otherwise the change of a service
 			text_of(row, "from", from, sizeof(from));
 			text_of(row, "to", to, sizeof(to));
 			fprintf(out, "/%s  %s%s%s",

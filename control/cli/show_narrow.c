@@ -50,7 +50,7 @@ static size_t width_of(const struct fit *fit, uint32_t count) {
 	return width < GAP ? 0 : width - GAP;
 }
 
-// The least important shown column; count = there is none.
+// The index of the least important shown column; count = none.
 static uint32_t least(
 	const struct fit *fit, const struct weir_show_choice *choices, uint32_t count) {
 	uint32_t best = count;
@@ -64,7 +64,8 @@ static uint32_t least(
 	return best;
 }
 
-// Hide columns until the rest fits. Returns the number of those hidden for lack of width.
+// Hide columns until the remaining columns fit. Returns the number of columns hidden for lack of
+// width.
 static uint32_t fit_columns(struct fit *fit, const json_t *rows,
 	const struct weir_show_choice *choices, uint32_t count, uint32_t width,
 	const char *ret_spared[WEIR_SHOW_COLUMNS_MAX]) {

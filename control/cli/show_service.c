@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Output for services, changes to them, and reports for them.
+// Prints services, changes of services, and reports of backends.
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Shares are a separate table; warnings are printed last.
+// Print a service with all details: the shares as a separate table, and warnings last.
 static void show_single(FILE *out, json_t *service) {
 	static const struct weir_show_choice choices[] = {
 		{{"BACKEND", "backend", WEIR_SHOW_TEXT}, NULL, 0},
@@ -46,7 +46,7 @@ static void show_warnings(FILE *out, const json_t *service, const json_t *warnin
 	}
 }
 
-// As many binds as fit into a third of the width, at least one.
+// Keep as many binds as fit into a third of the width, at least one bind.
 static json_t *some_binds(const json_t *binds, uint32_t width) {
 	size_t count = json_array_size(binds), n;
 	char text[512], one[128];
@@ -69,7 +69,7 @@ static json_t *some_binds(const json_t *binds, uint32_t width) {
 	return json_string(text);
 }
 
-// On a terminal, with fewer binds.
+// The rows of the table; on a terminal with fewer binds.
 static json_t *rows_for(FILE *out, const json_t *services) {
 	const uint32_t width = weir_show_width(out);
 	json_t *rows = json_array(), *service;
@@ -132,7 +132,7 @@ void weir_show_policy(const struct weir_cli *cli, json_t *result) {
 		json_is_null(json_object_get(result, "policy")) ? ", from the configuration" : "");
 }
 
-// The API's key names as they are written on the command line.
+// Convert keys of the API to keys of the command line.
 static char *with_dashes(char *text) {
 	for (char *c = text; *c; c++) {
 		*c = *c == '_' ? '-' : *c;

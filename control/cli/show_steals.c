@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Connections that were moved away from busy backends, as text.
+// Prints connections that were moved away from busy backends.
 #include <string.h>
 
 #include "show.h"
 
-#define CELL 512 // all reasons, with the largest counts
+#define CELL 512 // bytes of all reasons with the largest counts
 
-// "running 3, changed 1": the counts that are not 0.
+// Add the counts of refusals that are not 0, like "running 3, changed 1".
 static void add_refusals(json_t *row) {
 	const json_t *refused = json_object_get(row, "refused");
 	char text[CELL] = "", number[32];
@@ -26,7 +26,7 @@ static void add_refusals(json_t *row) {
 	json_object_set_new(row, "reasons", json_string(text[0] != '\0' ? text : "-"));
 }
 
-// "web-1 accept-queue, web-3 half-open".
+// Add the relieved backends, like "web-1 accept-queue, web-3 half-open".
 static void add_relieved(json_t *row) {
 	char text[CELL] = "";
 	const json_t *backend;
@@ -99,6 +99,6 @@ void weir_show_steals(const struct weir_cli *cli, json_t *result) {
 	}
 	if (json_is_false(json_object_get(result, "supported"))) {
 		fprintf(cli->err, "weir-dataplane is older than weir-control and cannot move "
-				  "connections: restart it\n");
+				  "connections: restart weir-dataplane\n");
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Output for subsets.
+// Prints subsets of backends.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ static void copy(json_t *row, const json_t *from, const char *key) {
 	}
 }
 
-// Rows of `list` in each subset of a service, with the subset's worker; `list` NULL: the subset
-// itself, with the keys of its service.
+// Add the rows of `list` in each subset of a service, with the worker of the subset. If `list` is
+// NULL, add a row for each subset, with the keys of the service.
 static void add_rows(json_t *rows, const json_t *service, const char *list) {
 	const json_t *subsets = json_object_get(service, "subsets");
 	json_t *subset, *one;

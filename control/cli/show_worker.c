@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Output for workers, for bucket stealing between them, and for ports.
+// Prints workers, the state of bucket stealing between workers, and ports.
 #include "show_narrow.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// "stealing on", or off, with the reason if given. Prints nothing if the daemon does not support
-// it.
+// Print "stealing on" or "stealing off", with the reason if there is one. Prints nothing for a
+// weir-control without bucket stealing.
 static void show_state(FILE *out, const json_t *object) {
 	const json_t *stealing = json_object_get(object, "stealing");
 	const json_t *why = json_object_get(object, "stealing_why");
@@ -50,7 +50,7 @@ void weir_show_workers(const struct weir_cli *cli, json_t *result) {
 	show_state(cli->out, json_array_get(result, 0));
 }
 
-// A stalled worker loses packets, so a script must notice it.
+// Print the workers. The exit status reports a stalled worker, which loses packets, to scripts.
 int weir_worker_show_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *request = weir_cli_build(cli, command), *result = NULL, *row;
 	int r = request != NULL ? weir_cli_request(cli, request, &result) : WEIR_CLI_REFUSED;

@@ -14,7 +14,7 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Only counters have rates. Gauges and settings are shown unchanged.
+// Whether a key is a counter, which has a rate. Gauges and settings are shown unchanged.
 static bool is_counter(const char *key) {
 #define X(field, unit, metric, text) #field,
 	static const char *const counters[] = {
@@ -30,7 +30,7 @@ static bool is_counter(const char *key) {
 	return false;
 }
 
-// Whole numbers; below a half with decimals, so that 0 means that nothing was counted.
+// A rate as a whole number, below 0.5 with decimals, so that 0 means that nothing was counted.
 static json_t *rate(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_int_t from = json_integer_value(before), to = json_integer_value(after);
 	double per_second;
@@ -55,7 +55,7 @@ static json_t *rates_of_drops(const json_t *before, const json_t *after, json_in
 	return rates;
 }
 
-// Each counter becomes a rate, everything else stays as in `after`.
+// Replace each counter of `after` by its rate.
 static json_t *rates_of(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_t *rates = json_object();
 	const char *key;
@@ -74,8 +74,8 @@ static json_t *rates_of(const json_t *before, const json_t *after, json_int_t in
 
 #define ROW_KEY_BYTES 256
 
-// The key that identifies a row: a backend that returns at another address has the same name as the
-// one that is being removed.
+// The key that identifies a row. The name of a backend is not sufficient: a new backend may have
+// the name of a backend that is being removed.
 static const char *row_key(const json_t *row, char *buffer, size_t bytes) {
 	const char *service = json_string_value(json_object_get(row, "service"));
 	const char *name = json_string_value(json_object_get(row, "name"));
@@ -85,7 +85,7 @@ static const char *row_key(const json_t *row, char *buffer, size_t bytes) {
 	return buffer;
 }
 
-// Rows by their keys.
+// Index rows by their keys.
 static json_t *index_rows(const json_t *rows) {
 	char key[ROW_KEY_BYTES];
 	json_t *index = json_object();
@@ -126,7 +126,7 @@ json_t *weir_stats_rates(const json_t *before, const json_t *after) {
 #undef PART
 }
 
-// Only drop reasons with a count.
+// Print drop reasons with counts above 0.
 static void print_drops(FILE *out, const json_t *drops, const char *header) {
 	static const struct weir_show_column columns_count[] = {
 		{"DROP-REASON", "reason", WEIR_SHOW_TEXT}, {"PACKETS", "n", WEIR_SHOW_NUMBER}};
@@ -159,7 +159,8 @@ static void leave_out_zeroes(json_t *counts) {
 	}
 }
 
-// Only counts that are not 0: most answers and refusal reasons of datagrams never occur.
+// Print counters of agents that are not 0: most answers and reasons for refusing datagrams never
+// occur.
 static void print_agents(FILE *out, json_t *agents) {
 	if (json_integer_value(json_object_get(agents, "configured")) == 0) {
 		return;
@@ -196,8 +197,8 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		{"TO-KERNEL/S", "to_kernel", WEIR_SHOW_NUMBER},
 		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
 		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
-		// Packets that two workers received: without this column RX-PACKETS/S would seem to
-		// lose some.
+		// Packets passed to another worker: without this column, the difference to
+		// RX-PACKETS/S would look like lost packets.
 		{"HANDED-OVER/S", "handed_over", WEIR_SHOW_NUMBER},
 	};
 	static const struct weir_show_column services[] = {
@@ -242,8 +243,8 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		out, json_object_get(rates, "backends"), backends, COUNT(backends), "no backends");
 }
 
-// Overwrite the screen, within the terminal's lines and columns; the last line shows how many lines
-// are left out.
+// Overwrite the screen, within the lines and columns of the terminal. The last line shows how many
+// lines are left out.
 static void redraw(FILE *out, const char *text) {
 	struct winsize size = {0};
 	int lines = (int)weir_show_lines(text), room;

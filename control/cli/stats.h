@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// stats show: all counters once, or rates per second repeatedly.
+// weirctl stats show: prints all counters once, or rates per second repeatedly.
 #pragma once
 
 #include "command.h"

@@ -10,8 +10,8 @@
 #include "processes.h"
 #include "terminal.h"
 
-// In the order of the exit status, as monitoring plugins have it. Unknown is not worse than
-// critical.
+// Levels in the order of the exit status, like monitoring plugins. "unknown" is not worse than
+// "critical".
 static const struct level {
 	const char *name, *shown;
 } levels[] = {
@@ -46,7 +46,8 @@ __attribute__((format(printf, 3, 4))) static void add(
 
 // --- weir-control ---------------------------------------------------------------------------
 
-// Its answer to status, owned by the caller; NULL: none, and *ret_error a negative errno.
+// Request the status from weir-control. Returns the reply, owned by the caller, or NULL with a
+// negative errno in *ret_error.
 static json_t *ask_control(
 	const struct weir_cli_options *options, char *why, size_t why_bytes, int *ret_error) {
 	const uint64_t began_ns = weir_monotonic_ns();
@@ -87,7 +88,8 @@ static json_t *ask_control(
 
 // --- the dataplane, without weir-control ----------------------------------------------------
 
-// seen: whether the segment was read; otherwise its workers are unknown.
+// Add the state of weir-dataplane to the status. seen: whether the segment was read; otherwise the
+// workers are unknown.
 static void show_dataplane(json_t *status, const struct weir_glance *glance, bool seen) {
 	json_t *stalled = seen ? json_array() : json_null();
 
@@ -100,8 +102,8 @@ static void show_dataplane(json_t *status, const struct weir_glance *glance, boo
 			stalled));
 }
 
-// Only root can read the segment; every user can see whether the process is stopped. Returns
-// whether the dataplane may be forwarding.
+// Determine the state of weir-dataplane from its process: only root can read the segment, but every
+// user can read whether the process is stopped. Returns whether weir-dataplane may be forwarding.
 static bool judge_process(json_t *status, pid_t pid, int error, const char *why) {
 	if (weir_glance_is_stopped(pid)) {
 		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is stopped: " NO_PACKET,
@@ -115,7 +117,7 @@ static bool judge_process(json_t *status, pid_t pid, int error, const char *why)
 	}
 	if (error == -EACCES || error == -EPERM) {
 		add(status, LEVEL_WARNING,
-			"only root can see whether the workers of weir-dataplane (pid %d) run",
+			"only root can check whether the workers of weir-dataplane (pid %d) run",
 			(int)pid);
 	} else {
 		add(status, LEVEL_WARNING, "%s", why);
@@ -141,7 +143,8 @@ static bool judge_glance(json_t *status, const struct weir_glance *glance) {
 	return false;
 }
 
-// Returns whether the dataplane may be forwarding. Otherwise the reason is in the status.
+// Determine the state of weir-dataplane without weir-control. Returns whether it may be forwarding;
+// otherwise the status has the reason.
 static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	struct weir_glance glance = {0};
 	pid_t pid = weir_glance_find(run_dir);
@@ -160,7 +163,7 @@ static bool look_at_dataplane(json_t *status, const char *run_dir) {
 		return false;
 	}
 	if (pid < 0) {
-		add(status, LEVEL_UNKNOWN, "cannot see whether weir-dataplane runs: %s",
+		add(status, LEVEL_UNKNOWN, "cannot determine whether weir-dataplane runs: %s",
 			strerror(-pid));
 		return false;
 	}
@@ -170,7 +173,8 @@ static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	return r == 0 ? judge_glance(status, &glance) : judge_process(status, pid, r, why);
 }
 
-// Forwarding goes on with the last tables, so traffic may still come.
+// Determine the status without weir-control: weir-dataplane forwards with its last tables, so this
+// instance may still get traffic.
 static void judge_without_control(
 	json_t *status, const struct weir_cli_options *options, const char *why) {
 	if (look_at_dataplane(status, options->run_dir)) {
@@ -190,7 +194,7 @@ static json_t *empty_status(void) {
 		"not_eligible", "unreachable", "panic", "drained", "rejecting");
 }
 
-// Append the reasons of this level to the text. Returns whether there are any.
+// Append the reasons of a level to the text. Returns whether the level has reasons.
 static bool append_reasons(const json_t *status, int level, char *text, size_t bytes) {
 	const json_t *reason;
 	bool any = false;
@@ -208,7 +212,7 @@ static bool append_reasons(const json_t *status, int level, char *text, size_t b
 	return any;
 }
 
-// Level and summary from the reasons, the worst first. Those of the level ok are no faults.
+// Set level and summary from the reasons, the worst first. Reasons of the level "ok" are no faults.
 static void finish(json_t *status) {
 	static const int order[] = {LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVEL_WARNING};
 	char text[1024] = "";
@@ -235,7 +239,8 @@ static void finish(json_t *status) {
 	json_object_set_new(status, "summary", json_string(text));
 }
 
-// weir-control answers; without a dataplane it cannot say whether one forwards.
+// Use the reply of weir-control. Without an attached weir-dataplane, weir-control has no
+// information about forwarding.
 static json_t *take_answer(const struct weir_cli_options *options, json_t *result) {
 	json_t *status = json_incref(result);
 

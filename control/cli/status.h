@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weirctl status: whether this instance should get traffic, for scripts that announce routes, and
-// for monitoring. Answers within WEIR_STATUS_LIMIT_MS even if processes hang: without an answer of
-// weir-control it looks at the dataplane itself (glance.h).
+// for monitoring. Ends within WEIR_STATUS_LIMIT_MS even if processes hang: without a reply of
+// weir-control, weirctl reads the heartbeats and tables of weir-dataplane (glance.h).
 #pragma once
 
 #include "command.h"
@@ -14,5 +14,5 @@
 // values are null. Owned by the caller. NULL = out of memory.
 json_t *weir_status_get(const struct weir_cli_options *options);
 
-// Returns 0 ok, 1 warning, 2 critical, 3 unknown.
+// Print the status. Returns 0 ok, 1 warning, 2 critical, 3 unknown.
 int weir_status_run(struct weir_cli *cli, const struct weir_cli_command *command);

@@ -8,8 +8,8 @@
 #include "plural.h"
 #include "subset.h"
 
-#define PAIRS_MAX 1000000000u // clients x backends: takes some seconds
-#define ROWS_MAX 16u // of the histogram
+#define PAIRS_MAX 1000000000u // clients x backends; the computation takes some seconds
+#define ROWS_MAX 16u // rows of the histogram
 #define BAR_MAX 40u // characters
 
 // The subsets of all clients, aggregated.
@@ -18,12 +18,12 @@ struct result {
 	uint32_t clients;
 	uint32_t backends;
 	uint32_t least, most; // clients of a backend
-	uint32_t smallest, largest; // subset
+	uint32_t smallest, largest; // sizes of subsets
 	double mean;
 	uint32_t *with; // [clients + 1]: number of backends with this many clients
 };
 
-// Adds one client's subset to counts[backends].
+// Add the subset of a client to counts[backends].
 static void add_client(struct result *result, uint32_t client, uint32_t *counts, uint32_t *subset,
 	uint32_t *scratch) {
 	uint32_t chosen;
@@ -38,7 +38,7 @@ static void add_client(struct result *result, uint32_t client, uint32_t *counts,
 	result->smallest = client == 0 || chosen < result->smallest ? chosen : result->smallest;
 }
 
-// Returns 0 or -ENOMEM. Caller frees result->with.
+// Compute the result. Returns 0 or -ENOMEM. The caller frees ret_result->with.
 static int work_out(const struct weir_cli_preview *preview, struct result *ret_result) {
 	struct result result = {
 		.params = {.algorithm = preview->algorithm,
@@ -76,7 +76,7 @@ free_memory:
 	return r;
 }
 
-// Backends with first .. last clients.
+// The number of backends with first .. last clients.
 static uint32_t backends_with(const struct result *result, uint32_t first, uint32_t last) {
 	uint32_t backends = 0;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subset preview: how many clients each backend would have. Computed with the daemon's code; needs
-// no daemon.
+// weirctl subset preview: computes how many clients each backend would have, with the code of
+// weir-control, but without a connection to it.
 #pragma once
 
 #include "command.h"

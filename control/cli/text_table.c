@@ -6,13 +6,13 @@
 #include <string.h>
 
 #define GAP 2 // between two columns
-#define WIDTH_MOST 64 // of a column; the longest name fits
+#define WIDTH_MOST 64 // maximum width of a column; the longest name fits
 
 struct weir_text_table {
 	const struct weir_text_table_column *columns;
 	uint32_t count;
 	char **cell; // rows * count
-	size_t rows, room; // in rows
+	size_t rows, room; // number of rows, and of rows that fit into cell
 };
 
 struct weir_text_table *weir_text_table_create(
@@ -64,7 +64,8 @@ int weir_text_table_add(struct weir_text_table *table, const char *const *cells)
 	return 0;
 }
 
-// A cell that is too long for its column moves those behind it, until there is space again.
+// Print a row. A cell that is too long for its column moves the following cells of the row, until
+// the row has enough space again.
 static void print_row(const struct weir_text_table *table, const char *const *cells,
 	const size_t *width, FILE *out) {
 	size_t at = 0, column = 0; // the end of what is printed; the start of the column

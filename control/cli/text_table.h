@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Text tables: aligned columns, numbers on the right, no trailing spaces. A cell of more than 64
-// bytes widens its row alone.
+// Text tables: aligned columns, numbers right-aligned, no trailing spaces. A cell of more than 64
+// bytes does not widen its column.
 //
 // Threads: a table is used by one thread. Cells are copied.
 #pragma once
@@ -13,12 +13,12 @@
 
 struct weir_text_table_column {
 	const char *header;
-	bool right; // numbers
+	bool right; // right-aligned, for numbers
 };
 
 struct weir_text_table;
 
-// columns are borrowed and must outlive the table. Returns NULL if out of memory.
+// Create a table. columns: borrowed, must outlive the table. Returns NULL if out of memory.
 struct weir_text_table *weir_text_table_create(
 	const struct weir_text_table_column *columns, uint32_t count);
 void weir_text_table_free(struct weir_text_table *table); // NULL is allowed

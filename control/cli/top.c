@@ -19,7 +19,7 @@
 #define BANNER_BYTES 2048
 #define PAGE 10u
 
-// The terminal, with the settings to restore at the end.
+// The terminal, and its settings to restore at the end.
 struct screen {
 	struct weir_top_screen size;
 	enum weir_top_sort sort;
@@ -34,8 +34,9 @@ struct screen {
 
 struct samples {
 	json_t *last; // NULL = none
-	json_int_t began_ms, dropped_ms; // of the first sample, and of the last one with new drops
-	json_int_t drops; // in the last sample
+	json_int_t began_ms,
+		dropped_ms; // times of the first sample, and of the last sample with new drops
+	json_int_t drops; // number of drops in the last sample
 	bool dropped; // dropped_ms is valid
 };
 
@@ -58,7 +59,7 @@ static json_int_t sum_drops(const json_t *sample) {
 	return sum;
 }
 
-// Keep a sample. Returns for how long there were no drops.
+// Store a sample. Returns the duration without drops.
 static json_t *take_sample(struct samples *samples, json_t *now) {
 	const json_int_t now_ms = json_integer_value(json_object_get(now, "time_ms"));
 	const json_t *started = json_object_get(now, "dataplane_started_ms");
@@ -85,7 +86,7 @@ static json_t *take_sample(struct samples *samples, json_t *now) {
 		"total", drops);
 }
 
-// The view from the last sample until now, in *ret; NULL after the first sample.
+// Compute the view between the last sample and a new sample in *ret; NULL after the first sample.
 static int look(struct weir_cli *cli, struct samples *samples, json_t **ret) {
 	json_t *now = NULL, *workers = NULL, *events = NULL, *status = NULL, *view = NULL;
 	int r = send_command(cli, "stats.show", &now);
@@ -154,7 +155,7 @@ static bool begin(struct screen *screen, FILE *out) {
 	if (screen->keys >= 0) {
 		raw = screen->before;
 		raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-		raw.c_cc[VSUSP] = _POSIX_VDISABLE; // would leave the terminal unrestored
+		raw.c_cc[VSUSP] = _POSIX_VDISABLE; // ^Z would not restore the terminal
 		raw.c_cc[VMIN] = 1;
 		tcsetattr(screen->keys, TCSADRAIN, &raw);
 	}
@@ -176,7 +177,7 @@ struct live {
 	struct weir_cli *cli;
 	struct screen screen;
 	struct samples samples;
-	json_t *view; // the last one; without figures before the first
+	json_t *view; // last view; without figures before the first view
 	struct weir_top_outage outage;
 };
 
@@ -222,7 +223,7 @@ static void draw(struct live *live) {
 	fflush(out);
 }
 
-// Handle a typed key. False: quit.
+// Handle a typed key. Returns false to quit.
 static bool take_keys(struct screen *screen) {
 	char keys[64];
 	ssize_t n = read(screen->keys, keys, sizeof(keys));
@@ -268,7 +269,8 @@ static bool take_keys(struct screen *screen) {
 	return true;
 }
 
-// Until the next sample, redraw on a key or a change of the terminal's size. False: quit.
+// Wait for the next sample. Redraws after a key or a change of the terminal's size. Returns false
+// to quit.
 static bool pass_time(struct live *live, int interval_ms) {
 	struct screen *screen = &live->screen;
 	int64_t until_ms = weir_monotonic_ms() + interval_ms, left_ms;
@@ -298,7 +300,7 @@ static bool pass_time(struct live *live, int interval_ms) {
 
 // --- live ---------------------------------------------------------------------------------------
 
-// Keys wait for these: shorter than for a command.
+// Timeout of a request. Keys are handled after the request, so it is shorter than for commands.
 #define CALL_MS 1000
 #define STATUS_MS 300
 
@@ -306,7 +308,8 @@ static int shorter(int ms, int limit_ms) {
 	return ms < limit_ms ? ms : limit_ms;
 }
 
-// Ask weir-control, on a new connection if the last one failed. The error is in outage.why.
+// Send a request to weir-control, on a new connection if the last connection failed. Errors are in
+// outage.why.
 static int ask(struct live *live, json_t **ret) {
 	struct weir_cli *cli = live->cli;
 	char *why = live->outage.why, *said = NULL;
@@ -334,8 +337,8 @@ static int ask(struct live *live, json_t **ret) {
 	return r;
 }
 
-// As weirctl status, which also looks at the dataplane itself. Returns whether weir-control
-// answers.
+// Read the status like "weirctl status", which also reads the state of weir-dataplane. Returns
+// whether weir-control answers.
 static bool look_at_status(struct live *live) {
 	struct weir_cli_options options = *live->cli->options;
 	json_t *status;
@@ -363,7 +366,7 @@ static void update(struct live *live) {
 		live->outage.since = 0;
 		live->outage.figures = time(NULL);
 	} else if (r != WEIR_CLI_DONE && !was_down) {
-		// Rates across the outage would be those of no time.
+		// Rates over the outage would be wrong for every moment.
 		json_decref(live->samples.last);
 		live->samples.last = NULL;
 		live->outage.since = time(NULL);

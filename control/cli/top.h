@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// top: shows services, backends, workers, drops and events, live on a terminal or once.
+// weirctl top: shows services, backends, workers, drops and events, live on a terminal or once.
 #pragma once
 
 #include "command.h"

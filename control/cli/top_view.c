@@ -11,12 +11,12 @@
 #include "terminal.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
-#define EVENTS 5u // shown
-#define BACKEND_LINES 4u // minimum: their header and three rows
+#define EVENTS 5u // number of shown events
+#define BACKEND_LINES 4u // minimum lines for backends: a header and three rows
 
 // --- a view -------------------------------------------------------------------------------------
 
-// Only the last ones: there may be a thousand.
+// Keep the last events: there may be a thousand.
 static json_t *last_of(json_t *events) {
 	size_t count = json_array_size(events), first = count > EVENTS ? count - EVENTS : 0;
 	json_t *last = json_array();
@@ -146,7 +146,7 @@ static json_t *sorted_drops(const json_t *view) {
 	return rows;
 }
 
-// For how long there were no drops.
+// Describe the duration without drops.
 static void describe_quiet(const json_t *quiet, char *text, size_t bytes) {
 	const json_t *ms = json_object_get(quiet, "ms"), *total = json_object_get(quiet, "total");
 	const char *since = text_of(quiet, "since");
@@ -207,7 +207,8 @@ static const struct weir_show_choice backend_columns[] = {
 	{{"ERRORS/S", "errors", WEIR_SHOW_NUMBER}, NULL, 5},
 };
 
-// Those that are shown, or all. Columns are the same for all, so that they stay while one scrolls.
+// Print the shown backends, or all backends. The columns depend on all backends, so that the
+// columns do not change while scrolling.
 static void print_backends(FILE *out, const json_t *view, uint32_t width) {
 	const json_t *all = json_object_get(view, "backends");
 	const json_t *shown = json_object_get(view, "shown");
@@ -216,7 +217,7 @@ static void print_backends(FILE *out, const json_t *view, uint32_t width) {
 		COUNT(backend_columns), "no backends", width);
 }
 
-// On a screen only the time of a day, or the day and the minute.
+// Shorten a time for a screen: the time of day, or the day and the minute.
 static json_t *clock_of(const char *when) {
 	const time_t now = time(NULL);
 	char today[16] = "";
@@ -288,7 +289,7 @@ __attribute__((format(printf, 3, 4))) static void append(
 	va_end(arguments);
 }
 
-// The worst first, except this one.
+// Append the reasons of the status, the worst first, without the reason `except`.
 static void append_reasons(
 	const json_t *status, const char *except, const char *separator, char *text, size_t bytes) {
 	static const char *const levels[] = {"critical", "unknown", "warning", "ok"};
@@ -417,10 +418,10 @@ static const char *backend_style(const json_t *row) {
 
 struct section {
 	void (*print)(FILE *out, const json_t *view, uint32_t width);
-	const char *key; // of its rows in the view; NULL = without styles
+	const char *key; // key of its rows in the view; NULL = without styles
 	const char *(*style)(const json_t *row);
 	char *text;
-	uint32_t most; // lines
+	uint32_t most; // maximum number of lines
 	uint32_t lines; // lines assigned to it
 };
 
@@ -432,8 +433,8 @@ static void put_line(FILE *out, const char *line, size_t bytes, const char *styl
 	fputs(style[0] != '\0' ? PLAIN : "", out);
 }
 
-// Print at most this many lines of a section, each cut to the columns. rows: of the lines after the
-// first.
+// Print at most `lines` lines of a section, each cut to the columns. rows: the rows of the lines
+// after the first line.
 static void put(FILE *out, const struct section *section, uint32_t lines, const json_t *rows,
 	const struct weir_top_screen *screen) {
 	const char *text = section->text;
@@ -453,7 +454,7 @@ static void put(FILE *out, const struct section *section, uint32_t lines, const 
 	}
 }
 
-// Print a text on at most so many lines, broken between words. Returns their number.
+// Print a text on at most `lines` lines, broken between words. Returns the number of printed lines.
 static uint32_t put_words(FILE *out, const char *text, uint32_t lines, const char *style,
 	const struct weir_top_screen *screen) {
 	uint32_t n = 0;
@@ -490,7 +491,7 @@ static uint32_t share_out(struct section *sections, uint32_t count, const uint32
 	return rows;
 }
 
-// A truncated section shows how many lines are missing.
+// Print a section. The last line of a truncated section shows how many lines are missing.
 static void put_section(FILE *out, const struct section *section, const json_t *view,
 	const struct weir_top_screen *screen) {
 	const json_t *rows = section->key != NULL ? json_object_get(view, section->key) : NULL;
@@ -506,7 +507,7 @@ static void put_section(FILE *out, const struct section *section, const json_t *
 	put_line(out, rest, strlen(rest), screen->stale ? GREY : "", screen);
 }
 
-// The last line shows how many are out of sight.
+// Print the backends. The last line shows how many backends are above and below the screen.
 static void put_backends(
 	FILE *out, const json_t *view, uint32_t lines, struct weir_top_screen *screen) {
 	json_t *all = json_object_get(view, "backends"), *rows = json_array(), *part;
@@ -524,7 +525,7 @@ static void put_backends(
 	}
 	weir_show_service_once(rows);
 	part = json_pack("{s:O?, s:O}", "backends", all, "shown", rows);
-	// Without a row it would print that there are none.
+	// An empty list would print "no backends".
 	section.text =
 		shown > 0 || count == 0 ? text_by(print_backends, part, screen->columns) : NULL;
 	put(out, &section, lines, rows, screen);
@@ -564,7 +565,8 @@ static void put_sections(
 	}
 }
 
-// Whether the name and the health of each backend fit; otherwise how wide that is.
+// Whether the name and the health of each backend fit into the width; otherwise returns the needed
+// width.
 static bool is_wide_enough(
 	const json_t *view, const struct weir_top_screen *screen, char *text, size_t bytes) {
 	uint32_t least = weir_show_least_width(
@@ -580,7 +582,7 @@ static bool is_wide_enough(
 void weir_top_draw(FILE *out, const json_t *view, const char *title, const char *banner,
 	struct weir_top_screen *screen) {
 	const char *level = level_of(json_object_get(view, "status"));
-	// The last line stays empty, or the terminal scrolls.
+	// Leave the last line empty: otherwise the terminal scrolls.
 	uint32_t rows = screen->rows > 1 ? screen->rows - 1 : 0, most = rows / 4;
 	char narrow[96];
 
@@ -608,10 +610,10 @@ void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen) {
 		WEIR_TOP_SORTS(X)
 #undef X
 			"\nScroll the backends:\n"
-			"  j k, arrows  by a line\n"
-			"  space -      by ten\n"
-			"  g            to the first\n"
-			"\n  q  quit\n  ?  back\n";
+			"  j k, arrows  by one line\n"
+			"  space -      by ten lines\n"
+			"  g            to the first backend\n"
+			"\n  q  quit\n  ?  close this help\n";
 	char keys[sizeof(text) + 16];
 	const struct section section = {.text = keys};
 	struct weir_top_screen fresh = *screen;

@@ -20,7 +20,7 @@ struct trace {
 	bool warned_silent;
 };
 
-// The row of a show command for this name; NULL: none. On an error the view only lacks a line.
+// Request a row of a show command by name; NULL: none. After an error the view lacks only a line.
 static json_t *request_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(
@@ -104,7 +104,8 @@ static int pass_packets(struct trace *trace) {
 		if (trace->shown == 0 && !trace->warned_silent &&
 			weir_capture_session_lasts(trace->capture, SILENT_MS)) {
 			fprintf(trace->cli->err,
-				"weirctl: no packet of this flow for %s; waiting (^C to end)\n",
+				"weirctl: no packet of this flow for %s; still waiting (press ^C "
+				"to end)\n",
 				weir_duration_text(SILENT_MS, silent));
 			trace->warned_silent = true;
 		}

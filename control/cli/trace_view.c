@@ -14,9 +14,9 @@
 #define LINE 256
 #define FRAME 2048
 #define COLUMNS 80
-#define INDENT 17 // of the text of a stage
+#define INDENT 17 // column of the text of a stage
 
-// A packet that is being explained: its texts, safe for a terminal.
+// Texts about a packet, safe for a terminal.
 struct packet {
 	const json_t *json;
 	const struct weir_trace_known *known;
@@ -74,13 +74,13 @@ static const char *kind_text(const char *kind) {
 	static const char *const texts[][2] = {
 		{"flow", "packet of a flow"},
 		{"echo", "echo request"},
-		{"icmp-error", "ICMP error, handled with the flow that it quotes"},
+		{"icmp-error", "ICMP error about a packet of a flow"},
 		{"other", "not for any service"},
 		{"suspect", "invalid, if it is to a VIP"},
 		{"broken", "broken"},
 		{"fragment-first", "first fragment of a flow's packet"},
-		{"fragment", "later fragment, handled like the first"},
-		{"offered", "from another worker, already decided"},
+		{"fragment", "later fragment, handled like the first fragment"},
+		{"offered", "from another worker, which has made the decision"},
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -99,10 +99,10 @@ static void add_parsed(struct packet *p) {
 	shown(p, "event", event);
 	shown(p, "path", path);
 	if (kind[0] == '\0') {
-		return; // it entered no pipeline
+		return; // the packet entered no pipeline
 	}
 	if (is(p, "path", "fast") && is(p, "event", "data")) {
-		event[0] = '\0'; // or an ACK: the fast path does not distinguish them
+		event[0] = '\0'; // the fast path does not distinguish data and ACK
 	}
 	snprintf(line, sizeof(line), "%s%s%s%s%s%s", text != NULL ? text : kind,
 		event[0] ? ": " : "", event, path[0] ? "; " : "", path, path[0] ? " path" : "");
@@ -114,7 +114,7 @@ static void add_flow_table(struct packet *p) {
 			    : is(p, "choice", "new")       ? "not found; entered"
 			    : is(p, "choice", "untracked") ? "not found; not entered"
 			    : is(p, "choice", "replaced")
-				    ? "found; its backend no longer accepts it"
+				    ? "found; the backend no longer accepts the flow"
 				    : NULL;
 	char line[LINE], state[NAME];
 
@@ -133,15 +133,15 @@ static void add_selection(struct packet *p) {
 		return;
 	}
 	if (is(p, "choice", "flow")) {
-		snprintf(why, sizeof(why), ", that of the flow");
+		snprintf(why, sizeof(why), ", the backend of the flow");
 	} else if (is(p, "choice", "new") && policy[0]) {
 		snprintf(why, sizeof(why), ", by policy %s", policy);
 	} else if (is(p, "choice", "new")) {
 		snprintf(why, sizeof(why), ", by the policy");
 	} else if (is(p, "choice", "untracked")) {
-		snprintf(why, sizeof(why), ", chosen for this packet alone");
+		snprintf(why, sizeof(why), ", selected for this packet only");
 	} else if (is(p, "choice", "replaced")) {
-		snprintf(why, sizeof(why), ", instead of that backend");
+		snprintf(why, sizeof(why), ", instead of the former backend");
 	}
 	snprintf(line, sizeof(line), "%s%s", p->backend, why);
 	add(p, "selection", line);
@@ -160,7 +160,7 @@ static void add_rewrite(struct packet *p, const uint8_t *data, size_t bytes) {
 	add(p, "rewrite", line);
 }
 
-// The command that shows more about a drop reason, for the packet's service.
+// Add the command that shows details of a drop reason, for the service of the packet.
 static void add_look(struct packet *p) {
 	const char *look = weir_captured_reason_look(p->reason);
 	const char *place = strstr(look, "SERVICE");
@@ -239,7 +239,7 @@ static void print_time(FILE *out, int64_t time_ns) {
 	fprintf(out, "%s.%06d", clock, (int)(time_ns % 1000000000 / 1000));
 }
 
-// Print a stage's text; continued lines are indented. Words are not broken.
+// Print the text of a stage; continued lines are indented. Words are not broken.
 static void print_stage(FILE *out, const char *stage, const char *text) {
 	int at = fprintf(out, "    %-*s", INDENT - 5, stage);
 

@@ -11,12 +11,12 @@
 #include "show_narrow.h"
 #include "terminal.h"
 
-#define SHOWN 24u // backends; of more, the most used half and the least used half of them
+#define SHOWN 24u // shown backends: of more backends, the 12 most used and the 12 least used
 #define NAME_MOST 32
 #define BAR_LEAST 10
 #define WIDTH 80
 #define CELL 80
-#define WAIT_MOST_MS 5000 // for agents that were just requested to measure
+#define WAIT_MOST_MS 5000 // maximum wait for agents that begin to measure
 
 static double value(const json_t *row, const char *key) {
 	return json_number_value(json_object_get(row, key));
@@ -39,7 +39,7 @@ static void repeat(FILE *out, char what, int times) {
 	}
 }
 
-// '#' is used, '.' is wasted.
+// Print a bar: '#' is used capacity, '.' is wasted capacity.
 static void print_bar(
 	FILE *out, const json_t *row, double most, int name_width, int bar, bool colour) {
 	double used = value(row, "utilization");
@@ -107,7 +107,8 @@ static void print_nothing(FILE *out, const json_t *result, const char *service, 
 		fprintf(out, "; their agents were just requested to measure it: try again in %s\n",
 			weir_duration_text((uint64_t)(ceil(again_ms / 1000) * 1000), again));
 	} else {
-		fprintf(out, ": it comes from weir-agent, health checks or weirctl\n");
+		fprintf(out,
+			": sources are weir-agent, health checks and weirctl backend report\n");
 	}
 }
 
@@ -153,7 +154,7 @@ void weir_waste_show(const struct weir_cli *cli, json_t *result) {
 	weir_waste_print(cli->out, result, width > 0 ? width : WIDTH, width > 0);
 }
 
-// The first request makes agents measure utilization; the second gets their reports.
+// Send two requests: after the first, agents measure utilization; the second returns the reports.
 static int request_twice(struct weir_cli *cli, const json_t *request, json_t **ret) {
 	int r = weir_cli_request(cli, request, ret);
 	json_int_t again_ms;

@@ -15,7 +15,7 @@
 #include "daemon_options.h"
 #include "terminal.h"
 
-#define SHOWN_BYTES 128 // a run directory may be as long as a socket address
+#define SHOWN_BYTES 128 // bytes of the longest run directory, limited by socket addresses
 
 struct weir_client {
 	int fd;
@@ -44,7 +44,8 @@ static int wait_for(int fd, short events, uint64_t deadline_ms) {
 	}
 }
 
-// connect to a unix socket with a full backlog fails with EAGAIN, and poll does not support it.
+// Connect, with repetitions: connect(2) to a unix socket with a full backlog fails with EAGAIN, and
+// poll(2) does not report the end of the backlog.
 static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms) {
 	while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
 		if (errno != EAGAIN && errno != EINTR) {
@@ -180,7 +181,7 @@ static int send_request(struct weir_client *client, const json_t *request, uint6
 		return -ENOMEM;
 	}
 	bytes = strlen(text);
-	text[bytes] = '\n'; // replaces the NUL: the daemon reads lines
+	text[bytes] = '\n'; // replaces the NUL: weir-control reads lines
 	r = bytes < WEIR_CLIENT_REQUEST_MAX ? send_all(client->fd, text, bytes + 1, deadline_ms)
 					    : -EMSGSIZE;
 	free(text);
@@ -206,7 +207,7 @@ static int grow(struct weir_client *client) {
 	return 0;
 }
 
-// Receive up to the end of a line. Returns its length in *ret_bytes, without the line end.
+// Receive up to the end of a line. *ret_bytes: length of the line, without the line end.
 static int receive_line(struct weir_client *client, uint64_t deadline_ms, size_t *ret_bytes) {
 	size_t searched = 0;
 
@@ -257,7 +258,8 @@ static void explain_call(const struct weir_client *client, int rc, char *why, si
 		break;
 	case -EPROTO:
 		snprintf(why, why_bytes,
-			"invalid reply from weir-control; do both have the same version?");
+			"invalid reply from weir-control; check that both programs have the same "
+			"version");
 		break;
 	case -EMSGSIZE:
 		snprintf(why, why_bytes, "the request is longer than %u KiB: use a shorter name",
@@ -297,7 +299,8 @@ int weir_client_call(struct weir_client *client, const json_t *request, json_t *
 	uint64_t deadline_ms = weir_monotonic_ms() + client->timeout_ms;
 	int r = send_request(client, request, deadline_ms);
 
-	// It may have answered "too many connections" and closed before it read the request.
+	// weir-control may have answered "too many connections" and closed the connection without
+	// reading the request.
 	if (r == 0 || r == -ECONNRESET) {
 		r = receive_answer(client, deadline_ms, ret);
 	}

@@ -9,24 +9,24 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#define WEIR_CLIENT_REQUEST_MAX (32u << 10) // the daemon's limit, line end included
+#define WEIR_CLIENT_REQUEST_MAX (32u << 10) // limit of weir-control, with the line end
 #define WEIR_CLIENT_ANSWER_MAX (64u << 20)
 
 struct weir_client;
 
-// Connect to RUN_DIR/control/control.sock. why gets one line with the remedy.
+// Connect to RUN_DIR/control/control.sock. why gets one line with the error and the remedy.
 // Returns 0, -ENOENT or -ECONNREFUSED (the daemon is not running), -EACCES, -ETIMEDOUT,
 // -ENAMETOOLONG, or another negative errno.
 int weir_client_connect(
 	const char *run_dir, int timeout_ms, struct weir_client **ret, char *why, size_t why_bytes);
 void weir_client_free(struct weir_client *client); // NULL is allowed
 
-// Set the timeout of further calls.
+// Set the timeout of the following calls.
 void weir_client_set_timeout(struct weir_client *client, int timeout_ms);
 
-// Send one request and wait for its answer, an object with "ok" (owned by the caller). Returns 0,
-// -ETIMEDOUT, -ECONNRESET (the daemon closed the connection), -EPROTO (an invalid answer),
-// -EMSGSIZE (request too long), -EFBIG (answer too long), or another negative errno. After an error
-// the connection is unusable.
+// Send a request and wait for the reply, an object with "ok" (owned by the caller). Returns 0,
+// -ETIMEDOUT, -ECONNRESET (weir-control closed the connection), -EPROTO (invalid reply), -EMSGSIZE
+// (request too long), -EFBIG (reply too long), or another negative errno. After an error the
+// connection is unusable.
 int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
 	size_t why_bytes);

@@ -58,7 +58,7 @@ static void compare_ports(struct weir_daemon *daemon) {
 	}
 }
 
-// Returns 0 if the tables are bound to the segment; some may not be published yet.
+// Bind the tables to a segment. Returns 0 if they are bound, even if some are not published yet.
 static int bind_tables(
 	struct weir_daemon *daemon, struct weir_segment *segment, char *why, size_t why_bytes) {
 	int r;
@@ -82,7 +82,8 @@ static int bind_tables(
 	return 0;
 }
 
-// A predecessor of this process may have seen that the dataplane was restarted.
+// Continue the recount of flows that an earlier weir-control began after a restart of the
+// dataplane.
 static void continue_recount(struct weir_daemon *daemon) {
 	uint64_t now_ms = weir_daemon_wall_ms(), started_ms = daemon->dataplane_started_ms;
 
@@ -110,7 +111,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 		continue_recount(daemon);
 	}
 	if (adopting) {
-		// Checks are identified by ids, which may have changed.
+		// Checks belong to ids, which may have changed.
 		weir_health_configure(daemon->health, NULL, 0);
 		weir_probed_agents_stop(daemon->probed_agents);
 		weir_flow_steals_clear(daemon->flow_steals);
@@ -130,7 +131,8 @@ static int on_attached(void *context, struct weir_segment *segment,
 		segment->header->dataplane_pid, (unsigned long long)segment->epoch,
 		segment->workers, segment->workers == 1 ? "" : "s", segment->ports,
 		segment->ports == 1 ? "" : "s", adopting ? ", existing tables adopted" : "");
-	// The ports and adopted next hops, for new backends. The apply configures again.
+	// New backends need the ports and the adopted next hops. weir_daemon_apply configures next
+	// hops again.
 	(void)weir_next_hops_configure(
 		daemon->next_hops, daemon->tables, weir_reload_config(daemon->reload));
 	why[0] = '\0';
@@ -186,15 +188,15 @@ static bool program_is_replaced(void) {
 	       memcmp(path + n - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0;
 }
 
-// After an upgrade this process may not support a new dataplane, but the newly installed
-// weir-control does.
+// After an upgrade, this process may not support the new dataplane. End, so that the newly
+// installed weir-control is started, which supports it.
 static void on_refused(void *context, int error) {
 	struct weir_daemon *daemon = context;
 
 	if (error == -EPROTO && program_is_replaced()) {
 		weir_log_write(daemon->log, WEIR_LOG_WARN,
-			"weir-control has been replaced on disk: ending, so that the new one is "
-			"started");
+			"the program weir-control was replaced on disk: weir-control ends, so that "
+			"its new version is started");
 		sd_notify(0, "STOPPING=1");
 		uv_stop(&daemon->loop);
 	}
@@ -225,8 +227,8 @@ static void log_refusals(struct weir_daemon *daemon) {
 			: refusal.kind == WEIR_UPDATE_ROW     ? "headers"
 							      : "service table",
 			name != NULL ? name : "a removed id",
-			refusal.restored ? "the one before is published again"
-					 : "it is built again");
+			refusal.restored ? "the previous version is published again"
+					 : "a new version is built");
 	}
 }
 
@@ -255,7 +257,8 @@ static void on_tick(uv_timer_t *timer) {
 		weir_recent_take_slice(&daemon->recent, daemon->segment,
 			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
 	}
-	if (daemon->tables != NULL && daemon->publish_why[0] == '\0') { // else: still new flows
+	// While a publication has failed, draining backends still get new flows.
+	if (daemon->tables != NULL && daemon->publish_why[0] == '\0') {
 		const struct weir_drains_of of = {
 			.tables = daemon->tables, .states = daemon->states, .log = daemon->log};
 
@@ -465,7 +468,7 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 		.reload = reload,
 		.started_ms = weir_daemon_wall_ms()};
 	daemon->reloaded_ms = daemon->started_ms;
-	signal(SIGPIPE, SIG_IGN); // report a closed connection as an error
+	signal(SIGPIPE, SIG_IGN); // writing to a closed connection returns an error
 	r = uv_loop_init(&daemon->loop);
 	if (r < 0) {
 		goto log_failure;

@@ -10,8 +10,8 @@
 //   reports, states, workers --> canaries --weights--> tables
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
-// waits again, all changes of one iteration together; if publications take long, they are limited
-// to a quarter of the time. Changes by a command or a reload are published before the reply.
+// waits again; all changes of one iteration are published together. Publications take at most a
+// quarter of the time. Changes by a command or a reload are published before the reply.
 #pragma once
 
 #include <uv.h>
@@ -60,7 +60,7 @@ struct weir_daemon {
 	struct weir_health *health;
 	struct weir_checks_log checks_log;
 	struct weir_probed_agents *probed_agents;
-	struct weir_agents *agents; // of probed_agents
+	struct weir_agents *agents; // the agents of probed_agents
 	struct weir_next_hops *next_hops;
 	struct weir_links links;
 	struct weir_mailboxes mailboxes;
@@ -81,33 +81,33 @@ struct weir_daemon {
 	struct weir_outliers *outliers;
 	struct weir_rejections *rejections;
 	struct weir_canaries *canaries;
-	uint64_t epoch; // of the last segment attached
-	uint64_t started_ms; // of this process, in milliseconds since 1970, as the next two
-	uint64_t dataplane_started_ms; // of that with this epoch; 0 = unknown
-	uint64_t reloaded_ms; // of the last accepted reload, or the start
-	bool reload_refused; // the last one
+	uint64_t epoch; // epoch of the last attached segment
+	uint64_t started_ms; // start of this process, milliseconds since 1970
+	uint64_t dataplane_started_ms; // start of the dataplane with this epoch, as started_ms; 0 =
+				       // unknown
+	uint64_t reloaded_ms; // last accepted reload, or start of this process, as started_ms
+	bool reload_refused; // the last reload was refused
 	bool dirty; // something must be published
 	bool retry; // applying the configuration failed, and is retried
 	uint64_t retry_ns; // time of the retry
-	uint64_t follow_ns; // time of retrying what depends on the configuration; 0 = done
-	char config_why[320]; // why applying it failed; "" = applied
-	char publish_why[WEIR_DAEMON_WHY_BYTES]; // why the last publication failed; "" = it
-						 // succeeded
-	// Why building or publishing a stale selection failed; "" = it did not.
+	uint64_t follow_ns; // time of the next retry to configure checks and agents; 0 = no retry
+	char config_why[320]; // why applying the configuration failed; "" = it is applied
+	// Why the last publication failed; "" = it succeeded.
+	char publish_why[WEIR_DAEMON_WHY_BYTES];
+	// Why building or publishing a stale selection failed; "" = no failure.
 	char build_why[WEIR_DAEMON_WHY_BYTES];
 	bool steer_due; // the VIP maps must be updated
-	uint32_t steered_removed; // removed binds in the VIP maps
-	uint64_t leaving_ns; // time of the next look for leaving keys of VIP maps; 0 = they have
-			     // none
-	char steer_why[272]; // why updating them failed, as logged; "" = it succeeded
+	uint32_t steered_removed; // number of removed binds in the VIP maps
+	uint64_t leaving_ns; // next check for expired keys in the VIP maps; 0 = no key can expire
+	char steer_why[272]; // why updating the VIP maps failed, as logged; "" = it succeeded
 	uint64_t last_publish_us; // duration of the last publication
 	uint64_t published_ns; // end of the last publication
-	uint64_t build_next_ns; // next step of building selections
-	uint64_t last_grace_us; // from a publication until every worker has adopted it
-	uint64_t publish_us, grace_us; // sums since the start of this process
+	uint64_t build_next_ns; // time of the next step of building selections
+	uint64_t last_grace_us; // time from the last publication until every worker had adopted it
+	uint64_t publish_us, grace_us; // sums of durations since the start of this process
 	uint64_t graces; // number of grace periods in grace_us
 	uint64_t grace_mark;
-	// The oldest publication that some worker has not adopted; 0 = all are adopted.
+	// Time of the oldest publication that a worker has not adopted yet; 0 = all are adopted.
 	uint64_t grace_since_ns;
 	uv_timer_t tick, second, grace, publish, build;
 	uv_timer_t collect; // runs while workers measure service times
@@ -116,12 +116,12 @@ struct weir_daemon {
 	uv_signal_t hangup, terminate, interrupt;
 };
 
-// Start. log, run_dir and reload: borrowed until fini; log gets a filter of repeated lines. Returns
-// 0 or negative errno (logged).
+// Start the daemon. log, run_dir and reload: borrowed until fini; log gets a filter of repeated
+// lines. Returns 0 or negative errno (logged).
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload);
-// Send health checks via the data path through this tunnel. Takes ownership of it. Returns 0 or
-// negative errno.
+// Send health checks via the data path through this tunnel. Takes ownership of the tunnel. Returns
+// 0 or negative errno.
 int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_tunnel *tunnel);
 // Run until SIGTERM or SIGINT. Notifies systemd that the service is ready.
 void weir_daemon_run(struct weir_daemon *daemon);
@@ -129,29 +129,29 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 
 // --- for the API's handlers ---
 
-// Publish what is marked now. Returns 0, -ENOTCONN (no dataplane: published once attached), -EAGAIN
-// (the configuration is not applied yet: published with it), or negative errno (logged once;
-// retried every tick).
+// Publish all marked changes now. Returns 0, -ENOTCONN (published when a dataplane is attached),
+// -EAGAIN (published when the configuration is applied), or negative errno (logged once; retried
+// every tick).
 int weir_daemon_publish(struct weir_daemon *daemon);
-// Why not all changes are published; NULL if all are, or no dataplane is attached.
+// Why not all changes are published; NULL if all changes are published, or no dataplane is
+// attached.
 const char *weir_daemon_unpublished(const struct weir_daemon *daemon);
-// The stalled workers, as of now.
+// The workers that are stalled now.
 const struct weir_stalls *weir_daemon_stalls(struct weir_daemon *daemon);
 // Log the warnings of a configuration.
 void weir_daemon_log_warnings(
 	struct weir_log *log, const char *file, const struct weir_config_errors *errors);
-// Read a file (NULL: the one in use), compare, and set the costs of the changes. As
-// weir_reload_plan.
+// As weir_reload_plan, with the costs of the changes. file NULL: the file in use.
 int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan);
-// Read a file (NULL: the one in use) and make it the configuration; logs every change, warning or
+// Read a file (NULL: the file in use) and make it the configuration; logs every change, warning or
 // error.
 // plan is always initialised; release it with weir_reload_plan_fini. Returns 0 or negative errno
 // with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
 	char *why, size_t why_bytes);
-// Collect the estimates that the services need now; call when these may have changed.
+// Start and stop estimates as the services need them. Call when these needs may have changed.
 void weir_daemon_update_estimates(struct weir_daemon *daemon);
-// For weir_comparison_begin; a dataplane must be attached.
+// The argument of weir_comparison_begin. A dataplane must be attached.
 struct weir_comparisons *weir_daemon_comparisons(struct weir_daemon *daemon);
 uint64_t weir_daemon_now_ns(void); // CLOCK_MONOTONIC
 uint64_t weir_daemon_wall_ms(void); // CLOCK_REALTIME

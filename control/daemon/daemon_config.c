@@ -13,9 +13,9 @@
 #include "steer_map.h"
 
 #define COLLECT_MS 50
-#define RETRY_NS 1000000000ull // without memory
+#define RETRY_NS 1000000000ull // time until a retry after running out of memory
 #define REASON_BYTES 320
-#define LEAVING_NS 60000000000ull // between looks for leaving keys that have expired
+#define LEAVING_NS 60000000000ull // time between checks for expired keys in the VIP maps
 
 static int update_maps(struct weir_daemon *daemon, const struct weir_config *config,
 	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
@@ -23,8 +23,8 @@ static int update_maps(struct weir_daemon *daemon, const struct weir_config *con
 		config, (uint32_t)(weir_daemon_now_ns() / 1000000000), changes, why, why_bytes);
 }
 
-// Update the maps to the configuration with the removed binds that drain, as those of one more
-// service. Returns 0, or negative errno: they may be too many.
+// Update the VIP maps to the configuration, with the draining removed binds as an additional
+// service. Returns 0 or negative errno; there may be too many removed binds.
 static int update_maps_with_removed(struct weir_daemon *daemon, uint32_t removed,
 	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
 	struct weir_config config = *weir_reload_config(daemon->reload);
@@ -45,7 +45,7 @@ static int update_maps_with_removed(struct weir_daemon *daemon, uint32_t removed
 	return r;
 }
 
-// Returns 0 or negative errno (logged; the caller retries).
+// Update the VIP maps. Returns 0 or negative errno (logged; the caller retries).
 static int steer(struct weir_daemon *daemon) {
 	uint32_t removed = daemon->tables != NULL ? weir_tables_removed_count(daemon->tables) : 0;
 	const struct weir_handover *handover = daemon->handover;
@@ -60,7 +60,8 @@ static int steer(struct weir_daemon *daemon) {
 	}
 	daemon->steered_removed = removed;
 	r = removed > 0 ? update_maps_with_removed(daemon, removed, &changes, why, sizeof(why)) : 0;
-	if (removed == 0 || r < 0) { // without them, open connections still get here
+	if (removed == 0 || r < 0) { // without removed binds in the maps, their open connections
+				     // still reach this host
 		why[0] = '\0';
 		r = update_maps(
 			daemon, weir_reload_config(daemon->reload), &changes, why, sizeof(why));
@@ -98,11 +99,11 @@ static void collect_due(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 	bool more = weir_estimates_collect(daemon->estimates, weir_daemon_now_ns());
 
-	// Not 0 ms: libuv would call this again before it polls any descriptor.
+	// Not 0 ms: libuv would run this timer again before it polls any descriptor.
 	uv_timer_start(timer, collect_due, more ? 1 : COLLECT_MS, COLLECT_MS);
 }
 
-// Returns 0 or -ENOMEM (logged).
+// Start and stop estimates as the services need them. Returns 0 or -ENOMEM (logged).
 static int update_estimates(struct weir_daemon *daemon, const struct weir_config *config) {
 	int r = weir_estimates_follow(
 		daemon->estimates, daemon->tables, config, weir_daemon_now_ns());
@@ -125,13 +126,14 @@ void weir_daemon_update_estimates(struct weir_daemon *daemon) {
 	(void)update_estimates(daemon, weir_reload_config(daemon->reload));
 }
 
-// Whether a retry may succeed, once there is memory or a descriptor.
+// Whether a retry may succeed, when memory or a descriptor becomes free.
 static bool may_retry(int error) {
 	return error == -ENOMEM || error == -ENOBUFS || error == -EMFILE || error == -ENFILE ||
 	       error == -EAGAIN;
 }
 
-// The order matters: each uses the state of those before it. Returns 0 or negative errno.
+// Configure health checks and what they need. Each call uses the state of the calls before it.
+// Returns 0 or negative errno.
 static int configure_checks(struct weir_daemon *daemon, const struct weir_config *config) {
 	int r = weir_states_configure(daemon->states, daemon->tables, config);
 
@@ -145,7 +147,7 @@ static int configure_checks(struct weir_daemon *daemon, const struct weir_config
 		     : weir_probed_agents_configure(daemon->probed_agents, daemon->tables, config);
 }
 
-// Returns 0 or negative errno (logged).
+// Configure checks, agents and next hops of backends. Returns 0 or negative errno (logged).
 static int configure_backends(struct weir_daemon *daemon, const struct weir_config *config) {
 	int checks = configure_checks(daemon, config);
 	int next_hops = weir_next_hops_configure(daemon->next_hops, daemon->tables, config);
@@ -162,8 +164,8 @@ static int configure_backends(struct weir_daemon *daemon, const struct weir_conf
 	return checks < 0 ? checks : next_hops;
 }
 
-// Configure all that depends on the configuration, except the tables. If one fails, the others are
-// still configured, and all are retried.
+// Configure everything that depends on the configuration, except the tables. After a failure, the
+// remaining modules are still configured, and all modules are retried.
 static void configure_all(struct weir_daemon *daemon, const struct weir_config *config) {
 	bool again = may_retry(configure_backends(daemon, config));
 	int r, rejections;
@@ -198,7 +200,8 @@ static uint64_t publications(const struct weir_daemon *daemon) {
 				       : 0;
 }
 
-// Report backends and services without an id, which get one when removed ones free theirs.
+// Report backends and services that wait for an id, which becomes free when removed backends and
+// services have ended.
 static void note_waiting(struct weir_daemon *daemon) {
 	uint32_t waiting = weir_tables_waiting(daemon->tables, &daemon->retry);
 	char why[sizeof(daemon->config_why)] = "";
@@ -208,13 +211,12 @@ static void note_waiting(struct weir_daemon *daemon) {
 		daemon->retry = true;
 		snprintf(why, sizeof(why),
 			"%u service%s or backend%s wait%s for ids of the segment, which become "
-			"free "
-			"when flows of removed ones have ended",
+			"free when the flows of removed services and backends have ended",
 			waiting, weir_plural(waiting), weir_plural(waiting),
 			waiting == 1 ? "s" : "");
 		if (daemon->config_why[0] == '\0') {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
-				"the configuration is not published as a whole yet: %s", why);
+				"a part of the configuration is not published yet: %s", why);
 		}
 	}
 	memcpy(daemon->config_why, why, sizeof(why));
@@ -226,7 +228,7 @@ int weir_daemon_apply(
 	uint64_t before = publications(daemon);
 	int r;
 
-	if (daemon->tables == NULL) { // published to the first dataplane
+	if (daemon->tables == NULL) { // the configuration is published to the first dataplane
 		weir_probed_agents_read_keys(daemon->probed_agents, config);
 		return 0;
 	}
@@ -277,7 +279,7 @@ void weir_daemon_retry(struct weir_daemon *daemon) {
 	}
 	r = weir_daemon_apply(daemon, weir_reload_config(daemon->reload), why, sizeof(why));
 	if (r == 0 && daemon->retry) {
-		return; // some are still delayed
+		return; // some services or backends still wait
 	}
 	if (r == 0) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO, "the configuration is published");
@@ -332,10 +334,10 @@ void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
 	int r = weir_reload_take_running(
 		daemon->reload, daemon->run_dir, epoch, daemon->epoch != 0, &unread);
 
-	if (unread < 0 && unread != -ENOENT) { // none: an earlier version
+	if (unread < 0 && unread != -ENOENT) { // no file: weir-dataplane is an earlier version
 		weir_log_write(daemon->log, WEIR_LOG_WARN,
 			"cannot read the configuration that weir-dataplane runs with from %s: %s; "
-			"that of %s is assumed",
+			"the configuration in %s is assumed",
 			daemon->run_dir, strerror(-unread),
 			weir_reload_file_in_use(daemon->reload));
 	}
@@ -348,7 +350,7 @@ void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
 	}
 }
 
-// Add the number of flows to the warning that following it breaks them.
+// Add the number of open flows to the warning that another hash_seed breaks flows.
 static void count_flows_of_seed(
 	const struct weir_daemon *daemon, struct weir_config_errors *errors) {
 	for (uint32_t i = 0; daemon->segment != NULL && i < errors->warning_count; i++) {
@@ -375,16 +377,17 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 		.canaries = daemon->canaries};
 
 	count_flows_of_seed(daemon, &plan->errors);
-	// Without memory, some have no cost.
+	// If out of memory, some changes have no cost.
 	if (r == 0 &&
 		(weir_change_costs(&of, &plan->difference) < 0 ||
 			weir_change_renames_warn(&of, &plan->difference, &plan->errors) < 0)) {
-		weir_log_write(
-			daemon->log, WEIR_LOG_WARN, "out of memory: not all costs are known");
+		weir_log_write(daemon->log, WEIR_LOG_WARN,
+			"out of memory: the effects of some changes on flows are not known");
 	}
 	if (r == 0 && weir_reload_plan_taken_back(daemon->reload, plan) < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_WARN,
-			"out of memory: it is unknown which waiting changes are taken back");
+			"out of memory: the waiting changes that the reload takes back are not "
+			"known");
 	}
 	return r;
 }
@@ -430,9 +433,8 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 			plan->difference.count, plan->difference.count == 1 ? "" : "s");
 		if (strcmp(plan->file, weir_reload_file(daemon->reload)) != 0) {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
-				"%s is in use until a restart, or a reload without a file: "
-				"these "
-				"read %s",
+				"%s is in use until weir-control restarts or reloads without a "
+				"file, and then reads %s",
 				plan->file, weir_reload_file(daemon->reload));
 		}
 		daemon->reloaded_ms = weir_daemon_wall_ms();

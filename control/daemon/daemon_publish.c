@@ -10,9 +10,9 @@
 #define GRACE_LOOK_MS 1
 #define PUBLISH_SHARE 4
 #define NS_PER_MS 1000000u
-#define BUILD_SLICE_NS 500000 // of building selections in steps, per iteration of the loop
-#define BUILD_AGAIN_NS 100000000 // retry after running out of memory
-#define GRACE_SPIN_NS 20000 // polling workers complete a grace period within microseconds
+#define BUILD_SLICE_NS 500000 // time for building selections, per iteration of the loop
+#define BUILD_AGAIN_NS 100000000 // time until a retry after running out of memory
+#define GRACE_SPIN_NS 20000 // workers in a polling mode complete a grace period within microseconds
 
 uint64_t weir_daemon_now_ns(void) {
 	return weir_monotonic_ns();
@@ -37,7 +37,7 @@ void weir_daemon_notify_status(const struct weir_daemon *daemon) {
 		daemon->segment == NULL     ? "waiting for weir-dataplane"
 		: daemon->stalls.count == 0 ? "dataplane attached"
 					    : "dataplane stalled",
-		weir_daemon_unpublished(daemon) != NULL ? ", not published yet" : "");
+		weir_daemon_unpublished(daemon) != NULL ? ", changes not published yet" : "");
 }
 
 static void start_grace(struct weir_daemon *daemon) {
@@ -53,7 +53,7 @@ static bool grace_is_over(struct weir_daemon *daemon) {
 	daemon->grace_us += daemon->last_grace_us;
 	daemon->graces++;
 	if (daemon->published_ns > daemon->grace_since_ns) {
-		start_grace(daemon); // of what was published meanwhile
+		start_grace(daemon); // for publications since the start of this grace period
 		return false;
 	}
 	daemon->grace_since_ns = 0;
@@ -78,7 +78,7 @@ void weir_daemon_record_publication(struct weir_daemon *daemon, uint64_t started
 	daemon->publish_us += daemon->last_publish_us;
 	daemon->published_ns = now;
 	if (daemon->grace_since_ns != 0) {
-		return; // already measuring
+		return; // a grace period is being measured already
 	}
 	start_grace(daemon);
 	while (weir_daemon_now_ns() - now < GRACE_SPIN_NS) {
@@ -177,7 +177,7 @@ void weir_daemon_publish_dirty(struct weir_daemon *daemon) {
 }
 
 static void build_due(uv_timer_t *timer) {
-	(void)timer; // as publish_due
+	(void)timer; // wakes the loop, which then builds
 }
 
 void weir_daemon_build(struct weir_daemon *daemon) {

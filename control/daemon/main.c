@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-control: checks the backends, decides which ones get new flows, and publishes the tables.
+// weir-control: checks backends, decides which backends get new flows, and publishes tables.
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -28,7 +28,7 @@
 #define EXIT_USAGE 2
 #define WHY_BYTES 320
 #define MMAP_FROM_BYTES (1 << 20)
-#define LINE_BYTES 5120 // a path, and an error
+#define LINE_BYTES 5120 // enough for a path and an error
 
 static void print_errors(const struct weir_log *log, const char *file, int error,
 	const struct weir_config_errors *errors) {
@@ -65,25 +65,28 @@ static int check_access(const struct weir_control_options *options,
 	if (access(options->run_dir, X_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR,
 			"user %s cannot enter run directory %s: start weir-dataplane and "
-			"weir-control with the same --group, or chgrp and chmod 750 it",
+			"weir-control with the same --group, or give the "
+			"directory to this group with mode 750",
 			run_as->user, options->run_dir);
 		return -EACCES;
 	}
 	if (access(options->config, R_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_WARN,
-			"user %s cannot read %s: a reload will be refused until it can",
+			"user %s cannot read %s: reloads fail until the user can "
+			"read the file",
 			run_as->user, options->config);
 	}
 	return 0;
 }
 
-// Sockets that need privileges, opened before these are dropped.
+// Sockets that need privileges, opened before the privileges are dropped.
 struct sockets {
 	struct weir_icmp_sockets path_mtu, unreachable;
 	struct weir_data_path_tunnel tunnel;
 };
 
-// Without the tunnel, go on if the configuration does not need it.
+// Open the tunnel of health checks via the data path. Without the tunnel, continue if the
+// configuration does not need it.
 static int open_tunnel(const struct weir_run_as *run_as, struct weir_data_path_tunnel *tunnel,
 	struct weir_log *log, struct weir_reload *reload) {
 	char why[WHY_BYTES] = "";
@@ -136,7 +139,7 @@ static void close_sockets(struct sockets *sockets) {
 	weir_data_path_tunnel_close(&sockets->tunnel);
 }
 
-// Pass the sockets to their users.
+// Pass the sockets to the modules that use them.
 static int hand_over(struct sockets *sockets, struct weir_daemon *daemon, struct weir_log *log) {
 	int r = 0;
 
@@ -183,7 +186,8 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
-	// The rules for checks via the data path would stay when this process ends.
+	// Check this first: the policy rules for checks via the data path would remain after an
+	// exit.
 	r = weir_api_socket_check(options->run_dir, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
@@ -232,9 +236,9 @@ static int finish_output(void) {
 }
 
 // Check whether the running dataplane is supported, even while another weir-control is attached to
-// it.
+// the dataplane.
 static int check_dataplane(const char *run_dir) {
-	struct weir_handover handover; // its descriptors close at exit
+	struct weir_handover handover; // the descriptors close at exit
 	char why[WHY_BYTES] = "";
 	int connection;
 	int r = weir_handover_connect(run_dir, &handover, &connection, why, sizeof(why));
@@ -250,10 +254,11 @@ static int check_dataplane(const char *run_dir) {
 	return finish_output();
 }
 
-// Each reload allocates arrays with an element for every id, mostly unused. Mapped separately, only
-// the used part is committed, and all of it is returned on free; in the heap, where glibc would
-// place them after the first free, calloc() writes all of it, and the heap never shrinks. The trim
-// threshold is raised, because a request of 416 KiB exceeds the default.
+// Each reload allocates arrays with an element for every id, mostly unused. In a mapping of its
+// own, only the used part of an array takes memory, and free() returns all of it. In the heap,
+// where glibc places such arrays after the first free(), calloc() writes the whole array, and the
+// heap does not shrink. The trim threshold is raised because a request of 416 KiB exceeds the
+// default.
 static void keep_large_arrays_out_of_heap(void) {
 	mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES);
 	mallopt(M_TRIM_THRESHOLD, 2 * MMAP_FROM_BYTES);

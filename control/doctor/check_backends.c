@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The path to each backend: route, next hop, and echo requests (echo.h).
+// Checks the path to each backend: route, next hop, and echo requests (echo.h).
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/neighbour.h>
@@ -15,8 +15,8 @@
 #include "kernel.h"
 #include "tree.h"
 
-#define TARGETS_MOST 1024 // backends to probe
-#define VIPS_MOST 8 // of each
+#define TARGETS_MOST 1024 // maximum number of backends to probe
+#define VIPS_MOST 8 // maximum number of VIPs to probe per backend
 #define SMALL_MS 1000
 #define LARGE_MS 700
 #define SEARCH_MS 300
@@ -24,31 +24,33 @@
 
 struct vip {
 	const struct weir_address *address;
-	struct weir_address source; // of the requests to it; family 0 = none
-	bool hidden; // not probed: no source, this host drops replies from it, or has its address
+	struct weir_address source; // source of requests to the VIP; family 0 = none
+	bool hidden; // not probed: no source, or this host has the VIP or drops replies from it
 	bool answered;
 };
 
 struct target {
 	const char *service;
 	const struct weir_config_backend *backend;
-	const struct weir_config_port *port; // egress interface of its packets; NULL = unknown
+	const struct weir_config_port
+		*port; // egress port of packets to the backend; NULL = unknown
 	struct weir_kernel_route route;
 	struct weir_address source;
-	struct vip vips[VIPS_MOST]; // the first one is of the backend's family, if any is
+	struct vip vips[VIPS_MOST]; // VIPs of the address family of the backend come first
 	uint32_t vip_count;
 	bool routed;
-	bool direct, tunnel; // got a reply
-	const struct vip *through; // the first VIP that answered; NULL = none
+	bool direct, tunnel; // a direct request, a request through the tunnel got a reply
+	const struct vip *through; // first VIP that answered; NULL = none
 	uint32_t want, fits,
 		least; // bytes of the outer packet: tried, known to fit, start of the search
-	uint32_t advertised; // by a router's "too big" message
+	uint32_t advertised; // MTU in a "too big" message of a router
 };
 
 struct targets {
 	struct target *list;
 	uint32_t count;
-	bool more, more_vips; // more backends than TARGETS_MOST, or VIPs of one than VIPS_MOST
+	bool more,
+		more_vips; // more than TARGETS_MOST backends, more than VIPS_MOST VIPs of a backend
 };
 
 // --- routes -------------------------------------------------------------------------------
@@ -69,7 +71,7 @@ static const struct weir_config_port *find_port(
 	return NULL;
 }
 
-// Whether the kernel's routes and interfaces apply to the port's packets: not with DPDK's own
+// Whether routes and interfaces of the kernel apply to packets of the ports: not with native DPDK
 // drivers, and not with a next hop in the configuration.
 static bool follows_kernel(const struct weir_config *config) {
 	const struct weir_config_port *ports = config->ports;
@@ -88,7 +90,8 @@ static const char *name_of(const struct target *target, char *buffer, size_t byt
 	return buffer;
 }
 
-// Whether it is an address of this host, which then drops replies from it; "vips" reports that.
+// Whether a VIP is an address of this host, which then drops replies from the VIP. The check "vips"
+// reports such VIPs.
 static bool is_local(const struct weir_address *vip) {
 	struct weir_kernel_route route;
 
@@ -100,8 +103,9 @@ static bool is_link_local(const struct weir_address *address) {
 	       (address->bytes[1] & 0xc0) == 0x80;
 }
 
-// Choose the source of requests to a VIP. One of the other family is carried in the same tunnel,
-// and its replies return without one: to an address in the backend's network, if this host has one.
+// Choose the source address of requests to a VIP. A request to a VIP of the other address family
+// uses the tunnel to the backend, but the reply has no tunnel: the source must be an address of
+// this host in the network of the backend.
 static void prepare_vip(const char *root, const struct target *target, struct vip *vip) {
 	struct weir_kernel_route back;
 
@@ -155,7 +159,7 @@ static void find_route(struct weir_doctor *doctor, struct target *target) {
 
 // --- probes -------------------------------------------------------------------------------
 
-// vip: NULL = to the backend's own address.
+// Build an echo request. vip: NULL = to the address of the backend.
 static struct weir_echo make_probe(const struct target *target, enum weir_echo_kind kind,
 	const struct vip *vip, uint32_t bytes) {
 	return (struct weir_echo){
@@ -207,7 +211,7 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 	}
 }
 
-// One round of packets of `want` bytes to the targets that have a size to try. Updates `fits`.
+// Send a round of packets of `want` bytes to the targets that have a size to try. Updates `fits`.
 static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes, int deadline_ms) {
 	uint32_t count = 0, at = 0;
@@ -233,7 +237,7 @@ static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets 
 			if (probe->answered) {
 				target->fits = target->want;
 			} else {
-				target->least = target->want; // known not to fit
+				target->least = target->want; // this size does not fit
 			}
 		}
 	}
@@ -309,8 +313,8 @@ static void report_silent(
 			&doctor->findings, "ip neigh del %s dev %s", hop, route->interface);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"%s does not answer echo requests, directly or through the tunnel: it is "
-			"down, or a firewall drops them",
+			"%s does not answer echo requests, directly or through the tunnel: the "
+			"host is down, or a firewall drops the requests",
 			text);
 		weir_findings_cure(&doctor->findings, "ping -c 3 %s", text);
 	}
@@ -328,7 +332,7 @@ static void report_size(struct weir_doctor *doctor, const struct target *target,
 	}
 	if (target->advertised > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
-			"a router limits packets to %u bytes: weir-control follows that, and "
+			"a router limits packets to %u bytes: weir-control uses this limit, and "
 			"longer packets are refused or fragmented",
 			target->advertised);
 	} else {
@@ -350,17 +354,19 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 	weir_address_format(&target->backend->address, text, sizeof(text));
 	weir_address_format(vip->address, address, sizeof(address));
 	if (family != target->backend->address.family) {
-		snprintf(other, sizeof(other), ", or IPv%d in IPv%d is not decapsulated there",
-			family, family == 4 ? 6 : 4);
+		snprintf(other, sizeof(other),
+			", or the backend does not decapsulate IPv%d in IPv%d", family,
+			family == 4 ? 6 : 4);
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-		"decapsulates, but VIP %s does not answer: it is not an address of the backend%s",
+		"decapsulates, but VIP %s does not answer: the VIP is not an address of the "
+		"backend%s",
 		address, other);
 	weir_findings_cure(&doctor->findings, "ssh %s ip %saddr add %s/%d dev lo", text,
 		family == 4 ? "" : "-6 ", address, family == 4 ? 32 : 128);
 }
 
-// One VIP is named; several are counted.
+// Report a backend without faults. A single VIP is named; several VIPs are counted.
 static void report_ok(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	char text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN], with[80] = "", without[80] = "";
 	uint32_t answered = 0, hidden = 0;
@@ -403,8 +409,8 @@ static void report(struct weir_doctor *doctor, const struct target *target) {
 	if (!target->tunnel && target->through == NULL) {
 		weir_address_format(&target->backend->address, text, sizeof(text));
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"%s answers, but not through the tunnel: no decapsulation there, or not "
-			"for packets from this balancer",
+			"%s answers, but not through the tunnel: the backend does not decapsulate "
+			"packets, or not packets from this balancer",
 			text);
 		weir_findings_cure(
 			&doctor->findings, "ssh %s systemctl enable --now weir-decap", text);
@@ -505,7 +511,7 @@ static void look_at(struct weir_doctor *doctor, struct targets *targets, struct 
 	r = weir_echo_open(&sockets);
 	if (r < 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "backends",
-			"not probed: %s; run as root", strerror(-r));
+			"backends are not probed: %s; run weirctl as root", strerror(-r));
 		weir_findings_cure(
 			&doctor->findings, "sudo weirctl doctor --config %s", doctor->config_path);
 		return;
@@ -518,7 +524,7 @@ static void look_at(struct weir_doctor *doctor, struct targets *targets, struct 
 	}
 	if (targets->more) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "backends",
-			"only the first %d were probed", TARGETS_MOST);
+			"only the first %d backends were probed", TARGETS_MOST);
 	}
 	if (targets->more_vips) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "backends",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The configuration: errors and warnings, and valid settings that are probably mistakes but that
-// the parser alone cannot detect.
+// Checks the configuration: errors and warnings, and valid settings that are probably mistakes that
+// the parser cannot detect.
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ static void show(struct weir_doctor *doctor, enum weir_finding_level level,
 	}
 }
 
-// A full-sized packet of a client does not fit after encapsulation.
+// Check whether full-sized packets of clients fit into the MTU of the port after encapsulation.
 static void check_port(struct weir_doctor *doctor, const struct weir_config_port *port) {
 	const struct weir_config *config = doctor->file;
 	unsigned int most = 0;
@@ -52,8 +52,8 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 	}
 	if (most > 0 && port->mtu < 1500 + most) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, port->name,
-			"mtu %u leaves %u bytes for a client's packet: set %u here and on the path "
-			"to the backends, or a smaller advmss on them",
+			"mtu %u leaves %u bytes for a packet of a client: set mtu %u here and on "
+			"the path to the backends, or a smaller advmss on the backends",
 			port->mtu, port->mtu - most, 1500 + most);
 		EDIT(doctor);
 	}
@@ -71,7 +71,7 @@ static void check_service(struct weir_doctor *doctor, const struct weir_config_s
 	}
 }
 
-// A server with idle connections resets those that the balancer has expired.
+// Check the timeout of idle connections: servers reset connections whose flow has expired.
 static void check_timeouts(struct weir_doctor *doctor) {
 	const uint32_t established_ms = doctor->file->flow_table.established_ms;
 
@@ -84,13 +84,15 @@ static void check_timeouts(struct weir_doctor *doctor) {
 	}
 }
 
-// Without a valid file: what the other checks use, and which of them are skipped.
+// Report, without a valid file, the values that the other checks use, and the skipped checks.
 static void report_substitute(struct weir_doctor *doctor) {
 	const char *skipped = doctor->skipped;
 
 	if (doctor->config == NULL) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, doctor->config_path,
-			"cannot be used, and what runs is unknown: not checked: %s", skipped);
+			"cannot be used, and the running configuration is unknown; skipped checks: "
+			"%s",
+			skipped);
 		if (doctor->dataplane != 0 && doctor->root[0] == '\0' && geteuid() != 0) {
 			weir_findings_cure(&doctor->findings, "sudo weirctl doctor --config %s",
 				doctor->config_path);
@@ -99,7 +101,8 @@ static void report_substitute(struct weir_doctor *doctor) {
 		weir_findings_add(&doctor->findings,
 			doctor->runs_services ? WEIR_FINDING_NOTICE : WEIR_FINDING_WARNING,
 			doctor->config_path,
-			"cannot be used: the values that run are checked%s; not checked: %s",
+			"cannot be used: the running configuration is checked%s; skipped checks: "
+			"%s",
 			doctor->runs_services ? "" : ", without the services, which are unknown",
 			skipped);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The CPUs of the workers.
+// Checks the CPUs of the workers.
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ void weir_doctor_check_cores(struct weir_doctor *doctor) {
 	weir_cpus_format(&online, all);
 	if (weir_cpus_count(&missing) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "workers.cores",
-			"CPU %s is not online; online are %s: change workers.cores, then restart "
+			"CPU %s is not online; online CPUs: %s; change workers.cores, then restart "
 			"weir-dataplane",
 			weir_cpus_format(&missing, text), all);
 		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
@@ -57,7 +57,7 @@ void weir_doctor_check_cores(struct weir_doctor *doctor) {
 		weir_cpus_format(&workers, text), all);
 }
 
-// Systemd slices of all other processes, excluded from the CPU by AllowedCPUs=.
+// CPUs that the systemd slices of other processes use. AllowedCPUs= can exclude CPUs of workers.
 static struct weir_cpus used_by_slices(const struct weir_doctor *doctor) {
 	const struct weir_cpus system =
 		read_cpus(doctor, "/sys/fs/cgroup/system.slice/cpuset.cpus.effective");
@@ -105,7 +105,7 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 			"%s isolated, nohz_full", all);
 		return;
 	}
-	if (weir_cpus_count(&rest) == 0) { // the kernel needs one CPU for everything else
+	if (weir_cpus_count(&rest) == 0) { // the kernel needs a CPU without workers
 		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		return;
 	}
@@ -123,7 +123,7 @@ struct pinned {
 	struct weir_cpus allowed;
 };
 
-// Whether a user-space thread has a CPU affinity of its own that includes a worker's CPU.
+// Count a process whose CPU affinity is restricted and includes a CPU of a worker.
 static void look_at_process(const struct weir_doctor *doctor, const char *pid,
 	const struct weir_cpus *workers, const struct weir_cpus *online, struct pinned *pinned) {
 	struct weir_cpus allowed, others, elsewhere;
@@ -133,7 +133,7 @@ static void look_at_process(const struct weir_doctor *doctor, const char *pid,
 	if (weir_tree_text(doctor->root, status, sizeof(status), "/proc/%s/status", pid) <= 0) {
 		return;
 	}
-	memory = weir_tree_field(status, "VmSize"); // kernel threads have none
+	memory = weir_tree_field(status, "VmSize"); // absent for kernel threads
 	at = strstr(status, "\nCpus_allowed_list:");
 	if (memory < 0 || at == NULL) {
 		return;
@@ -181,7 +181,7 @@ void weir_doctor_check_pinned(struct weir_doctor *doctor) {
 		}
 	}
 	closedir(folder);
-	// The last remaining CPU must be shared.
+	// Without a CPU for other processes, they must share the CPUs of workers.
 	if (weir_cpus_count(&workers) == 0 || weir_cpus_count(&rest) == 0) {
 		return;
 	}
@@ -193,7 +193,7 @@ void weir_doctor_check_pinned(struct weir_doctor *doctor) {
 	snprintf(subject, sizeof(subject), "%s (pid %u)", pinned.name, pinned.pid);
 	weir_findings_add(&doctor->findings,
 		polls(doctor) ? WEIR_FINDING_WARNING : WEIR_FINDING_NOTICE, subject,
-		"is bound to CPU %s, which a worker uses; processes of that name: %u",
+		"is bound to CPU %s, which a worker uses; processes bound to CPUs of workers: %u",
 		weir_cpus_format(&pinned.allowed, text), pinned.count);
 	weir_findings_cure(&doctor->findings, "taskset -a -c -p %s %u",
 		weir_cpus_format(&rest, text), pinned.pid);
@@ -232,15 +232,15 @@ void weir_doctor_check_interrupts(struct weir_doctor *doctor) {
 	closedir(folder);
 	if (count > 0 && weir_cpus_count(&rest) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "/proc/irq",
-			"interrupts served by a worker's CPU: %u, the first one is %ld", count,
-			first);
+			"interrupts served by CPUs of workers: %u, the first is interrupt %ld",
+			count, first);
 		weir_findings_cure(&doctor->findings,
 			"for irq in /proc/irq/[0-9]*; do echo %s > $irq/smp_affinity_list; done "
 			"2>/dev/null",
 			weir_cpus_format(&rest, text));
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "/proc/irq",
-			"none is served by a worker's CPU");
+			"no interrupt is served by a CPU of a worker");
 	}
 }
 
@@ -263,8 +263,9 @@ void weir_doctor_check_smt(struct weir_doctor *doctor) {
 		both = weir_cpus_without(&siblings, &workers);
 		if (weir_cpus_count(&siblings) - weir_cpus_count(&both) > 1) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "workers.cores",
-				"CPUs %s are hardware threads of one core, and several run a "
-				"worker: each gets about half of it; use one of them",
+				"CPUs %s are hardware threads of one core, and several of them run "
+				"a worker: each worker gets about half of the core; use only one "
+				"of the CPUs",
 				weir_cpus_format(&siblings, text));
 			weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 			return;
@@ -294,7 +295,8 @@ void weir_doctor_check_governor(struct weir_doctor *doctor) {
 	}
 	if (weir_cpus_count(&slow) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "cpufreq",
-			"the governor of CPU %s is \"%s\": it may lower the frequency under load",
+			"the governor of CPU %s is \"%s\", which may lower the frequency under "
+			"load",
 			weir_cpus_format(&slow, text), found);
 		weir_findings_cure(&doctor->findings,
 			"for governor in %s/cpu[0-9]*/cpufreq/scaling_governor; do "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drained services and VIPs, each with the command that ends its drain: the one that undoes the
-// last drain which weir-control has on record.
+// Reports drained services and VIPs, each with the command that ends the drain: the command that
+// undoes the last drain in the audit list of weir-control.
 #include <string.h>
 
 #include "doctor.h"
@@ -19,7 +19,7 @@ static const char *text_of(const json_t *object, const char *key) {
 	return text != NULL ? text : "";
 }
 
-// Of a bind as in replies: "tcp 198.51.100.10:80", "udp [2001:db8::10]:10-20".
+// Parse the address of a bind in a reply: "tcp 198.51.100.10:80", "udp [2001:db8::10]:10-20".
 static bool address_of(const json_t *bind, struct weir_address *ret) {
 	const char *text = json_string_value(bind), *begin, *end;
 	char address[ADDRESS_BYTES];
@@ -37,7 +37,7 @@ static bool address_of(const json_t *bind, struct weir_address *ret) {
 	return weir_address_parse(address, ret) == 0;
 }
 
-// Whether one of the drained binds of the service has this address.
+// Whether a drained bind of the service has this address.
 static bool has_drained(const json_t *service, const char *text) {
 	struct weir_address wanted, address;
 	const json_t *bind;
@@ -54,7 +54,7 @@ static bool has_drained(const json_t *service, const char *text) {
 	return false;
 }
 
-// The address of the last drain of the service, if it was that of a VIP; else NULL.
+// The address of the last drain of the service if it was a drain of a VIP, otherwise NULL.
 static const char *last_vip(const json_t *audit, const json_t *service) {
 	for (size_t i = json_array_size(audit); i > 0; i--) {
 		const json_t *entry = json_array_get(audit, i - 1);
@@ -69,7 +69,7 @@ static const char *last_vip(const json_t *audit, const json_t *service) {
 			return NULL;
 		}
 		if (strcmp(command, "vip.drain") == 0) {
-			const char *space = strrchr(object, ' '); // behind a service
+			const char *space = strrchr(object, ' '); // after the name of a service
 			const char *address = space != NULL ? space + 1 : object;
 
 			if (has_drained(service, address)) {
@@ -88,7 +88,7 @@ static void report(struct weir_doctor *doctor, const json_t *service) {
 	char text[ADDRESS_BYTES];
 	struct weir_address first;
 
-	if (drained < binds) { // only a VIP can be
+	if (drained < binds) { // only a VIP is drained
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, name,
 			"%zu of its %zu binds %s drained: new flows to %s are refused", drained,
 			binds, drained == 1 ? "is" : "are", drained == 1 ? "it" : "them");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory: huge pages for the dataplane, and causes of slow memory.
+// Checks memory: huge pages for weir-dataplane, and causes of slow memory.
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define NODES "/sys/devices/system/node"
-#define SPARE (16 * MIB) // DPDK rounds up, and cannot use every gap
+#define SPARE (16 * MIB) // for rounding up, and unusable gaps, in DPDK
 
-// Memory needed by weir-dataplane, as in docs/guide/operations.md, "Memory"; slightly more, because
-// an AF_XDP port has as many queues as its interface and DPDK rounds up.
+// The memory that weir-dataplane needs, as in docs/guide/operations.md, "Memory". The real need is
+// slightly higher: an AF_XDP port has as many queues as its interface, and DPDK rounds up.
 static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	const struct weir_config *config = doctor->config;
 	const uint64_t workers = config->workers.count;
@@ -38,7 +38,7 @@ static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	return bytes;
 }
 
-// Free bytes of the page size with most free memory; *ret_page is that size.
+// Free bytes of the huge page size with the most free memory; *ret_page: this page size.
 static uint64_t free_bytes(
 	const struct weir_doctor *doctor, const char *folder, uint64_t *ret_page) {
 	static const uint32_t sizes_kib[] = {2048, 1048576, 65536, 524288, 32768};
@@ -58,7 +58,7 @@ static uint64_t free_bytes(
 	return most;
 }
 
-// The pool that vm.nr_hugepages sets: 1 GiB with default_hugepagesz=1G.
+// The page size of the pool that vm.nr_hugepages sets, such as 1 GiB with default_hugepagesz=1G.
 static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	char text[8192];
 	int64_t kib = -1;
@@ -69,7 +69,7 @@ static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	return kib > 0 ? (uint64_t)kib * 1024 : 2 * MIB;
 }
 
-// Pages of a pool for this many bytes, plus those in use by others.
+// The number of pages of a pool for these bytes, plus the pages that other processes use.
 static uint64_t pages_for(uint64_t bytes, uint64_t page, int64_t total, int64_t unused) {
 	const int64_t used = total > unused ? total - unused : 0;
 	const uint64_t pages = (uint64_t)used + (bytes + page - 1) / page;
@@ -103,7 +103,8 @@ static void check_running(struct weir_doctor *doctor) {
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-dataplane",
-		"runs without huge pages, which is slower: too few were free at its start");
+		"runs without huge pages, which is slower: too few huge pages were free when it "
+		"started");
 	weir_findings_cure(&doctor->findings,
 		"sysctl -w vm.nr_hugepages=%" PRIu64 " && systemctl restart weir-dataplane",
 		wanted_pages(doctor));
@@ -120,7 +121,7 @@ void weir_doctor_check_huge_pages(struct weir_doctor *doctor) {
 		return;
 	}
 	if (doctor->found_dataplane.elsewhere.pid != 0) {
-		return; // those that it uses are not free
+		return; // the pages that it uses are not free
 	}
 	available = free_bytes(doctor, "/sys/kernel/mm/hugepages", &page);
 	need = (needed_bytes(doctor) + SPARE + page - 1) / page * page;
@@ -208,8 +209,8 @@ void weir_doctor_check_transparent(struct weir_doctor *doctor) {
 	}
 	if (strstr(text, "[always]") != NULL) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "transparent_hugepage",
-			"always: the kernel compacts memory for every process, and stalls threads "
-			"meanwhile");
+			"always: the kernel compacts memory for every process, which stalls "
+			"threads");
 		weir_findings_cure(&doctor->findings,
 			"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
 	} else {
@@ -240,14 +241,14 @@ void weir_doctor_check_swap(struct weir_doctor *doctor) {
 			swapped++;
 			weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING,
 				processes[i].name,
-				"%" PRId64 " KiB of its memory are swapped out: it stalls on the "
-				"disk when it needs them",
+				"%" PRId64 " KiB of its memory are swapped out: the process stalls "
+				"when it accesses swapped memory",
 				kib);
 			weir_findings_cure(&doctor->findings, "swapoff -a");
 		}
 	}
 	if (looked > 0 && swapped == 0) {
 		weir_findings_add(
-			&doctor->findings, WEIR_FINDING_OK, "VmSwap", "nothing is swapped out");
+			&doctor->findings, WEIR_FINDING_OK, "VmSwap", "no memory is swapped out");
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// State of live components: weir-control's answer, the clock, offloads, and the VIPs on this host.
+// Checks live components: weir-control, the clock, offloads, and the VIPs on this host.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/ethtool.h>
@@ -33,13 +33,14 @@ static void report_unreachable(struct weir_doctor *doctor) {
 		"weir-control", "%s", doctor->unreachable);
 	if (forbidden) {
 		weir_findings_cure(&doctor->findings, "sudo weirctl doctor");
-	} else { // restart one that hangs; forwarding continues
+	} else { // restart a weir-control that hangs; forwarding continues
 		weir_findings_cure(&doctor->findings, "systemctl %s weir-control",
 			absent ? "start" : "restart");
 	}
 }
 
-// A running dataplane forwards with its current tables, and a restart would lose its flows.
+// Report that weir-control has no weir-dataplane. A running weir-dataplane forwards with its
+// current tables, and a restart would lose its flows.
 static void report_detached(struct weir_doctor *doctor) {
 	if (doctor->dataplane == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",
@@ -92,8 +93,8 @@ void weir_doctor_check_clock(struct weir_doctor *doctor) {
 	}
 	if (r == TIME_ERROR || (state.status & STA_UNSYNC) != 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "CLOCK_REALTIME",
-			"is not synchronised: timestamps of logs may be wrong, and certificates "
-			"may fail (forwarding does not use this clock)");
+			"is not synchronised: timestamps of logs may be wrong, and checks of "
+			"certificates may fail (forwarding does not use this clock)");
 		weir_findings_cure(&doctor->findings, "timedatectl set-ntp true");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "CLOCK_REALTIME",
@@ -109,10 +110,10 @@ static void report_merging(
 	const bool fixed = !lro && gro_hw == WEIR_KERNEL_FIXED;
 
 	weir_findings_add(findings, WEIR_FINDING_WARNING, interface,
-		"%s merges packets on receive: the results are too long to forward%s",
+		"%s merges packets on receive: the merged packets are too long to forward%s",
 		lro ? "LRO" : "hardware GRO",
-		fixed ? "; it cannot be switched off here, only where the device is created: in "
-			"QEMU by guest_tso4=off,guest_tso6=off"
+		fixed ? "; it can be switched off only where the device is created: in QEMU by "
+			"guest_tso4=off,guest_tso6=off"
 		      : "");
 	if (!fixed) {
 		weir_findings_cure(findings, "ethtool -K %s%s%s", interface, lro ? " lro off" : "",
@@ -128,7 +129,7 @@ static void look_at_offloads(struct weir_doctor *doctor, const struct weir_docto
 
 	(void)weir_kernel_driver(interface, driver, sizeof(driver));
 	if (device->af_xdp && strcmp(driver, "virtio_net") == 0 && gro_hw == 1) {
-		gro_hw = 0; // inactive while an XDP program is attached, but shown as on
+		gro_hw = 0; // inactive while an XDP program is attached, although shown as "on"
 	}
 	if (lro || gro_hw > 0) {
 		report_merging(doctor, interface, lro, gro_hw);
@@ -138,8 +139,8 @@ static void look_at_offloads(struct weir_doctor *doctor, const struct weir_docto
 	}
 	if (strcmp(driver, "veth") == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
-			"is a veth: packets of local sockets behind it have partial checksums "
-			"unless \"tx\" is off at its peer, which cannot be checked from here");
+			"is a veth interface: packets of local sockets have partial checksums "
+			"unless \"tx\" is off on its peer; weirctl cannot check the peer");
 		weir_findings_cure(&doctor->findings, "ethtool -K PEER tx off");
 	}
 }
@@ -159,7 +160,7 @@ void weir_doctor_check_offloads(struct weir_doctor *doctor) {
 
 typedef void (*vip_fn)(struct weir_doctor *doctor, const struct weir_address *vip);
 
-// Whether an earlier bind has the address of this one.
+// Whether an earlier bind has the same address as this bind.
 static bool is_again(const struct weir_config *config, uint32_t service, uint32_t bind) {
 	const struct weir_address *vip = &config->services[service].binds[bind].address;
 
@@ -176,7 +177,7 @@ static bool is_again(const struct weir_config *config, uint32_t service, uint32_
 	return false;
 }
 
-// Call once for each VIP.
+// Call the function once for each VIP.
 static void each_vip(struct weir_doctor *doctor, vip_fn look) {
 	const struct weir_config *config = doctor->config;
 
@@ -211,16 +212,16 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 	weir_address_format(vip, text, sizeof(text));
 	if (r == 0 && route.type == RTN_LOCAL) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, text,
-			"is an address of this host: the kernel answers for it");
-		// With its current prefix length, so that no other address is deleted.
+			"is an address of this host: the kernel answers packets to this VIP");
+		// The command uses the current prefix length, so that no other address is deleted.
 		weir_findings_cure(findings,
 			"ip %saddr del $(ip -o addr show to %s | awk '{print $4, \"dev\", $2; "
 			"exit}')",
 			six, text);
 	} else if (r == 0 && route.type == RTN_UNICAST && forwards(doctor, vip)) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, text,
-			"this host forwards, and has a route to it via %s: packets that Weir "
-			"passes to the kernel loop until their TTL expires",
+			"this host forwards packets, and has a route to the VIP via %s: packets "
+			"that Weir passes to the kernel loop until their TTL expires",
 			route.interface);
 		weir_findings_cure(findings, "ip %sroute add unreachable %s/%d", six, text, bits);
 	} else {
@@ -275,13 +276,13 @@ static void look_at_rp_filter(struct weir_doctor *doctor, const struct weir_addr
 		weir_address_format(vip, text, sizeof(text));
 		if (!weir_doctor_answers_dropped(doctor->root, vip, device.interface)) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_OK, text,
-				"replies from it are accepted on %s", device.interface);
+				"replies from this VIP are accepted on %s", device.interface);
 			continue;
 		}
 		weir_findings_add(&doctor->findings,
 			checks_data_path(doctor) ? WEIR_FINDING_FAULT : WEIR_FINDING_NOTICE, text,
-			"rp_filter drops replies from it on %s: checks via the data path get no "
-			"result, and its backends cannot be probed here",
+			"rp_filter drops replies from this VIP on %s: health checks via the data "
+			"path get no result, and weirctl cannot probe the backends",
 			device.interface);
 		weir_findings_cure(&doctor->findings,
 			"sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.%s.rp_filter=0",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The interfaces of the ports.
+// Checks the interfaces of the ports.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 typedef void (*port_fn)(struct weir_doctor *doctor, const struct weir_config_port *port,
 	const struct weir_doctor_device *device);
 
-// Iterates over ports whose interface belongs to the kernel, and exists.
+// Call the function for each port whose interface belongs to the kernel, and exists.
 static void each_interface(struct weir_doctor *doctor, port_fn look) {
 	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->port_count; i++) {
 		const struct weir_config_port *port = &doctor->config->ports[i];
@@ -60,8 +60,8 @@ void weir_doctor_check_interface(struct weir_doctor *doctor) {
 		if (device.interface[0] &&
 			!weir_tree_has(doctor->root, NET "/%s", device.interface)) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device.interface,
-				"interface of port %s does not exist: name one of \"ip -br link\", "
-				"then restart weir-dataplane",
+				"interface of port %s does not exist: configure an interface of "
+				"\"ip -br link\", then restart weir-dataplane",
 				port->name);
 			weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		} else if (device.pci[0] &&
@@ -112,8 +112,9 @@ static uint32_t count_queues(const struct weir_doctor *doctor, const char *inter
 	return count;
 }
 
-// A change of queues needs a stop of weir-dataplane: the kernel refuses to remove a queue that
-// AF_XDP uses, and VIP packets on an added queue go to the kernel until weir-dataplane restarts.
+// Add the command that changes the number of queues. weir-dataplane must be stopped for the change:
+// the kernel refuses to remove a queue that AF_XDP uses, and packets to VIPs on an added queue go
+// to the kernel until weir-dataplane restarts.
 static void cure_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
 	const bool runs = doctor->dataplane != 0;
 
@@ -122,7 +123,7 @@ static void cure_queues(struct weir_doctor *doctor, const char *interface, uint3
 		runs ? "; systemctl start weir-dataplane" : "");
 }
 
-// The numbers of hardware queues and workers differ.
+// Report that the numbers of hardware queues and workers differ.
 static void report_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
 	const uint32_t workers = doctor->config->workers.count;
 	const int most = doctor->root[0] == '\0' ? weir_kernel_queues_most(interface) : -1;
@@ -130,19 +131,20 @@ static void report_queues(struct weir_doctor *doctor, const char *interface, uin
 
 	if (queues > workers) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
-			"queues: %u, workers: %u: some workers poll several of them", queues,
+			"queues: %u, workers: %u: some workers poll several queues", queues,
 			workers);
 		cure_queues(doctor, interface, workers);
-	} else if (queues == 1) { // the distributor
+	} else if (queues == 1) { // one worker distributes the packets
 		weir_findings_add(&doctor->findings, all ? WEIR_FINDING_OK : WEIR_FINDING_NOTICE,
 			interface,
 			"queues: 1%s, workers: %u: one worker receives all packets, and "
-			"distributes them to the others",
+			"distributes them to the other workers",
 			all ? ", the maximum of the device" : "", workers);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
-			"queues: %u%s, workers: %u: some workers get no packets from it", queues,
-			all ? ", the maximum of the device" : "", workers);
+			"queues: %u%s, workers: %u: some workers get no packets from this "
+			"interface",
+			queues, all ? ", the maximum of the device" : "", workers);
 	}
 	if (queues < workers && !all) {
 		cure_queues(doctor, interface,
@@ -169,8 +171,8 @@ static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_
 		weir_findings_cure(&doctor->findings, "ethtool -L %s rx 1", device->interface);
 	} else if (hardware && port->queues > 0 && port->queues < queues) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, device->interface,
-			"has %u queues, and port %s uses %u: packets to VIPs on the others go to "
-			"the kernel",
+			"has %u queues, and port %s uses %u: packets to VIPs on the other queues "
+			"go to the kernel",
 			queues, port->name, port->queues);
 		cure_queues(doctor, device->interface, port->queues);
 	} else if (hardware && port->queues == 0 && queues != workers) {
@@ -230,7 +232,7 @@ void weir_doctor_check_numa(struct weir_doctor *doctor) {
 }
 
 // Append " net.ipvN.conf.IF.KEY=0" to the list if the kernel accepts redirects or advertisements
-// there.
+// on the interface.
 static void add_accepted(const struct weir_doctor *doctor, int family, const char *interface,
 	const char *key, char *list, size_t bytes) {
 	const size_t used = strlen(list);
@@ -250,19 +252,19 @@ static void look_at_redirects(struct weir_doctor *doctor, const struct weir_conf
 	char list[256] = "";
 
 	(void)port;
-	// IPv4: a host accepts redirects if either "all" or the interface allows it. IPv6: the
-	// interface's own setting counts.
+	// IPv4: a host accepts redirects if "all" or the interface allows redirects. IPv6: only the
+	// setting of the interface counts.
 	add_accepted(doctor, 4, "all", "accept_redirects", list, sizeof(list));
 	add_accepted(doctor, 4, device->interface, "accept_redirects", list, sizeof(list));
 	add_accepted(doctor, 6, device->interface, "accept_redirects", list, sizeof(list));
 	add_accepted(doctor, 6, device->interface, "accept_ra", list, sizeof(list));
 	if (list[0] == '\0') {
-		weir_findings_add(
-			&doctor->findings, WEIR_FINDING_OK, device->interface, "accepts none");
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
+			"accepts no redirects");
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, device->interface,
-		"accepts them: any host on the link can divert packets to the backends");
+		"accepts redirects: any host on the link can divert packets to the backends");
 	weir_findings_cure(&doctor->findings, "sysctl -w%s", list);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Required kernel features, and the running processes of Weir.
+// Checks required kernel features, and the running processes of Weir.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
@@ -19,7 +19,7 @@
 #include "plural.h"
 #include "tree.h"
 
-#define AGENT_KEYS "/etc/weir/agent.keys" // default of weir-agent
+#define AGENT_KEYS "/etc/weir/agent.keys" // default key file of weir-agent
 
 void weir_doctor_check_kernel(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
@@ -117,7 +117,7 @@ void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 
 // --- access -------------------------------------------------------------------------------
 
-// Whether the mode permits no more than is wanted; otherwise there is a finding.
+// Whether the mode has no permissions beyond the wanted mode. Otherwise adds a finding.
 static bool is_strict(
 	struct weir_doctor *doctor, const char *path, const struct stat *status, mode_t wanted) {
 	const mode_t mode = status->st_mode & 07777;
@@ -150,14 +150,14 @@ static void check_directory(struct weir_doctor *doctor) {
 	if (lstat(weir_tree_path(doctor->root, doctor->run_dir, full), &status) < 0) {
 		if (errno == ENOENT && doctor->root[0] == '\0') {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, doctor->run_dir,
-				"does not exist: --run-dir must be that of weir-dataplane and "
+				"does not exist: use the --run-dir of weir-dataplane and "
 				"weir-control");
 		}
 		return;
 	}
 	if ((status.st_mode & 0022) != 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, doctor->run_dir,
-			"mode %04o: other users can replace the sockets in it",
+			"mode %04o: other users can replace the sockets in this directory",
 			status.st_mode & 07777);
 		weir_findings_cure(&doctor->findings, "chmod go-w %s", doctor->run_dir);
 	} else {
@@ -178,8 +178,8 @@ static const struct weir_config_backend *find_agent(const struct weir_config *co
 	return NULL;
 }
 
-// The user who may own the key file beside root: that of weir-control. On a copy of a machine's
-// files, any.
+// The user, besides root, that may own the key file: the user of weir-control. On a copy of the
+// files of a machine, any user.
 static uid_t owner_of_keys(const struct weir_doctor *doctor, const struct stat *file) {
 	const struct passwd *weir;
 	struct stat process;
@@ -211,7 +211,7 @@ static void check_contents(
 			status->st_mode & 07777, keys.count, weir_plural(keys.count));
 	} else if (r == -EACCES && geteuid() != 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, file,
-			"not checked: %s; run as root", strerror(-r));
+			"not checked: %s; run weirctl as root", strerror(-r));
 		weir_findings_cure(findings, "sudo weirctl doctor");
 	} else if (r == -EPERM) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, file, "%s", why);
@@ -224,8 +224,8 @@ static void check_contents(
 	weir_agent_keys_wipe(&keys);
 }
 
-// The agents have the same key. weir-agent, which generates the first one, need not be installed on
-// the balancer.
+// Check the key file. The agents of the backends have the same key. weir-agent, which generates the
+// first key, need not be installed on the balancer.
 static void check_keys(struct weir_doctor *doctor, const struct weir_config_backend *backend) {
 	const char *file = doctor->config->agents.key_file;
 	char address[INET6_ADDRSTRLEN], full[WEIR_TREE_PATH_BYTES];
@@ -263,7 +263,7 @@ void weir_doctor_check_access(struct weir_doctor *doctor) {
 
 // --- processes ----------------------------------------------------------------------------
 
-// A soft limit of /proc/PID/limits; INT64_MAX: none; -1: unknown.
+// A soft limit of /proc/PID/limits; INT64_MAX: no limit; -1: unknown.
 static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const char *name) {
 	char text[4096], *at;
 
@@ -284,7 +284,7 @@ static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const cha
 void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	const int64_t locked = read_limit(doctor, doctor->dataplane, "Max locked memory");
 	const int64_t files = read_limit(doctor, doctor->control, "Max open files");
-	int64_t need = 256; // sockets of checks, clients of the API, timers
+	int64_t need = 256; // for sockets of checks, clients of the API, timers
 
 	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->service_count; i++) {
 		need += doctor->config->services[i].backend_count;
@@ -374,7 +374,7 @@ void weir_doctor_check_watchdog(struct weir_doctor *doctor) {
 	if (length <= 0) {
 		return;
 	}
-	while (at < length) { // each ends with NUL
+	while (at < length) { // each variable ends with NUL
 		if (strncmp(environment + at, "WATCHDOG_USEC=", strlen("WATCHDOG_USEC=")) == 0) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_OK,
 				"weir-dataplane.service", "watchdog after %s",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Changes of the configuration that wait for a restart of weir-dataplane, and what that costs.
+// Reports changes of the configuration that wait for a restart of weir-dataplane, and the flows
+// that the restart breaks.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "older_flows.h"
 #include "plural.h"
 
-// ", which breaks up to 21 of 40 open flows"; "" = unknown.
+// Describe the cost of a restart: ", which breaks up to 21 of 40 open flows"; "" = unknown.
 static void describe_cost(const struct weir_doctor *doctor, const struct weir_difference *waiting,
 	char *text, size_t n) {
 	const json_t *restart = json_object_get(doctor->waiting, "restart");
@@ -48,7 +49,7 @@ static bool has(const struct weir_findings *findings, const struct weir_finding 
 	return false;
 }
 
-// What the host would be found to have if weir-dataplane started now with a configuration.
+// The findings about this host if weir-dataplane started now with a configuration.
 static struct weir_findings try_start(
 	const struct weir_doctor *doctor, const struct weir_config *config) {
 	struct weir_doctor trial = *doctor;
@@ -64,8 +65,8 @@ static struct weir_findings try_start(
 	return trial.findings;
 }
 
-// The faults that a restart with the waiting values would bring: those that the running values do
-// not have, and those that only an edit of the file mends.
+// Report faults that a restart with the waiting values would cause: faults that the running values
+// do not have, and faults that only a change of the file fixes.
 static void check_start(struct weir_doctor *doctor) {
 	struct weir_findings now = try_start(doctor, doctor->runs);
 	struct weir_findings then = try_start(doctor, doctor->file);
@@ -111,15 +112,15 @@ void weir_doctor_check_restart(struct weir_doctor *doctor) {
 		char what[200];
 
 		if (change->kind == WEIR_CHANGE_CHANGE) {
-			snprintf(what, sizeof(what), "%.80s runs, %.80s waits for", change->from,
-				change->to);
+			snprintf(what, sizeof(what), "%.80s is in use, %.80s waits for",
+				change->from, change->to);
 		} else {
 			snprintf(what, sizeof(what), "is %s by",
 				change->kind == WEIR_CHANGE_ADD ? "added" : "removed");
 		}
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, change->what,
 			"%s a restart of weir-dataplane%s", what,
-			doctor->restart_fails ? ": mend the fault above first" : cost);
+			doctor->restart_fails ? ": fix the fault above first" : cost);
 		weir_findings_cure(findings, "systemctl restart weir-dataplane");
 	}
 	if (waiting.count == 0) {

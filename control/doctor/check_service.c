@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether Weir serves: the dataplane's workers, services, and what weir-control reports of backends
-// and agents.
+// Checks whether Weir serves traffic: the workers of weir-dataplane, services, and the states of
+// backends and agents in weir-control.
 #include <net/if.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "plural.h"
 #include "tree.h"
 
-#define FINDINGS_MOST 32 // per check, of backends
+#define FINDINGS_MOST 32 // maximum number of findings about backends per check
 #define SUBJECT_BYTES 96
 
 static const json_t *get(const json_t *object, const char *key) {
@@ -29,7 +29,7 @@ static bool is(const json_t *object, const char *key, const char *value) {
 
 // --- dataplane ------------------------------------------------------------------------------
 
-// The first critical reason; "" = none.
+// The first critical reason of the status; "" = none.
 static const char *worst_reason(const json_t *status) {
 	const json_t *reason;
 	size_t i;
@@ -56,11 +56,11 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane", "%s",
 			worst_reason(doctor->status));
 		if (strstr(worst_reason(doctor->status), "has no tables") != NULL) {
-			return; // the cure is that of weir-control
+			return; // the finding about weir-control has the command
 		}
 	} else if (workers == 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-dataplane",
-			"pid %lld; only root can see whether its workers run",
+			"pid %lld; only root can check whether its workers run",
 			(long long)json_integer_value(get(dataplane, "pid")));
 		return;
 	} else {
@@ -76,7 +76,7 @@ void weir_doctor_check_dataplane(struct weir_doctor *doctor) {
 	char why[320];
 
 	if (is(doctor->status, "level", "unknown")) {
-		return; // as for weir-control
+		return; // the finding about weir-control has the command
 	}
 	if (json_is_integer(get(dataplane, "pid"))) {
 		report_process(doctor, dataplane);
@@ -118,12 +118,13 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 	}
 	json_array_foreach (unreachable, i, name) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, json_string_value(name),
-			"has no backend with a next hop: its packets are dropped");
+			"has no backend with a next hop: packets of the service are dropped");
 		weir_findings_cure(findings, "weirctl backend show %s/", json_string_value(name));
 	}
 	json_array_foreach (panic, i, name) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, json_string_value(name),
-			"panic mode: so few backends are healthy that refusing ones are used, too");
+			"panic mode: too few backends are healthy, so refusing backends are used, "
+			"too");
 		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
 	}
 	json_array_foreach (rejecting, i, name) {
@@ -135,7 +136,7 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 	if (json_is_true(get(get(doctor->status, "dataplane"), "attached")) &&
 		json_integer_value(get(doctor->status, "services")) == 0) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "services",
-			"no service is configured: nothing is forwarded");
+			"no service is configured: no packets are forwarded");
 		weir_findings_cure(findings, "weirctl audit show");
 		return;
 	}
@@ -150,7 +151,8 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 
 // --- backends -------------------------------------------------------------------------------
 
-// Count a backend, and set the subject of its finding. Returns false if there are enough findings.
+// Count a backend, and set the subject of its finding. Returns false at the maximum number of
+// findings.
 static bool count(const json_t *row, uint32_t *n, char subject[SUBJECT_BYTES]) {
 	snprintf(subject, SUBJECT_BYTES, "%s/%s", text_of(row, "service"), text_of(row, "name"));
 	return ++*n <= FINDINGS_MOST;
@@ -170,7 +172,7 @@ static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what
 	}
 }
 
-// Deliberate states, which last until somebody ends them.
+// Report states that last until a command ends them: drained, maintenance, lame duck.
 static void report_resting(struct weir_findings *findings, const json_t *row, const char *subject) {
 	const bool drained = is(row, "admin", "drain");
 	const char *address = text_of(row, "address");
@@ -189,8 +191,8 @@ static void report_resting(struct weir_findings *findings, const json_t *row, co
 				duration_of(row, "admin_since_ms", length));
 		} else {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"%s: it has been %s since before weir-control was started, whose "
-				"log has since when",
+				"%s: it has been %s since before the start of weir-control; the "
+				"log has the time",
 				effect, what);
 		}
 		weir_findings_cure(findings, "weirctl backend ready %s", subject);
@@ -199,8 +201,9 @@ static void report_resting(struct weir_findings *findings, const json_t *row, co
 	weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
 		"%s: it has been a lame duck for %s%s", effect,
 		duration_of(row, "since_ms", length),
-		is(row, "agent", "silent") ? ", and its weir-agent, which can end that, is silent"
-					   : "");
+		is(row, "agent", "silent")
+			? ", and its weir-agent, which can end this state, does not answer"
+			: "");
 	if (is(row, "agent", "silent")) {
 		weir_findings_cure(findings,
 			"ssh %s systemctl start weir-agent # or: weirctl backend ready %s", address,
@@ -257,7 +260,7 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 	}
 }
 
-// What to look at, by the reason that weir-control reports.
+// Add a command for the reason that weir-control reports.
 static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const char *why) {
 	const char *address = text_of(row, "address"), *interface = strstr(why, " on ");
 	struct weir_findings *findings = &doctor->findings;
@@ -272,15 +275,16 @@ static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const 
 	} else if (strstr(why, "permission denied") != NULL ||
 		   strstr(why, "operation not permitted") != NULL) {
 		weir_findings_cure(findings,
-			"ip route get %s; nft list ruleset # what does not let out its packets?",
+			"ip route get %s; nft list ruleset # find the rule that drops packets to "
+			"this address",
 			address);
 	} else if (strstr(why, "restart weir-control") != NULL) {
 		weir_findings_cure(findings, "systemctl restart weir-control");
 	} else if (strstr(why, "is an address of this host") != NULL) {
 		weir_findings_cure(findings,
-			"ip addr show to %.*s # remove it; see the check \"vips\"",
+			"ip addr show to %.*s # remove this address; see the check \"vips\"",
 			(int)strcspn(why, " "), why);
-	} else if (strstr(why, "no packet left by") != NULL) {
+	} else if (strstr(why, "no packet was sent through device") != NULL) {
 		weir_findings_cure(findings, "ip rule; ip route show table 47770");
 	} else if (strstr(why, "too many open files") != NULL) {
 		weir_findings_cure(
@@ -307,8 +311,7 @@ void weir_doctor_check_checks(struct weir_doctor *doctor) {
 			continue;
 		}
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-			"its health checks have had no result for %s, so it stays %s whatever its "
-			"server does: %s",
+			"its health checks have had no result for %s, so its state stays %s: %s",
 			duration_of(row, "unchecked_ms", length), text_of(row, "health"),
 			text_of(row, "unchecked_why"));
 		cure_unchecked(doctor, row, text_of(row, "unchecked_why"));
@@ -349,8 +352,8 @@ void weir_doctor_check_agents(struct weir_doctor *doctor) {
 	report_more(doctor, silent, "have a silent weir-agent");
 	if (without_keys > 0) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-control",
-			"has no keys, so that the agents of %u backend%s are not probed",
-			without_keys, weir_plural(without_keys));
+			"has no keys: the agents of %u backend%s are not probed", without_keys,
+			weir_plural(without_keys));
 		weir_findings_cure(findings, "weirctl config reload # shows why");
 	}
 	if (silent == 0 && answering > 0) {

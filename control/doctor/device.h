@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device: the value of ports[].device, and the kernel interface behind it.
+// Device: parses ports[].device, and finds the kernel interface of the device.
 //
 // Threads: any.
 #pragma once
@@ -19,7 +19,7 @@ struct weir_doctor_device {
 
 struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *port);
 
-// Bytes that encapsulation adds to a packet for the backend.
+// Bytes that encapsulation adds to a packet to the backend.
 unsigned int weir_doctor_overhead(const struct weir_address *backend);
 
 // Whether the reverse path filter of an interface drops packets from a VIP; queries the kernel.

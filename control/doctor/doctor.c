@@ -25,8 +25,8 @@ static const struct check checks[] = {WEIR_DOCTOR_CHECKS(X) WEIR_DOCTOR_LIVE_CHE
 #undef X
 #undef LIVE
 
-// The pid of a daemon that answers or holds its lock in the run directory is known. The command
-// lines tell of those that neither answer nor run there.
+// Find processes of daemons by their command lines, unless the pid is known: from a reply, or from
+// the lock in the run directory.
 static void find_processes(struct weir_doctor *doctor) {
 	const json_t *dataplane = json_object_get(doctor->version, "dataplane");
 	const json_t *locked = json_object_get(doctor->status, "dataplane");
@@ -48,7 +48,7 @@ static void find_processes(struct weir_doctor *doctor) {
 	}
 }
 
-// Remove the cures that would end a dataplane that cannot start again.
+// Remove commands that would restart a weir-dataplane that cannot start again.
 static void withhold_restarts(struct weir_findings *findings) {
 	for (uint32_t i = 0; i < findings->count; i++) {
 		if (strstr(findings->list[i].cure, "start weir-dataplane") != NULL) {
@@ -57,8 +57,8 @@ static void withhold_restarts(struct weir_findings *findings) {
 	}
 }
 
-// Without weir-control, or with one that hangs, a dataplane that starts has no tables, and forwards
-// nothing.
+// Extend commands that start weir-dataplane: weir-control must run first, because weir-dataplane
+// forwards no packets before weir-control has published tables.
 static void start_control_first(struct weir_findings *findings, bool runs) {
 	static const char restart[] = "systemctl restart weir-dataplane";
 
@@ -75,8 +75,8 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 	}
 }
 
-// Add --run-dir to the calls of weirctl in a cure that would use another directory without it. One
-// for the directory of other daemons has it. sudo does not pass on the environment.
+// Add --run-dir to the calls of weirctl in a command if weirctl would use another run directory. A
+// command for other daemons already has --run-dir. sudo does not preserve WEIR_RUN_DIR.
 static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t bytes) {
 	static const char word[] = "weirctl ", sudo[] = "sudo ";
 	const bool safe = doctor->run_dir[strspn(doctor->run_dir, WEIR_SHELL_SAFE)] == '\0';
@@ -101,7 +101,7 @@ static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t by
 			named[n++] = *at++;
 		}
 	}
-	if (n < bytes - 1) { // otherwise it is too long
+	if (n < bytes - 1) { // otherwise the command is too long
 		named[n] = '\0';
 		memcpy(cure, named, n + 1);
 	}
@@ -142,7 +142,7 @@ static void list_skipped(struct weir_doctor *doctor) {
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
 	if (doctor->dataplane == 0) {
-		doctor->runs = NULL; // left by one that was killed
+		doctor->runs = NULL; // the file of a killed weir-dataplane
 	}
 	doctor->candidate &= doctor->file != NULL;
 	doctor->config = doctor->runs != NULL && !doctor->candidate ? doctor->runs : doctor->file;

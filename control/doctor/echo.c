@@ -14,7 +14,7 @@
 #include "clocks.h"
 
 #define PACKET_MOST 9216
-#define SMALL_BYTES 32 // of the payload
+#define SMALL_BYTES 32 // payload of small requests
 #define AGAIN_MS 200
 #define ECHO4 8
 #define ECHO6 128
@@ -25,8 +25,8 @@
 #define IPV4_BYTES 20
 #define IPV6_BYTES 40
 #define ICMP_BYTES 8
-#define SENT_MOST 64 // requests before replies are read, which would overflow the buffers
-#define RECEIVED_MOST 256 // datagrams between two checks of the deadline
+#define SENT_MOST 64 // requests sent before replies are read: more could overflow the buffers
+#define RECEIVED_MOST 256 // datagrams read between two checks of the deadline
 
 static void put16(uint8_t *at, uint32_t value) {
 	at[0] = (uint8_t)(value >> 8);
@@ -54,7 +54,7 @@ static size_t header_bytes(const struct weir_address *address) {
 	return address->family == 4 ? IPV4_BYTES : IPV6_BYTES;
 }
 
-// id: of an IPv4 header, and the flow label of an IPv6 one.
+// Write an IP header. id: identification of an IPv4 header, or flow label of an IPv6 header.
 static void write_header(uint8_t *at, const struct weir_address *source,
 	const struct weir_address *destination, uint8_t protocol, size_t payload_bytes,
 	uint32_t id) {
@@ -96,13 +96,14 @@ static void write_echo(uint8_t *at, size_t bytes, const struct weir_address *sou
 	put16(at + 2, fold(sum(at, bytes, start)));
 }
 
-// The identification of both headers: a router quotes the headers first. The kernel replaces an
-// IPv4 identification of 0; the outer flow label stays 0, because it can influence the route.
+// The identification in outer and inner header, to recognise the packet in an error of a router,
+// which quotes the headers first. The kernel replaces an IPv4 identification of 0; the outer flow
+// label stays 0, because a flow label can influence the route.
 static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
 }
 
-// Returns the length.
+// Write the packet of a probe. Returns its length.
 static size_t write_packet(
 	const struct weir_echo *probe, const uint8_t *token, uint32_t number, uint8_t *packet) {
 	const bool direct = probe->kind == WEIR_ECHO_DIRECT;
@@ -174,8 +175,8 @@ static void take_reply(const struct taking *taking, const uint8_t *icmp, size_t 
 	probe->answered |= memcmp(wanted, from, sizeof(*from)) == 0;
 }
 
-// Whether an error quotes this packet, except for the header fields that routers change. IPv4
-// routers may quote only 8 bytes after the header.
+// Whether an error quotes this packet. Header fields that routers change are ignored. IPv4 routers
+// may quote only 8 bytes after the header.
 static bool is_quoted(
 	const struct weir_echo *probe, uint8_t *packet, uint8_t *quote, size_t quote_bytes) {
 	static const uint8_t changed4[] = {1, 8, 10, 11}, changed6[] = {0, 1, 7};
@@ -194,7 +195,7 @@ static bool is_quoted(
 	return memcmp(packet, quote, quote_bytes < probe->bytes ? quote_bytes : probe->bytes) == 0;
 }
 
-// A router's "too big" message about a packet to a backend.
+// Handle a "too big" message of a router about a packet to a backend.
 static void take_error(
 	const struct taking *taking, uint8_t family, uint8_t *quote, size_t bytes, uint32_t mtu) {
 	uint8_t packet[PACKET_MOST];
@@ -242,7 +243,7 @@ static void take6(
 	}
 }
 
-// A limited number: a sender faster than this loop must not block the round.
+// Read at most RECEIVED_MOST datagrams: a fast sender must not block the round.
 static void receive(
 	const struct weir_echo_sockets *sockets, struct weir_echo *probes, uint32_t count) {
 	const struct taking taking = {sockets->token, probes, count};
@@ -306,7 +307,7 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 	} while (now < end && !is_done(probes, count));
 }
 
-// Filters keep other hosts' requests from displacing replies in the buffers.
+// Install filters, so that requests of other hosts do not fill the buffers for replies.
 static void take_answers_only(const struct weir_echo_sockets *sockets) {
 	const struct icmp_filter only4 = {.data = ~(1u << REPLY4 | 1u << UNREACHABLE4)};
 	struct icmp6_filter only6;
@@ -324,7 +325,7 @@ int weir_echo_open(struct weir_echo_sockets *ret) {
 		.out4 = socket(AF_INET, type, IPPROTO_RAW),
 		.in4 = socket(AF_INET, type, IPPROTO_ICMP),
 		.out6 = socket(AF_INET6, type, IPPROTO_RAW),
-		.in6 = socket(AF_INET6, type, IPPROTO_ICMPV6), // -1 without IPv6
+		.in6 = socket(AF_INET6, type, IPPROTO_ICMPV6), // -1 on a kernel without IPv6
 	};
 	int r = -errno;
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// Name, and text of both outputs. The worst level sets the exit status.
+// X(NAME, "text in the table and in JSON"). The worst level sets the exit status.
 #define WEIR_FINDING_LEVELS(X) \
 	X(OK, "ok") \
 	X(NOTICE, "notice") \
@@ -26,8 +26,8 @@ enum weir_finding_level {
 
 struct weir_finding {
 	enum weir_finding_level level;
-	const char *check; // borrowed: its name in the table of checks
-	char subject[96]; // what was checked
+	const char *check; // name of the check, borrowed
+	char subject[96]; // the checked object
 	char found[448];
 	char cure[320]; // a shell command; "" = none
 };
@@ -35,25 +35,25 @@ struct weir_finding {
 struct weir_findings { // zeroed at first
 	struct weir_finding *list;
 	uint32_t count, room;
-	const char *check; // for findings added from now on
+	const char *check; // name of the check for further findings
 	bool out_of_memory; // out of memory: the list is incomplete
 };
 
 void weir_findings_fini(struct weir_findings *findings);
 
-// Add a finding without a remedy.
+// Add a finding, without a command that fixes it.
 void weir_findings_add(struct weir_findings *findings, enum weir_finding_level level,
 	const char *subject, const char *format, ...) __attribute__((format(printf, 4, 5)));
-// The command that fixes the finding added last.
+// Set the command that fixes the last added finding.
 void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 enum weir_finding_level weir_findings_worst(const struct weir_findings *findings);
-// 0 nothing above notice, 1 warnings, 2 faults.
+// The exit status: 0 nothing above notice, 1 warnings, 2 faults.
 int weir_findings_exit(const struct weir_findings *findings);
 
-// Print the table; a command is a line of its own that begins with "$ ".
+// Print the table. A command is a separate line that begins with "$ ".
 void weir_findings_print(const struct weir_findings *findings, FILE *out);
-// {worst, findings: [{level, check, subject, found, cure}]}; owned by the caller. NULL = out of
-// memory.
+// The findings as JSON: {worst, findings: [{level, check, subject, found, cure}]}; owned by the
+// caller. NULL = out of memory.
 json_t *weir_findings_json(const struct weir_findings *findings);

@@ -26,7 +26,7 @@ static int family_of(const struct weir_address *address) {
 	return address->family == 4 ? AF_INET : AF_INET6;
 }
 
-// Send a request and pass its answer to a callback. Returns 0 or negative errno.
+// Send a netlink request and pass the reply to a callback. Returns 0 or negative errno.
 static int query(struct nlmsghdr *request, mnl_cb_t callback, void *context) {
 	struct mnl_socket *socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 	char buffer[BUFFER_BYTES];
@@ -201,9 +201,9 @@ int weir_kernel_flag(const char *interface, uint32_t flag) {
 	return r < 0 ? r : (flags.data & flag) != 0;
 }
 
-// Index of the feature with that name, or negative errno.
+// The index of an ethtool feature by name, or negative errno.
 static int find_feature(const char *interface, const char *name, uint32_t *ret_count) {
-	// The header ends with a flexible array, which here holds one number, the count.
+	// The header ends with a flexible array; in this request the array has one number.
 	uint64_t room[(sizeof(struct ethtool_sset_info) + sizeof(uint32_t) + 7) / 8] = {0};
 	struct ethtool_sset_info *info = (struct ethtool_sset_info *)room;
 	struct ethtool_gstrings *strings;

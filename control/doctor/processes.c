@@ -16,9 +16,9 @@
 #define OPTION "--run-dir"
 
 static const struct program {
-	const char *name, *verb; // verb NULL: it has none
+	const char *name, *verb; // verb NULL = a program without verbs
 	const char *shown, *run_dir; // the default
-	const char *endpoint; // in the run directory
+	const char *endpoint; // file in the run directory
 } programs[] = {
 	[WEIR_PROGRAM_DATAPLANE] = {"weir-dataplane", NULL, "weir-dataplane", WEIR_RUN_DIR_DEFAULT,
 		"lock"},
@@ -28,7 +28,8 @@ static const struct program {
 		"open socket"},
 };
 
-// Another balancer on this machine runs in another network namespace. A copy has no namespaces.
+// Whether a process is in the network namespace of this process: another balancer on this machine
+// has another namespace. A copy of files has no namespaces.
 static bool same_network(const char *root, const char *pid) {
 	char path[WEIR_TREE_PATH_BYTES];
 	struct stat theirs, ours;
@@ -38,8 +39,8 @@ static bool same_network(const char *root, const char *pid) {
 	       (theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev);
 }
 
-// Read the run directory from a command line, whose words end with NUL. Returns false if it has not
-// the verb of the program.
+// Read the run directory from a command line, whose words end with NUL. Returns false if the
+// command line lacks the verb of the program.
 static bool read_command_line(
 	const struct program *program, const char *line, int length, char *run_dir, size_t bytes) {
 	const char *end = line + length, *word = line + strlen(line) + 1;
@@ -61,7 +62,7 @@ static bool read_command_line(
 	return found;
 }
 
-// Make a relative directory absolute, as far as the process may be looked at.
+// Make a relative directory absolute, if this user may read the working directory of the process.
 static void resolve(const char *root, const char *pid, char *run_dir, size_t bytes) {
 	char link[WEIR_TREE_PATH_BYTES], cwd[WEIR_TREE_PATH_BYTES], whole[2 * WEIR_TREE_PATH_BYTES];
 	ssize_t n;
@@ -87,8 +88,8 @@ static bool same_text(const char *a, const char *b) {
 	return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
 }
 
-// Whether both are one directory. In a container, whose directory of that name is another, theirs
-// is changed to the path outside.
+// Whether both paths are the same directory. If the process is in a container with another
+// directory of this name, `theirs` is changed to the path outside the container.
 static bool same_directory(
 	const char *root, const char *pid, const char *ours, char *theirs, size_t bytes) {
 	char path[WEIR_TREE_PATH_BYTES];
@@ -117,7 +118,7 @@ static void look_at(const char *root, const struct program *program, const char 
 	}
 	length = weir_tree_text(root, line, sizeof(line), "/proc/%s/cmdline", pid);
 	if (length == 0) {
-		return; // it has ended
+		return; // the process has ended
 	}
 	if (length > 0) {
 		if (!read_command_line(program, line, length, theirs, sizeof(theirs))) {
@@ -125,12 +126,13 @@ static void look_at(const char *root, const struct program *program, const char 
 		}
 		resolve(root, pid, theirs, sizeof(theirs));
 	}
-	// A copy may lack the command line.
+	// A copy of files may lack the command line.
 	if (length < 0 || same_directory(root, pid, run_dir, theirs, sizeof(theirs))) {
 		found->here = found->here != 0 ? found->here : (pid_t)strtol(pid, NULL, 10);
 	} else if (found->elsewhere.pid == 0) {
 		found->elsewhere.pid = (pid_t)strtol(pid, NULL, 10);
-		// Every user can start a process of this name, and the text may go into a shell.
+		// Every user can start a process of this name, and commands with the text may be
+		// run in a shell.
 		if (strlen(theirs) < sizeof(found->elsewhere.run_dir) &&
 			theirs[strspn(theirs, WEIR_SHELL_SAFE)] == '\0') {
 			snprintf(found->elsewhere.run_dir, sizeof(found->elsewhere.run_dir), "%.*s",
@@ -176,8 +178,8 @@ bool weir_processes_explain(const struct weir_processes *processes, enum weir_pr
 			shown, (int)other->pid, other->run_dir, other->run_dir);
 	} else if (other->pid != 0) {
 		snprintf(text, bytes,
-			"%s does not run in %s, but pid %d runs in another directory: use its "
-			"--run-dir",
+			"%s does not run in %s, but pid %d runs in another directory: use the "
+			"--run-dir of that process",
 			of->shown, shown, (int)other->pid);
 	}
 	return text[0] != '\0';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Processes: which daemons of Weir run on this machine, and with which run directory: several may
-// run, each with its own. From the command lines in /proc, which every user may read. Used by the
-// doctors, weirctl and weir-agent.
+// Processes: finds the daemons of Weir that run on this machine, and their run directories (daemons
+// with different run directories can run at the same time), from the command lines in /proc, which
+// every user may read. Used by the doctors, weirctl and weir-agent.
 //
 // Threads: any. No logging.
 #pragma once
@@ -18,21 +18,22 @@
 enum weir_program { WEIR_PROGRAM_DATAPLANE, WEIR_PROGRAM_CONTROL, WEIR_PROGRAM_AGENT };
 
 struct weir_process {
-	pid_t pid; // 0: none
-	// As an argument of --run-dir here; "" = one with characters that a shell treats specially.
+	pid_t pid; // 0 = none
+	// The argument of --run-dir on this host; "" = the path has characters that are special in
+	// a shell.
 	char run_dir[WEIR_PROCESS_DIR_BYTES];
 };
 
 struct weir_processes {
-	pid_t here; // one with the run directory; 0: none
-	struct weir_process elsewhere; // one with another
+	pid_t here; // a process with the given run directory; 0 = none
+	struct weir_process elsewhere; // a process with another run directory
 };
 
 // Find the processes of a program in this network namespace, or below a root (tree.h).
 struct weir_processes weir_processes_find(
 	const char *root, enum weir_program program, const char *run_dir);
 
-// Why the program does not answer in the run directory although it runs, and what to do. Returns
-// false, with text empty, if it does not run. Returns true with one line otherwise.
+// Explain, as one line, why a running program does not answer in the run directory, and the remedy.
+// Returns false, with text empty, if the program does not run.
 bool weir_processes_explain(const struct weir_processes *processes, enum weir_program program,
 	const char *run_dir, char *text, size_t bytes);

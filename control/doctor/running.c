@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGENT_PORT 4777 // any but 0: the service has agents
+#define AGENT_PORT 4777 // any value except 0 means that the service has agents
 
 static const char *text_of(const json_t *row, const char *key) {
 	const char *text = json_string_value(json_object_get(row, key));
@@ -16,7 +16,7 @@ static const char *text_of(const json_t *row, const char *key) {
 	return text != NULL ? text : "";
 }
 
-// The address of "tcp 198.51.100.10:80" or "tcp [2001:db8::10]:80". Returns 0 or -EINVAL.
+// Parse the address of "tcp 198.51.100.10:80" or "tcp [2001:db8::10]:80". Returns 0 or -EINVAL.
 static int parse_bind(const char *text, struct weir_address *ret) {
 	char address[INET6_ADDRSTRLEN];
 
@@ -46,8 +46,8 @@ static int take_binds(struct weir_config_service *service, const json_t *binds) 
 	return 0;
 }
 
-// The service of a backend's row, found fast if the one before was of the same or the previous
-// service; NULL: of none, or it was removed by a reload.
+// Find the service of a row of a backend: fast if the row belongs to the service of the row before,
+// or to the next service. NULL = the row has no service, or a reload removed the service.
 static struct weir_config_service *find_service(
 	const struct weir_config *config, const json_t *row, uint32_t *at) {
 	if (json_is_true(json_object_get(row, "leaving"))) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tree: files of /proc, /sys and /run below a root, which is "" for this machine, or the directory
-// with a copy of another machine's files; and CPU lists as in these files.
+// Tree: reads files of /proc, /sys and /run below a root, which is "" for this machine, or a
+// directory with copies of the files of another machine. Parses CPU lists of such files.
 //
 // Threads: any. No logging.
 #pragma once
@@ -18,31 +18,31 @@
 // text empty.
 int weir_tree_text(const char *root, char *text, size_t bytes, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-// Read a file that holds a number. Returns 0 or negative errno; *ret is untouched then.
+// Read a file that contains a number. Returns 0, or negative errno with *ret unchanged.
 int weir_tree_number(const char *root, int64_t *ret, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool weir_tree_has(const char *root, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// ROOT and path joined. Returns buffer, of WEIR_TREE_PATH_BYTES.
+// Join root and path. Returns buffer, of WEIR_TREE_PATH_BYTES.
 const char *weir_tree_path(const char *root, const char *path, char *buffer);
 
 #define WEIR_SYSCTL_NAME_BYTES 64
-// An interface as part of a sysctl(8) key, where dots separate the parts: eth0/20 is eth0.20.
-// Returns buffer, of WEIR_SYSCTL_NAME_BYTES.
+// The name of an interface in a key of sysctl(8), where dots separate the parts: eth0/20 for
+// eth0.20. Returns buffer, of WEIR_SYSCTL_NAME_BYTES.
 const char *weir_sysctl_name(const char *interface, char *buffer);
 
-// The number after "Key:" in a text with lines like /proc/meminfo. Returns -1 without one.
+// The number after "Key:" in a text with lines like /proc/meminfo. Returns -1 if the key is absent.
 int64_t weir_tree_field(const char *text, const char *key);
 
 struct weir_cpus {
 	uint64_t bits[WEIR_CPUS_MOST / 64];
 };
 
-// Parse "0-3,8"; "" is none. Returns 0, or -EINVAL with *ret untouched.
+// Parse a CPU list like "0-3,8"; "" = no CPU. Returns 0, or -EINVAL with *ret unchanged.
 int weir_cpus_parse(const char *text, struct weir_cpus *ret);
 bool weir_cpus_has(const struct weir_cpus *cpus, uint32_t cpu);
 void weir_cpus_add(struct weir_cpus *cpus, uint32_t cpu);
 uint32_t weir_cpus_count(const struct weir_cpus *cpus);
-// The CPUs of a that are not in b.
+// The CPUs in a that are not in b.
 struct weir_cpus weir_cpus_without(const struct weir_cpus *a, const struct weir_cpus *b);
 // Format for weir_cpus_parse, truncated to WEIR_CPUS_TEXT_BYTES. Returns buffer.
 const char *weir_cpus_format(const struct weir_cpus *cpus, char *buffer);

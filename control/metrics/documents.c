@@ -20,7 +20,7 @@
 #include "weir_version.h"
 
 #define AGE_MIN_MS 1000
-#define AGE_FAILED_MAX_MS 10000 // without an answer
+#define AGE_FAILED_MAX_MS 10000 // after a failed request
 #define AGE_PER_REPLY 10 // as a multiple of the reply time
 #define WHY_BYTES 512
 
@@ -29,20 +29,20 @@ struct weir_documents {
 	unsigned int timeout_ms;
 	bool ipvs_names;
 	struct weir_log *log;
-	double started; // time of day, seconds
-	const char *directory; // of the history; NULL = it is not saved
-	bool unsaved; // the last time, which was logged
+	double started; // Unix time of the start, seconds
+	const char *directory; // directory of the history; NULL = the history is not saved
+	bool unsaved; // the last attempt to save failed, and was logged
 	pthread_mutex_t lock; // protects all fields below
 	struct weir_client *client; // NULL = not connected
-	json_t *control; // result of metrics.show, NULL = no answer
+	json_t *control; // result of metrics.show, NULL = no reply
 	uint64_t requested_ms, took_ms; // requested_ms 0 = never
-	double timestamp; // time of day, seconds
+	double timestamp; // Unix time of the request, seconds
 	uint64_t number; // duration until the reply
 	char why[WHY_BYTES]; // the error; "" = none
 	struct weir_history history;
 	struct kept {
 		struct weir_document *document;
-		uint64_t number; // of the reply that it was made from
+		uint64_t number; // number of the reply that the document was made from
 	} kept[WEIR_DOCUMENT_KINDS];
 };
 
@@ -53,7 +53,7 @@ static void disconnect(struct weir_documents *documents) {
 	documents->client = NULL;
 }
 
-// Returns the answer, or NULL with why.
+// Send a request. Returns the reply, or NULL with why.
 static json_t *request_once(struct weir_documents *documents, const json_t *request, char *why) {
 	json_t *answer = NULL;
 	int r = 0;
@@ -63,7 +63,7 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 			&documents->client, why, WHY_BYTES);
 		if (r == -ENOENT || r == -ECONNREFUSED) {
 			snprintf(why + strlen(why), WHY_BYTES - strlen(why),
-				", or weir-metrics with the --run-dir of the one that runs");
+				", or weir-metrics with the --run-dir of the running weir-control");
 		}
 	}
 	if (r == 0) {
@@ -76,9 +76,9 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 	return answer;
 }
 
-// An idle connection may have been closed in favour of another client, or by a restart, and a list
-// breaks off when weir-dataplane starts or ends. So a failed request is tried once more if time is
-// left.
+// Send a request, and repeat it once after a failure if time is left: weir-control may have closed
+// an idle connection for another client, or restarted, and a list is incomplete if weir-dataplane
+// starts or ends during the reply.
 static json_t *send_command(struct weir_documents *documents, const char *command, char *why) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
 	uint64_t end_ms = weir_monotonic_ms() + documents->timeout_ms;
@@ -121,7 +121,7 @@ static void note_answer(struct weir_documents *documents, const char *why) {
 	snprintf(documents->why, sizeof(documents->why), "%s", why);
 }
 
-// control: weir-control's answer; NULL = none, see why.
+// Store a reply. control: reply of weir-control; NULL = no reply, for the reason in why.
 static void set_figures(
 	struct weir_documents *documents, json_t *control, uint64_t began_ms, const char *why) {
 	json_decref(documents->control);
@@ -180,7 +180,7 @@ static double seconds_of(struct timeval time) {
 	return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-// null if it is unknown, or not UTF-8.
+// The host name; null if unknown or not UTF-8.
 static json_t *json_host(void) {
 	char name[HOST_NAME_MAX + 1] = "";
 	json_t *host = gethostname(name, sizeof(name) - 1) == 0 ? json_string(name) : NULL;
@@ -278,8 +278,9 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 	return r;
 }
 
-// After a failure, requests within a short time get the same error without waiting: a scraper has
-// no time for two timeouts. Without weir-dataplane the answer is an error.
+// Request the workers. After a failure, requests within a short time get the same error at once,
+// because two timeouts would exceed the timeout of a scraper. Without weir-dataplane the reply is
+// an error.
 static json_t *request_workers(struct weir_documents *documents) {
 	uint64_t began_ms = weir_monotonic_ms();
 	double timestamp = (double)weir_wall_ms() / 1000;
@@ -292,7 +293,7 @@ static json_t *request_workers(struct weir_documents *documents) {
 		documents->timestamp = timestamp;
 		set_figures(documents, NULL, began_ms, why);
 	} else if (documents->why[0] != '\0' || documents->number == 0) {
-		request_figures(documents); // it answers again, or for the first time
+		request_figures(documents); // weir-control answers again, or for the first time
 	}
 	return workers;
 }
@@ -302,7 +303,7 @@ void weir_documents_sample(struct weir_documents *documents) {
 
 	pthread_mutex_lock(&documents->lock);
 	if (documents->why[0] == '\0' ||
-		!is_fresh(documents)) { // otherwise the last attempt just failed
+		!is_fresh(documents)) { // a fresh result means that a request has just failed
 		workers = request_workers(documents);
 	}
 	weir_history_add(&documents->history, weir_wall_ms(), workers);

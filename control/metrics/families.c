@@ -6,12 +6,12 @@
 #include "families_ipvs.h"
 #include "family_text.h"
 
-// The rows of a scope: objects, or, with columns, arrays of values.
+// The rows of a scope: objects, or arrays of values with a list of columns.
 struct rows {
 	const json_t **row;
-	struct weir_text *labels; // labels of each row, before those of the family
+	struct weir_text *labels; // labels of each row, written before the labels of the family
 	size_t count;
-	const char *kind; // NULL: rows are objects
+	const char *kind; // kind of the columns; NULL = rows are objects
 };
 
 struct output {
@@ -24,7 +24,7 @@ struct output {
 
 // --- lines ----------------------------------------------------------------------------------
 
-// The labels of a series, up to its value.
+// Write the labels of a series.
 static void write_labels(struct weir_text *text, const struct weir_text *labels, const char *label,
 	const char *value) {
 	if (labels->bytes > 0 || label != NULL) {
@@ -38,7 +38,7 @@ static void write_labels(struct weir_text *text, const struct weir_text *labels,
 	weir_text_add(text, " ", 1);
 }
 
-// Start of a series: its name and labels, up to the value.
+// Write the start of a series: name and labels.
 static void begin_series(struct output *output, const struct weir_family *family,
 	const struct weir_text *labels, const char *label, const char *value) {
 	weir_family_name(output->text, family);
@@ -181,7 +181,7 @@ static void write_family(struct output *output, const struct weir_family *family
 		write_row(output, family, rows, i, column);
 	}
 	if (text->bytes == begun) {
-		text->bytes = before; // absent in the reply
+		text->bytes = before; // the value is absent in the reply
 	}
 }
 
@@ -207,7 +207,7 @@ static int add_object(struct output *output, enum weir_family_scope scope, const
 	return 0;
 }
 
-// Objects of a list; key: the member that becomes the label.
+// Add the objects of a list. key: the member that becomes the label.
 static int add_objects(struct output *output, enum weir_family_scope scope, const json_t *list,
 	const char *label, const char *key) {
 	struct rows *rows = &output->rows[scope];
@@ -234,16 +234,16 @@ static int add_objects(struct output *output, enum weir_family_scope scope, cons
 	return 0;
 }
 
-// Whether a row is the first with these labels. Between two parts of a list a name may move to
-// another id, and a leaving backend may have the name of a new one; a duplicate series would make
-// the whole scrape invalid.
+// Whether a row is the first row with these labels. A name may move to another id between two parts
+// of a list, and a removed backend with open flows may have the name of a new backend; a duplicate
+// series would make the whole scrape invalid.
 static bool is_new(json_t *seen, const struct weir_text *labels) {
 	bool new = json_object_getn(seen, labels->data, labels->bytes) == NULL;
 
 	return new && json_object_setn_new(seen, labels->data, labels->bytes, json_true()) == 0;
 }
 
-// The rows of a kind that are leaving, or the others.
+// Add the rows of a kind: either removed rows with open flows, or all other rows.
 static void add_listed(struct output *output, struct rows *rows, bool leave, json_t *seen) {
 	const json_t *control = output->figures->control, *list = json_object_get(control, "rows");
 	int service = weir_column(control, rows->kind, "service");

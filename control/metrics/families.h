@@ -12,10 +12,10 @@
 #include "text.h"
 
 struct weir_figures {
-	const json_t *own; // weir-metrics' own values: members as in family_list.c
-	const json_t *control; // result of metrics.show, or NULL: no answer from weir-control
+	const json_t *own; // values of weir-metrics itself: members as in family_list.c
+	const json_t *control; // result of metrics.show; NULL = no reply of weir-control
 };
 
-// openmetrics: OpenMetrics 1.0, otherwise the Prometheus text format.
+// Write all families. openmetrics: OpenMetrics 1.0 instead of the Prometheus text format.
 void weir_families_write(struct weir_text *text, const struct weir_figures *figures,
 	bool ipvs_names, bool openmetrics);

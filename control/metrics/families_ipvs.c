@@ -6,13 +6,13 @@
 
 #include "family_text.h"
 
-struct ipvs { // columns of rows
+struct ipvs { // indexes of columns in rows
 	const json_t *control;
-	int service, binds; // of services
-	int of, address, selected, open, active, weight; // of backends
+	int service, binds; // in rows of services
+	int of, address, selected, open, active, weight; // in rows of backends
 };
 
-// Sum over workers or ports; older versions of weir-dataplane report nothing about ports.
+// Write a sum over workers or ports. Older versions of weir-dataplane do not report ports.
 static void write_sum(struct weir_text *text, const struct weir_family *family,
 	const json_t *control, bool openmetrics) {
 	const json_t *rows =
@@ -36,8 +36,8 @@ static void write_sum(struct weir_text *text, const struct weir_family *family,
 	weir_text_add(text, "\n", 1);
 }
 
-// Split "tcp 198.51.100.10:80" or "udp [2001:db8::1]:53" in a copy. A range of ports and every port
-// become "0".
+// Split a bind like "tcp 198.51.100.10:80" or "udp [2001:db8::1]:53" in place. A range of ports, or
+// every port, becomes port "0".
 static void split_bind(char *bind, const char **protocol, const char **address, const char **port) {
 	char *space = strchr(bind, ' '), *colon = strrchr(bind, ':');
 
@@ -50,7 +50,7 @@ static void split_bind(char *bind, const char **protocol, const char **address, 
 	*port = colon[1 + strspn(colon + 1, "0123456789")] == '\0' ? colon + 1 : "0";
 	if (**address == '[') {
 		(*address)++;
-		colon[-1] = '\0'; // the bracket
+		colon[-1] = '\0'; // overwrites the bracket
 	}
 }
 
@@ -102,7 +102,8 @@ static bool value_of(const struct weir_family *family, const struct ipvs *ipvs, 
 	return true;
 }
 
-// A duplicate series is invalid: series with equal labels are summed, as in node_exporter.
+// Collect series. Series with equal labels are summed, like in node_exporter, because a duplicate
+// series is invalid.
 static void collect(
 	const struct weir_family *family, const struct ipvs *ipvs, json_t *binds, json_t *sums) {
 	const json_t *rows = json_object_get(ipvs->control, "rows");
@@ -147,7 +148,7 @@ static void write_backends(struct weir_text *text, const struct weir_family *fam
 	json_decref(sums);
 }
 
-// {service: binds}
+// An object {service: binds}.
 static json_t *binds_of_services(const struct ipvs *ipvs) {
 	const json_t *rows = json_object_get(ipvs->control, "rows");
 	json_t *binds = json_object();

@@ -13,5 +13,5 @@
 
 #include "text.h"
 
-// control: result of metrics.show, or NULL.
+// Write the families. control: result of metrics.show, or NULL.
 void weir_ipvs_write(struct weir_text *text, const json_t *control, bool openmetrics);

@@ -70,11 +70,11 @@ const struct weir_family weir_families[] = {
 		"and devices are absent.",
 		PLAIN),
 	GAUGE(METRICS, "weir_metrics_timestamp_seconds", "seconds", "timestamp_seconds",
-		"Unix time of the last query to weir-control, which is made at most once a second "
-		"and for at most a tenth of the time.",
+		"Unix time of the last query to weir-control. Queries are made at most once a "
+		"second, and take at most a tenth of the time.",
 		PLAIN),
 	GAUGE(METRICS, "weir_metrics_reply_seconds", "seconds", "reply_seconds",
-		"Time until weir-control's reply.", PLAIN),
+		"Time until the reply of weir-control to the last query.", PLAIN),
 	COUNTER(METRICS, "weir_metrics_cpu_seconds", "seconds", "cpu_seconds",
 		"CPU time used by weir-metrics.", PLAIN),
 	GAUGE(METRICS, "weir_metrics_resident_memory_bytes", "bytes", "resident_bytes",
@@ -87,16 +87,16 @@ const struct weir_family weir_families[] = {
 	GAUGE(CONTROL, "weir_control_info", "", "version", "1; the version of weir-control.", INFO),
 	GAUGE(CONTROL, "weir_serving", "", "serving",
 		"1 if this instance should get traffic, 0 if weirctl status is critical: no "
-		"dataplane, a stalled worker, no service with an eligible backend that has a "
-		"next hop, or all services drained, and the drains over.",
+		"weir-dataplane, a stalled worker, no service with an eligible backend that has a "
+		"next hop, or all services drained after the end of their drains.",
 		PLAIN),
 	GAUGE(CONTROL, "weir_control_start_time_seconds", "seconds", "started_ms",
 		"Unix time of the start of weir-control.", MS),
 	GAUGE(DATAPLANE, "weir_dataplane_start_time_seconds", "seconds", "started_ms",
 		"Unix time of the start of weir-dataplane.", MS),
 	GAUGE(CONTROL, "weir_config_last_reload_successful", "", "reload_ok",
-		"1 if the last reload was accepted, or there was none; 0 if it was refused, and "
-		"the configuration before it is in use.",
+		"1 if the last reload was accepted, or if there was no reload; 0 if the last "
+		"reload was refused, so that the previous configuration is in use.",
 		PLAIN),
 	GAUGE(CONTROL, "weir_config_last_reload_success_timestamp_seconds", "seconds",
 		"reloaded_ms",
@@ -108,13 +108,13 @@ const struct weir_family weir_families[] = {
 	COUNTER(CONTROL, "weir_control_publication_seconds", "seconds", "publish_us",
 		"Time spent in publications.", US),
 	COUNTER(CONTROL, "weir_control_grace_periods", "", "grace_periods",
-		"Grace periods measured after a publication.", PLAIN),
+		"Grace periods measured after publications.", PLAIN),
 	COUNTER(CONTROL, "weir_control_grace_seconds", "seconds", "grace_us",
-		"Total duration of these grace periods, until every worker has left the old "
-		"tables.",
+		"Total duration of grace periods after publications. A grace period ends when no "
+		"worker uses the replaced tables.",
 		US),
 	COUNTER(SEGMENT, "weir_segment_publications", "", "publications",
-		"Publications to this weir-dataplane process.", PLAIN),
+		"Publications to the running weir-dataplane process.", PLAIN),
 	GAUGE(SEGMENT, "weir_segment_heap_bytes", "bytes", "heap_bytes",
 		"Size of the segment's heap for tables.", PLAIN),
 	GAUGE(SEGMENT, "weir_segment_used_bytes", "bytes", "used_bytes",
@@ -126,19 +126,20 @@ const struct weir_family weir_families[] = {
 	GAUGE(AGENTS, "weir_agents", "", "configured", "weir-agents in the configuration.", PLAIN),
 	COUNTER(AGENTS, "weir_agent_probes", "", "probes", "Probes sent to weir-agents.", PLAIN),
 	COUNTER(AGENTS, "weir_agent_answers", "", "answers", "Answers from weir-agents.", PLAIN),
-	COUNTER(AGENTS, "weir_agent_silent_probes", "", "silent", "Probes without a timely answer.",
-		PLAIN),
+	COUNTER(AGENTS, "weir_agent_silent_probes", "", "silent",
+		"Probes of weir-agents without an answer in time.", PLAIN),
 	COUNTER(AGENTS, "weir_agent_refused_messages", "", "refused",
-		"Messages refused, by reason.", MAP_OF("reason")),
+		"Messages of weir-agents refused, by reason.", MAP_OF("reason")),
 	COUNTER(AGENTS, "weir_agent_steal_requests", "", "steals",
-		"Steal requests to weir-agents: to release a connection that is not established.",
+		"Steal requests to weir-agents, each to release a connection that is not "
+		"established.",
 		PLAIN),
 	COUNTER(AGENTS, "weir_agent_steal_answers", "", "steal_results",
 		"Answers to steal requests, by result.", MAP_OF("result")),
 
 	// workers
 	GAUGE(WORKER, "weir_worker_up", "", "alive",
-		"1 if the worker is alive: its last heartbeat is not older than a second.", PLAIN),
+		"1 if the last heartbeat of the worker is at most a second old.", PLAIN),
 	GAUGE(WORKER, "weir_worker_busy_ratio", "ratio", "busy_percent",
 		"Share of the last one or two seconds that the worker spent in iterations with "
 		"packets.",
@@ -164,7 +165,8 @@ const struct weir_family weir_families[] = {
 	WEIR_STEAL_COUNTERS(X)
 #undef X
 		COUNTER(WORKER, "weir_worker_refused_steals", "", "refused",
-			"Requests for buckets refused by the worker, by reason.", MAP_OF("reason")),
+			"Requests for buckets that the worker refused, by reason.",
+			MAP_OF("reason")),
 	GAUGE(WORKER, "weir_worker_hottest_bucket_ratio", "ratio", "hottest_percent",
 		"Share of the worker's time used by its bucket with most packets.", PERCENT),
 	GAUGE(WORKER, "weir_worker_elephant_buckets", "buckets", "elephants",
@@ -185,7 +187,8 @@ const struct weir_family weir_families[] = {
 		.unit = "",
 		.key = "xstats",
 		.label = "statistic",
-		.help = "Nonzero extended statistics of the device, by the driver's names."},
+		.help = "Extended statistics of the device that are not 0, by their names in the "
+			"driver."},
 
 	// services
 	GAUGE(SERVICE, "weir_service_info", "", "policy forwarding",
@@ -194,13 +197,15 @@ const struct weir_family weir_families[] = {
 	GAUGE(SERVICE, "weir_service_eligible_backends", "", "eligible",
 		"Eligible backends: ready, healthy, and with a weight above 0.", PLAIN),
 	GAUGE(SERVICE, "weir_service_unchecked_backends", "", "unchecked",
-		"Backends whose health checks have no result: their last three could not run on "
-		"this host, or it drops the answers, so that their states stay.",
+		"Backends whose health state does not change, because the last three health checks "
+		"could not run on this host, or this host drops the answers.",
 		PLAIN),
 	GAUGE(SERVICE, "weir_service_panic", "", "panic",
-		"1 in panic mode: too few backends are healthy, so all are used.", PLAIN),
+		"1 in panic mode: too few backends are healthy, so unhealthy backends are used, "
+		"too.",
+		PLAIN),
 	GAUGE(SERVICE, "weir_canary_state", "", "canary",
-		"1 for the state of the service's last canary; absent without one.",
+		"1 for the state of the service's last canary; absent without a canary.",
 		STATE_OF(canary_states)),
 	{.name = "weir_service_check_duration_seconds",
 		.type = WEIR_FAMILY_HISTOGRAM,
@@ -251,10 +256,10 @@ const struct weir_family weir_families[] = {
 	GAUGE(BACKEND, "weir_backend_max_active_flows", "", "max_active_flows",
 		"Limit of the backend's active flows from this instance.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_counted_flows", "", "counted_flows",
-		"Flows that count towards that limit.", PLAIN),
+		"Flows that count towards the limit of the backend's active flows.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_agent_silent", "", "agent_silent",
-		"1 if the backend's weir-agent does not answer: its load and state are unknown. "
-		"None without an agent, or keys to probe it.",
+		"1 if the backend's weir-agent does not answer, so that load and state of its host "
+		"are unknown. Absent without an agent, or without keys to probe the agent.",
 		PLAIN),
 	GAUGE(BACKEND, "weir_backend_ejected", "", "ejected",
 		"1 if the backend is ejected: its connections fail, or its host rejects "
@@ -287,28 +292,28 @@ const struct weir_family weir_families[] = {
 		WEIR_SHARE_GAUGES(X)
 #undef X
 			GAUGE(TCP, "weir_backend_tcp_connections", "", "connections",
-				"Open connections of the backend's host, by the family of "
-				"their clients; for services with agent.tcp, as all of these.",
+				"Open connections of the backend's host, by address family of the "
+				"clients. Only for services with agent.tcp, like all "
+				"weir_backend_tcp families.",
 				PLAIN),
 	GAUGE(TCP, "weir_backend_tcp_rtt_seconds", "seconds", "rtt_us",
-		"Quantiles of the smoothed round trip times of these connections.",
+		"Quantiles of the smoothed round-trip times of the open connections of the "
+		"backend's host.",
 		MAP_OF("quantile"), US),
 	COUNTER(TCP, "weir_backend_tcp_segments", "", "segments",
-		"Data segments sent to clients, since the agent's start.", PLAIN),
+		"Data segments sent to clients since the start of the agent.", PLAIN),
 	COUNTER(TCP, "weir_backend_tcp_retransmitted_segments", "", "retransmitted",
-		"Of these: sent again.", PLAIN),
+		"Data segments retransmitted to clients since the start of the agent.", PLAIN),
 	COUNTER(TCP, "weir_backend_tcp_sent_bytes", "bytes", "sent_bytes",
-		"Bytes in these segments.", PLAIN),
+		"Bytes of data segments sent to clients since the start of the agent.", PLAIN),
 	GAUGE(TCP, "weir_backend_tcp_delivery_rate_bytes_per_second", "bytes_per_second",
 		"delivery_rate",
-		"Median of the delivery rates of the connections that the application does not "
-		"limit.",
-		PLAIN),
+		"Median delivery rate of connections that the application does not limit.", PLAIN),
 };
 const size_t weir_family_count = COUNT(weir_families);
 
-// Names and labels as in node_exporter. scope: METRICS is a sum over all workers of `key`, PORT one
-// over all ports.
+// Names and labels as in node_exporter. scope: METRICS is the sum of `key` over all workers, PORT
+// the sum over all ports.
 const struct weir_family weir_ipvs_families[] = {
 	COUNTER(METRICS, "node_ipvs_connections", "", "flow_new",
 		"New flows (weir_worker_new_flows_total).", PLAIN),
@@ -321,7 +326,7 @@ const struct weir_family weir_ipvs_families[] = {
 	GAUGE(BACKEND, "node_ipvs_backend_connections_inactive", "", "active_flows",
 		"Flows with FIN or RST that have not expired yet.", PLAIN),
 	GAUGE(BACKEND, "node_ipvs_backend_weight", "", "effective_weight",
-		"Weight in use; 0 without new flows.", PLAIN),
+		"Weight in use; 0 if the backend gets no new flows.", PLAIN),
 };
 const size_t weir_ipvs_family_count = COUNT(weir_ipvs_families);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The list of metric families: names, types, units, labels and help, and the members of the reply
-// to metrics.show that they are read from. The table in docs/reference/metrics.md is generated from
-// it.
+// The list of metric families: names, types, units, labels and help, and the member of the reply to
+// metrics.show with the values of each family. The table in docs/reference/metrics.md is generated
+// from this list.
 //
 // Threads: any; constant.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "text.h"
 
-// A scope: a family has one series for each of its rows, found in this part of the reply. X(NAME,
+// A scope: a part of the reply. A family has a series for each row of its scope. X(NAME,
 // "labels")
 #define WEIR_FAMILY_SCOPES(X) \
 	X(METRICS, "") /* weir-metrics itself */ \
@@ -37,16 +37,16 @@ enum weir_family_type {
 	WEIR_FAMILY_COUNTER,
 	WEIR_FAMILY_GAUGE,
 	WEIR_FAMILY_HISTOGRAM,
-	WEIR_FAMILY_UNKNOWN, // a device's own statistics
+	WEIR_FAMILY_UNKNOWN, // statistics of a device, of unknown type
 };
 
 enum weir_family_kind {
 	WEIR_FAMILY_VALUE, // a number or a boolean, multiplied by scale
 	WEIR_FAMILY_SECONDS_OF_CYCLES, // a number of TSC cycles
-	WEIR_FAMILY_STATE, // one of several words: 1 for the current one, 0 for the others
+	WEIR_FAMILY_STATE, // one of several words: 1 for the current state, 0 for other states
 	WEIR_FAMILY_MAP, // an object {label: number}
 	WEIR_FAMILY_INFO, // 1, with texts as labels
-	WEIR_FAMILY_BUCKETS, // {buckets: {upper bound: number up to it}, sum}, "+Inf" last
+	WEIR_FAMILY_BUCKETS, // {buckets: {upper bound: number up to the bound}, sum}, "+Inf" last
 };
 
 struct weir_family {
@@ -66,14 +66,14 @@ struct weir_family {
 extern const struct weir_family weir_families[];
 extern const size_t weir_family_count;
 
-// The names of node_exporter's IPVS collector, with --ipvs-names.
+// Families of --ipvs-names, with the names of node_exporter's IPVS collector.
 extern const struct weir_family weir_ipvs_families[];
 extern const size_t weir_ipvs_family_count;
 #define WEIR_IPVS_BACKEND_LABELS \
 	"local_address, local_port, local_mark, remote_address, remote_port, proto"
 
 const char *weir_family_type_name(enum weir_family_type type); // "counter"
-// The labels of all its series: "worker, reason".
+// Write the labels of the series of a family, like "worker, reason".
 void weir_family_labels(const struct weir_family *family, struct weir_text *text);
-// All families as a table in Markdown.
+// Write all families as a table in Markdown.
 void weir_families_markdown(struct weir_text *text);

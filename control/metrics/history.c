@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RECORD_MEMBERS 2 // of a ring, and of a start
+#define RECORD_MEMBERS 2 // number of members of a ring in JSON, and of a start
 
 static const uint64_t periods_ms[] = {
 #define X(name, ms) [WEIR_HISTORY_##name] = (ms),
@@ -32,7 +32,7 @@ static const char *const processes[] = {
 
 // --- samples ----------------------------------------------------------------------------------
 
-// The n-th last one, counted from 0.
+// The n-th last record, counted from 0.
 static const struct weir_history_sample *last_sample(
 	const struct weir_history_samples *ring, uint32_t n) {
 	return &ring->sample[(ring->next + 2 * WEIR_HISTORY_SAMPLES - 1 - n) %
@@ -52,7 +52,8 @@ static void remove_from(struct weir_history_samples *ring, uint64_t time_ms) {
 	}
 }
 
-// An unknown sample makes a gap of two periods, so the next one may be known instead.
+// Whether a sample is due. An unknown sample is due only after two periods, so that a known sample
+// can be added before.
 static bool is_due(const struct weir_history_samples *ring,
 	const struct weir_history_sample *sample, uint64_t period_ms) {
 	uint64_t age_ms =
@@ -73,7 +74,7 @@ static struct weir_history_sample sum_of(uint64_t time_ms, const json_t *workers
 		sample.rx_packets -= json_integer_value(json_object_get(worker, "handed_over"));
 	}
 #define X(field) sample.field = sample.field > 0 ? sample.field : 0;
-	WEIR_HISTORY_FIGURES(X) // of counters that are read one after the other
+	WEIR_HISTORY_FIGURES(X) // counters are not read at the same moment
 #undef X
 	return sample;
 }
@@ -91,7 +92,7 @@ void weir_history_add(struct weir_history *history, uint64_t time_ms, const json
 
 // --- starts -----------------------------------------------------------------------------------
 
-// The n-th last one, counted from 0.
+// The n-th last record, counted from 0.
 static const struct weir_history_start *last_start(const struct weir_history *history, uint32_t n) {
 	return &history->start[(history->next_start + 2 * WEIR_HISTORY_STARTS - 1 - n) %
 			       WEIR_HISTORY_STARTS];
@@ -189,7 +190,7 @@ json_t *weir_history_json(const struct weir_history *history) {
 
 // --- from JSON --------------------------------------------------------------------------------
 
-// Of samples and starts, which are 0 or more. Returns whether it is one.
+// Read a number of a sample or a start. Returns false if it is not an integer of at least 0.
 static bool take_number(const json_t *value, int64_t *ret) {
 	*ret = json_integer_value(value);
 	return json_is_integer(value) && *ret >= 0;

@@ -43,7 +43,9 @@ int weir_history_read(const char *directory, uint64_t now_ms, struct weir_histor
 	free(text);
 	if (r == -EINVAL) {
 		snprintf(why, why_bytes,
-			"%.200s is not a history of this version: the plots start empty", path);
+			"%.200s is not a history file of this version of weir-metrics: the plots "
+			"start empty",
+			path);
 		return r;
 	}
 	return r < 0 && r != -ENOENT ? explain(r, "cannot read", path, why, why_bytes) : r;

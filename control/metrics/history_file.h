@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The file that keeps the history over a restart of weir-metrics: history.json in its directory,
-// mode 0600, at most WEIR_HISTORY_FILE_BYTES.
+// Reads and writes the file that keeps the history over a restart of weir-metrics: history.json in
+// --state-dir, mode 0600, at most WEIR_HISTORY_FILE_BYTES.
 //
 // Threads: any. Logs nothing.
 #pragma once
@@ -13,11 +13,12 @@
 
 #define WEIR_HISTORY_FILE_BYTES (128u << 10)
 
-// Read it. now_ms: time of day. Returns 0; -ENOENT if there is none; or another negative errno with
-// one line in why, if it cannot be read or is broken. On failure history is unchanged.
+// Read the file. now_ms: Unix time. Returns 0, -ENOENT without a file, or another negative errno
+// with one line in why, if the file cannot be read or is invalid. After a failure history is
+// unchanged.
 int weir_history_read(const char *directory, uint64_t now_ms, struct weir_history *history,
 	char *why, size_t why_bytes);
 
-// Replace it by json, the result of weir_history_json, in one step: after a crash it has either
-// content. Returns 0 or negative errno with one line in why.
+// Write json, the result of weir_history_json, into the file, in one step: after a crash the file
+// has the old or the new content. Returns 0 or negative errno with one line in why.
 int weir_history_write(const char *directory, const json_t *json, char *why, size_t why_bytes);

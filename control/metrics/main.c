@@ -27,7 +27,7 @@
 #define EXIT_USAGE 2
 #define WHY_BYTES 320
 #define BACKLOG 64
-#define SAVE_S 60 // between two times that the history is saved
+#define SAVE_S 60 // interval of saving the history
 
 static int open_socket(const struct weir_metrics_options *options, struct weir_log *log) {
 	const struct sockaddr *address = (const struct sockaddr *)&options->listen.address;
@@ -48,8 +48,8 @@ static int open_socket(const struct weir_metrics_options *options, struct weir_l
 	return fd;
 }
 
-// An HTTP server needs no privileges: when started as root, switch to a user that may only read.
-// The switch drops all capabilities.
+// When started as root, switch to an unprivileged user with read access to weir-control, which
+// drops all capabilities: an HTTP server needs no privileges.
 static int drop_privileges(const struct weir_metrics_options *options, struct weir_log *log) {
 	char why[WHY_BYTES] = "";
 	uid_t uid;
@@ -68,8 +68,8 @@ static int drop_privileges(const struct weir_metrics_options *options, struct we
 		}
 		if (r == 0 && (uid == (uid_t)-1 || uid == 0 || gid == (gid_t)-1)) {
 			snprintf(why, sizeof(why),
-				"does not run as root: choose another --user, and the --group of "
-				"weir-control");
+				"weir-metrics does not run as root: use another --user, and the "
+				"--group of weir-control");
 			r = -EINVAL;
 		}
 		if (r == 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
@@ -94,7 +94,7 @@ static time_t now_s(void) {
 	return (time_t)(weir_monotonic_ms() / 1000);
 }
 
-// Returns on a signal.
+// Take samples and save the history until a signal arrives.
 static void wait_for_end(
 	struct weir_server *server, struct weir_documents *documents, const sigset_t *signals) {
 	const struct timespec second = {.tv_sec = 1};
@@ -171,7 +171,7 @@ int main(int argc, char **argv) {
 	int fd, r;
 
 	weir_standard_output_claim();
-	signal(SIGPIPE, SIG_IGN); // the reader of the log may close it
+	signal(SIGPIPE, SIG_IGN); // the reader of a pipe may close the log
 	if (weir_metrics_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-metrics: %s\nTry: weir-metrics --help\n", why);
 		return EXIT_USAGE;
@@ -190,7 +190,7 @@ int main(int argc, char **argv) {
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
-	sigprocmask(SIG_BLOCK, &signals, NULL); // before threads are started
+	sigprocmask(SIG_BLOCK, &signals, NULL); // new threads inherit the mask
 	fd = open_socket(&options, &log);
 	r = fd < 0 ? fd : drop_privileges(&options, &log);
 	if (r == 0) {

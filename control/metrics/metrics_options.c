@@ -15,7 +15,7 @@
 #define ADDRESS_BYTES 64
 #define STATE_DIR_MAX 3072
 
-// "127.0.0.1:9479" or "[::1]:9479".
+// Parse "127.0.0.1:9479" or "[::1]:9479".
 static int parse_listen(const char *text, struct weir_metrics_listen *ret) {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
 		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
@@ -53,7 +53,8 @@ static int take_listen(const struct weir_option *option, const char *value, void
 	(void)option;
 	if (parse_listen(value, &into->listen) < 0) {
 		snprintf(why, why_bytes,
-			"is not an address and a port; use one like 127.0.0.1:9479 or [::1]:9479");
+			"is not an address with a port; use a value like 127.0.0.1:9479 or "
+			"[::1]:9479");
 		return -EINVAL;
 	}
 	into->listen_text = value;
@@ -66,11 +67,11 @@ static int take_host(const struct weir_option *option, const char *value, void *
 
 	(void)option;
 	if (value[0] == '\0' || strchr(value, ':') != NULL) {
-		snprintf(why, why_bytes, "is not a name; use one without a port");
+		snprintf(why, why_bytes, "is not a host name; use a name without a port");
 		return -EINVAL;
 	}
 	if (into->host_count == WEIR_METRICS_HOSTS_MAX) {
-		snprintf(why, why_bytes, "is one too many; at most %d are allowed",
+		snprintf(why, why_bytes, "exceeds the maximum of %d host names",
 			WEIR_METRICS_HOSTS_MAX);
 		return -EINVAL;
 	}
@@ -81,28 +82,31 @@ static int take_host(const struct weir_option *option, const char *value, void *
 static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(CUSTOM, "listen", "ADDRESS:PORT",
 		"address and port for HTTP, without authentication or TLS: every client that can "
-		"connect may read",
+		"connect can read the metrics",
 		.fallback = WEIR_METRICS_LISTEN_DEFAULT, .take = take_listen),
 	WEIR_OPTION_ROW(CUSTOM, "host", "NAME",
-		"host name that requests may use, in addition to localhost and addresses; others "
-		"are refused, so that a foreign web page cannot read the metrics",
+		"accept requests with this host name, in addition to localhost and addresses; "
+		"requests with other names are refused, so that other web sites cannot read the "
+		"metrics",
 		.repeatable = true, .take = take_host),
 	WEIR_OPTION_ROW(FLAG, "ipvs-names", NULL,
 		"add the families of node_exporter's IPVS collector (node_ipvs_...)",
 		FIELD(ipvs_names)),
-	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR", "directory of the sockets", FIELD(run_dir),
+	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR", "directory of the daemons' sockets", FIELD(run_dir),
 		.fallback = WEIR_RUN_DIR_DEFAULT, .min = 1, .max = WEIR_RUN_DIR_MAX),
 	WEIR_OPTION_ROW(TEXT, "state-dir", "DIR",
-		"directory that keeps the history of the page over a restart; without it, the "
-		"plots of the page start empty",
+		"directory to save the history of the page's plots in; without it the plots are "
+		"empty after a restart",
 		FIELD(state_dir), .min = 1, .max = STATE_DIR_MAX),
-	WEIR_OPTION_ROW(NUMBER, "timeout", "MS", "time to wait for weir-control", FIELD(timeout_ms),
+	WEIR_OPTION_ROW(NUMBER, "timeout", "MS",
+		"time to wait for a reply of weir-control, in milliseconds", FIELD(timeout_ms),
 		.fallback = "5000", .min = 1, .max = 3600000),
 	WEIR_OPTION_ROW(TEXT, "user", "USER",
 		"user to run as; when started as root: weir-metrics if it exists, otherwise nobody",
 		FIELD(user)),
 	WEIR_OPTION_ROW(TEXT, "group", "GROUP",
-		"group to run as, with read access to weir-control; when started as root: weir",
+		"group to run as, which needs read access to weir-control; when started as root, "
+		"default weir",
 		FIELD(group)),
 	WEIR_OPTION_ROW(FLAG, "families", NULL, "print the table of all families, and exit",
 		FIELD(families)),
@@ -114,9 +118,9 @@ static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) 
 
 static const struct weir_help help = {
 	.usage = "weir-metrics [OPTION]...",
-	.about = "Serve metrics of weir-control and weir-dataplane to Prometheus, and a page that "
-		 "shows them: http://" WEIR_METRICS_LISTEN_DEFAULT "/metrics and /.",
-	.notes = "A read-only client of the control socket, which can be started, stopped and "
+	.about = "Serves metrics of weir-control and weir-dataplane to Prometheus at "
+		 "http://" WEIR_METRICS_LISTEN_DEFAULT "/metrics, and a page with plots at /.",
+	.notes = "The program only reads from the control socket. It can be started, stopped and "
 		 "killed at any time.\nExit status: 0 terminated by SIGTERM or SIGINT, 1 runtime "
 		 "failure, 2 invalid usage.",
 	.examples = "weir-metrics\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Command line of weir-metrics.
+// Parses the command line of weir-metrics.
 //
 // Threads: main.
 #pragma once
@@ -13,7 +13,7 @@
 
 #define WEIR_METRICS_LISTEN_DEFAULT "127.0.0.1:9479"
 #define WEIR_METRICS_HOSTS_MAX 16
-#define WEIR_METRICS_USER_DEFAULT "weir-metrics" // if it exists
+#define WEIR_METRICS_USER_DEFAULT "weir-metrics" // if this user exists
 
 struct weir_metrics_listen {
 	struct sockaddr_storage address;
@@ -34,7 +34,7 @@ struct weir_metrics_options {
 	enum weir_log_format log_format;
 };
 
-// Returns 0, or -EINVAL with one line in why.
+// Parse the command line. Returns 0, or -EINVAL with one line in why.
 int weir_metrics_options_parse(
 	int argc, char **argv, struct weir_metrics_options *ret, char *why, size_t why_bytes);
 const char *weir_metrics_help(char *buffer, size_t bytes);

@@ -9,7 +9,7 @@
 #define HOST_BYTES 256
 #define OPENMETRICS "application/openmetrics-text"
 
-// After the name: nothing, or ":" and digits.
+// Whether the text after a host name is empty, or ":" and digits.
 static bool is_port(const char *text) {
 	return text[0] == '\0' || (text[0] == ':' && text[1] != '\0' &&
 					  strspn(text + 1, "0123456789") == strlen(text + 1));
@@ -57,6 +57,6 @@ bool weir_request_wants_openmetrics(const char *accept) {
 	const char *wanted = accept != NULL ? strcasestr(accept, OPENMETRICS) : NULL;
 	const char *text = accept != NULL ? strcasestr(accept, "text/plain") : NULL;
 
-	// Clients list their preferred type first.
+	// OpenMetrics is preferred if it is listed before the text format.
 	return wanted != NULL && (text == NULL || wanted < text);
 }

@@ -17,22 +17,22 @@
 #define BLOCK_BYTES (64u << 10)
 #define LINE_BYTES 320
 
-struct connection { // a slot
+struct connection { // slot of a connection
 	int fd; // -1 = free
 	uint64_t since_ms;
-	bool requested; // its request is complete
+	bool requested; // the request is complete
 };
 
 struct weir_server {
 	struct weir_server_params params;
 	struct MHD_Daemon *daemon;
-	pthread_mutex_t lock; // of the connection array
+	pthread_mutex_t lock; // protects the array of connections
 	struct connection connections[WEIR_SERVER_CONNECTIONS];
 };
 
 struct resource {
 	const char *path, *type;
-	const char *data; // NULL: a document
+	const char *data; // NULL = content is a document of documents.h
 	const size_t *bytes;
 	enum weir_document_kind kind;
 };
@@ -124,7 +124,7 @@ static enum MHD_Result reply_document(struct weir_server *server, struct MHD_Con
 
 // --- requests ---------------------------------------------------------------------------------
 
-struct seen { // of the headers of a request
+struct seen { // found headers of a request
 	const char *host;
 	unsigned int hosts;
 	bool body;
@@ -146,7 +146,7 @@ static enum MHD_Result see(
 	return MHD_YES;
 }
 
-// Returns whether the request is refused; then *ret is what the handler returns.
+// Check a request. Returns whether it is refused; then *ret is the return value of the handler.
 static bool is_refused(struct weir_server *server, struct MHD_Connection *connection,
 	const char *method, enum MHD_Result *ret) {
 	struct seen seen = {.hosts = 0};
@@ -211,13 +211,14 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 					 MHD_create_response_from_buffer(*resource->bytes,
 						 (void *)resource->data, MHD_RESPMEM_PERSISTENT));
 	}
-	return refuse(connection, MHD_HTTP_NOT_FOUND, "not found; there are / and /metrics\n");
+	return refuse(connection, MHD_HTTP_NOT_FOUND, "not found; available: / and /metrics\n");
 }
 
 // --- connections ------------------------------------------------------------------------------
 
-// *slot_of: our slot of each connection. The slot is released before its descriptor is closed, so
-// that no other connection is shut down by mistake.
+// Called by libmicrohttpd at the start and the end of a connection. *slot_of: the slot of the
+// connection. The slot is released before the descriptor is closed; otherwise another connection
+// with this descriptor could be shut down.
 static void note_connection(void *context, struct MHD_Connection *connection, void **slot_of,
 	enum MHD_ConnectionNotificationCode code) {
 	const union MHD_ConnectionInfo *info =
@@ -241,7 +242,7 @@ static void note_connection(void *context, struct MHD_Connection *connection, vo
 	pthread_mutex_unlock(&server->lock);
 }
 
-// Call with the lock.
+// Whether many connections are open. Call with the lock held.
 static bool is_crowded(const struct weir_server *server) {
 	unsigned int used = 0;
 
@@ -262,13 +263,14 @@ void weir_server_second(struct weir_server *server) {
 		if (slot->fd >= 0 &&
 			now - slot->since_ms >
 				(slot->requested ? WEIR_SERVER_CONNECTION_MS : silent_ms)) {
-			shutdown(slot->fd, SHUT_RDWR); // makes the other thread close it
+			shutdown(slot->fd, SHUT_RDWR); // the thread of libmicrohttpd closes the
+						       // connection then
 		}
 	}
 	pthread_mutex_unlock(&server->lock);
 }
 
-// Paths are compared unescaped: no served path needs an escape.
+// Do not decode escapes in paths: no served path needs an escape.
 static size_t leave_escapes(void *context, struct MHD_Connection *connection, char *text) {
 	(void)context;
 	(void)connection;

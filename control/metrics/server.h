@@ -4,16 +4,17 @@
 // are refused before their body is read.
 //
 // Guarantees:
-//   H1 memory is bounded: WEIR_SERVER_CONNECTIONS at once, each with one request, at most
-//      WEIR_SERVER_REQUEST_BYTES long, and their documents: requests within a second share one
-//      document, and slow clients keep an older one until their connection ends.
-//   H2 a connection ends after WEIR_SERVER_CONNECTION_MS at the latest; while more than
-//      WEIR_SERVER_CROWDED are open, one without a complete request after WEIR_SERVER_SILENT_MS, or
-//      a second more.
-//   H3 a browser does not let another site read, embed or execute the content (request_check.h).
+//   H1 memory is bounded: at most WEIR_SERVER_CONNECTIONS connections at a time, each with one
+//   request
+//      of at most WEIR_SERVER_REQUEST_BYTES, and their documents. Requests within a second share a
+//      document; slow clients keep an older document until their connection ends.
+//   H2 a connection ends after WEIR_SERVER_CONNECTION_MS at the latest. While more than
+//      WEIR_SERVER_CROWDED connections are open, a connection without a complete request ends after
+//      WEIR_SERVER_SILENT_MS, or up to a second later.
+//   H3 other web sites cannot read, embed or execute the content in a browser (request_check.h).
 //
-// Threads: one serves all connections, and none while it waits for weir-control. It inherits the
-// creator's signal mask.
+// Threads: one thread serves all connections; while it waits for weir-control, no connection is
+// served. The thread inherits the signal mask of the creator.
 #pragma once
 
 #include <sys/socket.h>
@@ -30,17 +31,17 @@
 struct weir_server;
 
 struct weir_server_params {
-	int fd; // listening; owned by the server, unless creating it fails
+	int fd; // listening socket; owned by the server, unless weir_server_create fails
 	struct weir_documents *documents; // borrowed
 	const char *const *hosts; // borrowed
 	unsigned int host_count;
 	struct weir_log *log; // borrowed
 };
 
-// Returns 0 or negative errno.
+// Create and start the server. Returns 0 or negative errno.
 int weir_server_create(const struct weir_server_params *params, struct weir_server **ret);
-// Ends all connections. NULL is allowed.
+// End all connections and free the server. NULL is allowed.
 void weir_server_free(struct weir_server *server);
 
-// End connections that are too old; call once a second.
+// End connections that are too old. Call this function once a second.
 void weir_server_second(struct weir_server *server);

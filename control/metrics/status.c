@@ -15,8 +15,9 @@ static json_t *last_of(const json_t *list) {
 	return last;
 }
 
-// Whether the page shows an entry of the audit: what may change who gets traffic, and refused
-// reloads. Other entries, such as deleted flows and captures, have addresses of clients.
+// Whether the page shows an entry of the audit list: changes that may affect which backends get
+// traffic, and refused reloads. Other entries, such as deleted flows and captures, have addresses
+// of clients.
 static bool is_listed(const json_t *entry) {
 	static const char *const commands[] = {"backend.drain", "backend.ready",
 		"backend.maintenance", "config.reload", "host.drain", "host.ready", "service.drain",
@@ -39,7 +40,7 @@ static bool is_listed(const json_t *entry) {
 	return false;
 }
 
-// Users are left out: the page has no authentication.
+// Changes without the names of users, because the page has no authentication.
 static json_t *json_changes(const json_t *audit) {
 	static const char *const members[] = {
 		"time_ms", "command", "object", "before", "after", "outcome", "why"};
@@ -61,7 +62,7 @@ static json_t *json_changes(const json_t *audit) {
 	return changes;
 }
 
-// A new reference to it, or null.
+// A new reference to a value, or null.
 static json_t *or_null(const json_t *value) {
 	return value != NULL ? json_incref((json_t *)value) : json_null();
 }

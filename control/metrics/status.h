@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The data of the page, as one JSON object.
+// Builds the data of the page as a JSON object.
 //
 // Threads: one, or under a lock; the inputs are read only.
 #pragma once
@@ -9,7 +9,7 @@
 #include "history.h"
 #include "text.h"
 
-#define WEIR_STATUS_EVENTS 200 // the last ones of each kind
+#define WEIR_STATUS_EVENTS 200 // number of last events of each kind
 
 struct weir_status {
 	struct weir_figures figures;
@@ -17,7 +17,7 @@ struct weir_status {
 	const json_t *events; // result of health.history, or NULL
 	const json_t *steals; // result of flow.steals, or NULL
 	const json_t *audit; // result of audit.show, or NULL
-	const char *why; // no answer from weir-control; "" = it answered
+	const char *why; // why weir-control did not reply; "" = it replied
 };
 
 void weir_status_write(struct weir_text *text, const struct weir_status *status);

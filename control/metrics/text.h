@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Growing text buffer. After a failed allocation it stays unchanged and keeps the error, so callers
-// check once at the end.
+// Growing text buffer. After a failed allocation the text stays unchanged and `failed` stays set,
+// so that callers check only once at the end.
 //
 // Threads: a text is used by one thread.
 #pragma once
@@ -18,7 +18,8 @@ struct weir_text {
 void weir_text_add(struct weir_text *text, const char *data, size_t bytes);
 void weir_text_string(struct weir_text *text, const char *string);
 void weir_text_integer(struct weir_text *text, long long number);
-// With up to twelve significant digits.
+// Append a number with up to twelve significant digits.
 void weir_text_real(struct weir_text *text, double number);
-// As a label value or help line: \, " and line ends are escaped, other control characters replaced.
+// Append a label value or help line: \, " and line ends are escaped, other control characters
+// replaced.
 void weir_text_escaped(struct weir_text *text, const char *string, bool quotes);

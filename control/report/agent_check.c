@@ -10,9 +10,9 @@
 
 #include "health_state.h"
 
-#define WEIGHT_MOST 256 // of weight:N
+#define WEIGHT_MOST 256 // highest N of weight:N
 
-struct word { // not terminated
+struct word { // not NUL-terminated
 	const char *text;
 	size_t bytes;
 };
@@ -57,7 +57,7 @@ __attribute__((format(printf, 2, 3))) static void complain(
 	}
 }
 
-// The rest after the prefix, or NULL.
+// The text of a word after the prefix, or NULL.
 static const char *after(const struct word *word, const char *prefix) {
 	size_t bytes = strlen(prefix);
 
@@ -66,8 +66,8 @@ static const char *after(const struct word *word, const char *prefix) {
 		       : NULL;
 }
 
-// The digits of a number up to `end`, which *rest is set to if nothing else follows. Numbers above
-// every limit do not overflow.
+// Read the digits of a number. *rest: the first other character, or `end`. A long number does not
+// overflow.
 static double read_digits(const char *digits, const char *end, const char **rest) {
 	double value = 0;
 
@@ -78,7 +78,7 @@ static double read_digits(const char *digits, const char *end, const char **rest
 	return value;
 }
 
-// N%, or N: the last of both forms counts, even if its number is invalid.
+// Read N% or N. If a line has several weights, the last one counts, even if its number is invalid.
 static void read_weight(struct line *line, const struct word *word, const char *digits) {
 	const char *end = word->text + word->bytes, *rest;
 	double value = read_digits(digits, end, &rest);
@@ -157,7 +157,7 @@ static const char *read_words(struct line *line, const char *at, const char *end
 	return at < end ? at + 1 : end;
 }
 
-// Down takes precedence over lame duck, and that over ready.
+// Down takes precedence over lame duck, and lame duck over ready.
 static void conclude(struct line *line, const char *description, const char *end) {
 	struct weir_agent_check *check = line->check;
 	const struct known *health = line->said[HEALTH],

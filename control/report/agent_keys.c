@@ -10,14 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_BYTES_MOST 8192u // all keys, with comments
+#define FILE_BYTES_MOST 8192u // of a file: all keys, with comments
 #define SECRET_DIGITS (2 * (size_t)WEIR_AGENT_KEY_BYTES)
 #define MODE_MOST 0640u
 
 struct reader {
 	const char *file;
 	uint32_t line;
-	uint32_t lines[WEIR_AGENT_KEYS_MOST]; // of each key
+	uint32_t lines[WEIR_AGENT_KEYS_MOST]; // line number of each key
 	struct weir_agent_keys keys;
 	char *why;
 	size_t why_bytes;
@@ -27,7 +27,7 @@ int weir_agent_crypto_start(void) {
 	return sodium_init() < 0 ? -ENOSYS : 0;
 }
 
-// Write the error of the line into why. Returns -EINVAL.
+// Write the error of the current line into why. Returns -EINVAL.
 __attribute__((format(printf, 2, 3))) static int complain(
 	const struct reader *reader, const char *format, ...) {
 	char text[160];
@@ -40,7 +40,7 @@ __attribute__((format(printf, 2, 3))) static int complain(
 	return -EINVAL;
 }
 
-// The id at the start of a line, or 0. *rest is set after it.
+// The id at the start of a line, or 0. *rest is set to the text after the id.
 static uint32_t read_id(const char *line, const char **rest) {
 	uint32_t id = 0;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Keys shared by weir-control and weir-agent, from a file that both have a copy of:
+// Keys shared by weir-control and weir-agent, from a file that each host has a copy of:
 //
 //   # comment
 //   ID HEX64          ID: 1 to 65535; HEX64: 32 bytes in hexadecimal digits
 //
 // weir-control sends with the first key, and all keys are accepted; an agent answers with the key
-// of the request. So a key is replaced in three steps: append the new one on all machines, move it
-// to the front on the balancers, remove the old one.
+// of the request. To replace a key: append the new key on all machines, move the new key to the
+// front on the balancers, then remove the old key.
 //
 // Threads: any; a set of keys does not change after it was read.
 #pragma once
@@ -34,18 +34,18 @@ struct weir_agent_keys {
 // -ENOSYS.
 int weir_agent_crypto_start(void);
 
-// Read a file. It must be a regular file (or a link to one) of root or of `user`, neither readable
-// nor writable by others, and not writable by its group: mode 0640 or less. Returns 0 or negative
-// errno with one line in why, which names the file, and the line of an error in it: -EPERM (owner,
-// mode), -EINVAL (contents), or that of opening and reading. *ret keeps its old contents then.
-// Secrets never appear in why.
+// Read a file. The file must be a regular file (or a link to a regular file) of root or of `user`,
+// neither readable nor writable by others, and not writable by its group: mode 0640 or less.
+// Returns 0, -EPERM (owner, mode), -EINVAL (contents), or the negative errno of opening or reading.
+// On failure why gets one line with the name of the file and the number of the bad line, and *ret
+// is unchanged. Secrets never appear in why.
 int weir_agent_keys_read(
 	const char *file, uid_t user, struct weir_agent_keys *ret, char *why, size_t why_bytes);
 
-// The key with that id, or NULL. Borrowed from keys.
+// The key with this id, or NULL. Borrowed from keys.
 const struct weir_agent_key *weir_agent_keys_find(const struct weir_agent_keys *keys, uint16_t id);
 
-// A line for the file, with a new random secret.
+// Write a line for a key file, with a new random secret.
 void weir_agent_key_generate(uint16_t id, char line[WEIR_AGENT_KEY_LINE_BYTES]);
 
 // Overwrite the secrets before the memory is freed.

@@ -8,11 +8,12 @@
 
 #include "health_state.h"
 
-_Static_assert(WEIR_AGENT_MAC_BYTES == crypto_auth_BYTES, "the code of crypto_auth");
-_Static_assert(WEIR_AGENT_KEY_BYTES == crypto_auth_KEYBYTES, "the key of crypto_auth");
-_Static_assert(
-	WEIR_AGENT_MAC_START + WEIR_AGENT_MAC_BYTES == WEIR_AGENT_MESSAGE_BYTES, "its place");
-_Static_assert(WEIR_REPORT_FIELD_COUNT <= WEIR_AGENT_TCP_FIGURES_BIT, "bits of their own");
+_Static_assert(WEIR_AGENT_MAC_BYTES == crypto_auth_BYTES, "size of the code of crypto_auth");
+_Static_assert(WEIR_AGENT_KEY_BYTES == crypto_auth_KEYBYTES, "size of the key of crypto_auth");
+_Static_assert(WEIR_AGENT_MAC_START + WEIR_AGENT_MAC_BYTES == WEIR_AGENT_MESSAGE_BYTES,
+	"the authentication code ends the message");
+_Static_assert(WEIR_REPORT_FIELD_COUNT <= WEIR_AGENT_TCP_FIGURES_BIT,
+	"report fields do not use the other bits");
 
 static const uint8_t magic[4] = {'W', 'E', 'I', 'R'};
 
@@ -67,7 +68,7 @@ static uint64_t get_number(const uint8_t **at, size_t bytes) {
 	return value;
 }
 
-// Only up to the first NUL: the caller's memory after it must not leak.
+// Copy the text up to the first NUL only: the caller's memory after the NUL must not leak.
 static void put_text(uint8_t **at, const char *text) {
 	memcpy(*at, text, strnlen(text, WEIR_AGENT_WHY_BYTES - 1));
 	*at += WEIR_AGENT_WHY_BYTES;
@@ -234,7 +235,7 @@ static bool is_zero(const uint8_t *from, const uint8_t *to) {
 	return from == to;
 }
 
-// Printable up to a NUL, then only NULs.
+// Whether a field has printable characters up to a NUL, and then only NULs.
 static bool is_text(const char *text, size_t bytes) {
 	size_t i = 0;
 
@@ -257,7 +258,7 @@ static bool is_possible_answer(const struct weir_agent_answer *answer) {
 	       weir_port_words_are_valid(answer->port_words, answer->port_word_count);
 }
 
-// Without the bit there are none, and unused ones are zero.
+// Whether fields without a bit in `given`, and unused port words, are zero.
 static bool has_zero_rest(const struct weir_agent_answer *answer) {
 	uint8_t used = answer->port_word_count < WEIR_PORT_WORDS_MOST ? answer->port_word_count
 								      : WEIR_PORT_WORDS_MOST;
@@ -277,7 +278,7 @@ static bool is_port(uint32_t port) {
 	return port >= 1 && port <= UINT16_MAX;
 }
 
-// Of a client and a VIP: TCP, ports, and addresses of the same family.
+// Whether a flow has protocol TCP, valid ports, and a client and a VIP of one address family.
 static bool is_possible_flow(const struct weir_agent_steal_answer *flow) {
 	const uint8_t *bytes;
 
@@ -458,8 +459,8 @@ bool weir_agent_steal_is_same_flow(
 
 // --- addresses ---
 
-_Static_assert(
-	WEIR_AGENT_RECIPIENT_BYTES == WEIR_AGENT_CHALLENGE_BYTES, "of one type in a datagram");
+_Static_assert(WEIR_AGENT_RECIPIENT_BYTES == WEIR_AGENT_CHALLENGE_BYTES,
+	"addresses and challenges have the same type in a datagram");
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent messages: the datagrams between weir-control and weir-agent. A probe requests a report, an
-// answer contains it; TCP figures, from the tcp_info of connections, follow it on request.
-// A steal request names a TCP flow that may not be established on the backend yet, a steal answer
-// says whether it may be moved. All are WEIR_AGENT_MESSAGE_BYTES long, so that an agent cannot be
-// used for amplification, and authenticated; none is encrypted.
+// Agent messages: the datagrams between weir-control and weir-agent. A probe requests a report, and
+// an answer contains the report. TCP figures, from the tcp_info of connections, follow the answer
+// on request.
+// A steal request names a TCP flow that may not be established on the backend yet, and the steal
+// answer contains whether the flow may be moved. All datagrams are WEIR_AGENT_MESSAGE_BYTES long,
+// so that an agent cannot be used for amplification. They are authenticated, but not encrypted.
 //
 //   offset  bytes
 //   0       4      "WEIR"
@@ -16,28 +17,30 @@
 //   ...            zero up to 224
 //   224     32     HMAC-SHA-512-256 (libsodium's crypto_auth) of all before it, under that key
 //
-// Numbers are integers in network byte order. docs/reference/agent-protocol.md has the same list,
-// and a test compares them. A change that an older program would misinterpret needs a new version.
+// Numbers are integers in network byte order. docs/reference/agent-protocol.md has the list of
+// fields as well, and a test compares the lists. A change that an older program would misinterpret
+// needs a new version.
 //
-// A change of the backend's state (starting, ready, lame duck, down), or of one of its ports, is
-// announced at once: the agent sends each known balancer an unsolicited answer, with the challenge
-// of its newest probe, and repeats it until a probe acknowledges its serial; weir-control sends a
-// probe as soon as it receives a new serial.
+// A change of the state of the backend (starting, ready, lame duck, down), or of the state of a
+// port, is announced at once: the agent sends each known balancer an unsolicited answer, with the
+// challenge of the balancer's newest probe, and repeats the answer until a probe acknowledges the
+// serial of the answer; weir-control sends a probe as soon as it receives a new serial.
 //
-// The words of ports are in an answer only if the balancer wants them (WEIR_AGENT_PORT_WORDS): an
-// earlier weir-control rejects an answer with them. The same holds for the speed and the model of
-// the CPUs (the bit of GCU).
+// An answer contains the words of ports only if the balancer requests them (WEIR_AGENT_PORT_WORDS),
+// because an earlier weir-control rejects an answer with words of ports. Speed and model of the
+// CPUs also depend on a request (the bit of GCU).
 //
-// TCP figures are in a datagram of their own, because an answer has no room left. An agent sends it
-// after the answer to a balancer that wants it (WEIR_AGENT_TCP_FIGURES) and is registered, so that
-// it has received an answer at its address before: no other address gets two datagrams for one.
+// TCP figures are in a separate datagram, because an answer has no room left. An agent sends the
+// figures after the answer, only to a registered balancer that requests them
+// (WEIR_AGENT_TCP_FIGURES). A registered balancer has received an answer at its address before: so
+// a forged probe cannot cause two datagrams to another address.
 //
-// A probe contains its destination address: an agent ignores probes for another address, because
-// its answer could be passed off as the other agent's. The same holds for steal requests.
+// A probe and a steal request contain their destination address: an agent ignores a datagram for
+// another address, because an attacker could use the answer as the answer of another agent.
 //
-// A steal request is executed once: an agent repeats its first answer to the same request, refuses
-// a known id with another flow, and does nothing after the deadline, which is in the agent's own
-// clock. So a replayed request has no effect. No answer means no.
+// A steal request is executed once: an agent repeats its first answer if the request is repeated,
+// refuses a known id with another flow, and does nothing after the deadline, a time of the agent's
+// clock. So a replayed request has no effect. Without an answer, the flow must not be moved.
 //
 // Threads: pure functions; call weir_agent_crypto_start() first.
 #pragma once
@@ -70,36 +73,40 @@ enum weir_agent_kind {
 	WEIR_AGENT_TCP
 };
 
-// Reasons to refuse a datagram; each is counted. X(NAME, "name", "meaning") REPLAY and those after
-// it are found by callers, which have state beyond the datagram.
+// Reasons to refuse a datagram; each is counted. X(NAME, "name", "meaning") Callers check REPLAY
+// and the reasons after REPLAY, because these depend on more than the datagram.
 #define WEIR_AGENT_REFUSALS(X) \
-	X(NONE, "none", "taken") \
-	X(LENGTH, "length", "not 256 bytes long") \
-	X(MAGIC, "magic", "does not begin with WEIR") \
-	X(VERSION, "version", "of another version") \
-	X(KIND, "kind", "not of the kind that the receiver accepts") \
-	X(KEY, "key", "its key id is not in the receiver's key file") \
-	X(MAC, "mac", "forged or damaged: the authentication code is wrong") \
-	X(REST, "rest", "not zero where required") \
+	X(NONE, "none", "the datagram is accepted") \
+	X(LENGTH, "length", "the datagram is not 256 bytes long") \
+	X(MAGIC, "magic", "the datagram does not begin with WEIR") \
+	X(VERSION, "version", "the datagram has another version") \
+	X(KIND, "kind", "the receiver does not accept this kind of datagram") \
+	X(KEY, "key", "the key id is not in the receiver's key file") \
+	X(MAC, "mac", "the authentication code is wrong: the datagram is forged or damaged") \
+	X(REST, "rest", "the unused bytes are not zero") \
 	X(VALUE, "value", "a field is out of range") \
-	X(REPLAY, "replay", "its sequence number, or a higher one, was seen before") \
+	X(REPLAY, "replay", "the sequence number, or a higher number, was received before") \
 	X(RECIPIENT, "recipient", \
-		"a probe or a steal request for another address or port than it arrived at") \
-	X(FULL, "full", "from a new balancer, and the agent's limit of balancers is reached") \
-	X(SENDER, "sender", "not from the address and port of a backend with an agent") \
+		"a probe or a steal request that arrived at another address or port than its " \
+		"`recipient`") \
+	X(FULL, "full", \
+		"a probe from a new balancer, and the agent's limit of balancers is reached") \
+	X(SENDER, "sender", "the sender is not the address and port of a backend with an agent") \
 	X(BALANCER, "balancer", \
 		"an answer to another balancer, to an earlier process, or to a request to " \
 		"another address") \
-	X(CHALLENGE, "challenge", "an answer to no probe in flight, or a duplicate") \
-	X(SERIAL, "serial", "unsolicited, but its word is not newer than the last one received") \
-	X(OFTEN, "often", "unsolicited, with a new word too soon after the previous one") \
+	X(CHALLENGE, "challenge", "an answer without a probe in flight, or a duplicate") \
+	X(SERIAL, "serial", \
+		"an unsolicited answer whose word is not newer than the last word received") \
+	X(OFTEN, "often", \
+		"an unsolicited answer with a new word too soon after the previous word") \
 	X(AGENT, "agent", "a steal request to another process of the agent") \
 	X(FLOW, "flow", \
 		"a steal request with the id of another flow, or a steal answer about another " \
 		"flow than requested") \
-	X(RATE, "rate", "steal requests exceed the agent's rate limit") \
+	X(RATE, "rate", "the steal requests exceed the agent's rate limit") \
 	X(STEAL, "steal", \
-		"a steal answer to no request in flight: late, a duplicate, or unsolicited")
+		"a steal answer without a request in flight: late, a duplicate, or unsolicited")
 
 enum weir_agent_refusal {
 #define X(name, text, meaning) WEIR_AGENT_REFUSAL_##name,
@@ -110,11 +117,13 @@ enum weir_agent_refusal {
 const char *weir_agent_refusal_name(enum weir_agent_refusal refusal);
 const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
-// The fields in their order, without gaps. X(bits, field, "meaning"); U8 to U64 are numbers, BYTES
-// arrays, PORTS the words of ports, 4 bytes each: port (2), protocol, word + 16 * reason.
+// The fields in the order of the datagram, without gaps. X(bits, field, "meaning"); U8 to U64 are
+// numbers, BYTES arrays, PORTS the words of ports, 4 bytes for each port: port (2), protocol, word
+// + 16 * reason.
 #define WEIR_AGENT_PROBE_FIELDS(X) \
 	X(U64, balancer, \
-		"number of the sender, not 0: random for each local address of a process") \
+		"number of the sending balancer, not 0; random for each local address of a " \
+		"`weir-control` process") \
 	X(U64, sequence, "increases by one with each probe to this agent") \
 	X(BYTES, challenge, "random; returned in the answer") \
 	X(U64, agent, "number of the agent that `heard` refers to, 0 = none") \
@@ -127,40 +136,46 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
 #define WEIR_AGENT_ANSWER_FIELDS(X) \
 	X(U64, agent, "number of the answering process, random at its start, not 0") \
-	X(U64, balancer, "of the probe") \
-	X(BYTES, challenge, "of the newest probe of that balancer") \
+	X(U64, balancer, "`balancer` of the probe") \
+	X(BYTES, challenge, "`challenge` of the newest probe of `balancer`") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
-	X(U32, serial, "increases by one with each change of the word or of a port's, from 1") \
-	X(U32, given, "which of the fields below are valid, one bit each") \
+	X(U32, serial, \
+		"starts at 1, increases by one with each change of `word` or of the word of a " \
+		"port") \
+	X(U32, given, "which of the fields below are valid, one bit for each field") \
 	X(U64, service_sum_us, "sum of service times, since the agent's start") \
-	X(U64, service_count, "requests in that sum") \
+	X(U64, service_count, "requests in `service_sum_us`") \
 	X(U64, busy_sum_us, "sum of busy times (CPU), since the agent's start") \
-	X(U64, busy_count, "requests in that sum") \
+	X(U64, busy_count, "requests in `busy_sum_us`") \
 	X(U64, requests_milli_per_s, "requests per 1000 s") \
 	X(U64, errors_milli_per_s, "requests per 1000 s that failed") \
 	X(U32, service_median_us, "median of recent service times") \
-	X(U32, utilization_ppm, "1000000 = fully used") \
+	X(U32, utilization_ppm, "utilization of the service, 1000000 = fully used") \
 	X(U32, active, "requests in progress") \
 	X(U32, accept_queue, "connections in the accept queue") \
 	X(U32, accept_queue_limit, "limit of the accept queue") \
 	X(U32, cpu_milli, "CPUs available to the service, 1000 = one") \
-	X(U32, cpu_mhz, "their speed") \
-	X(U32, max_active_flows, "limit of the application, over all balancers") \
-	X(U8, word, "0 = nothing, 1 = starting, 2 = ready, 3 = lame duck, 4 = down") \
+	X(U32, cpu_mhz, "speed of the CPUs in MHz") \
+	X(U32, max_active_flows, "maximum number of flows of the application, over all balancers") \
+	X(U8, word, \
+		"state of the host: 0 = none, 1 = starting, 2 = ready, 3 = lame duck, 4 = down") \
 	X(U8, unasked, \
-		"1 = unsolicited: a new word, or its repetition; 0 = the answer to a probe") \
-	X(TEXT, why, "printable ASCII, padded with at least one zero") \
-	X(U8, port_word_count, "ports with a word of their own, 0 to 12") \
-	X(PORTS, port_words, "of each a port, its protocol, word and reason; then zeros") \
+		"1 = unsolicited: announces a new word, or repeats the announcement; 0 = the " \
+		"answer to a probe") \
+	X(TEXT, why, "reason of the state in printable ASCII, padded with at least one zero") \
+	X(U8, port_word_count, "number of ports in `port_words`, 0 to 12") \
+	X(PORTS, port_words, "for each port: number, protocol, word and reason; then zeros") \
 	X(U16, gcu_milli, "measured speed of one CPU, 1000 = 1 GCU, 0 = unknown") \
-	X(U24, cpu_model, "number of its model, 0 = unknown")
+	X(U24, cpu_model, "number of the CPU model, 0 = unknown")
 
 #define WEIR_AGENT_STEAL_FIELDS(X) \
-	X(U64, balancer, "number of the sender, as in its probes") \
+	X(U64, balancer, "number of the sending balancer, as in the probes of that balancer") \
 	X(U64, id, "increases by one with each steal request to this agent, not 0") \
 	X(U64, agent, \
-		"the agent's number, not 0; another process of the agent refuses the request") \
-	X(U64, deadline_ms, "after that time, by `clock_ms` of the agent, nothing is done") \
+		"number of the agent process, not 0; another process of the agent refuses the " \
+		"request") \
+	X(U64, deadline_ms, \
+		"time in `clock_ms` of the agent after which the agent answers `late`") \
 	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
 	X(U32, recipient_port, "destination port") \
 	X(BYTES, client, "address of the client, of the same family as `vip`") \
@@ -170,45 +185,47 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U8, protocol, "6 = TCP")
 
 #define WEIR_AGENT_STEAL_ANSWER_FIELDS(X) \
-	X(U64, agent, "of the request") \
-	X(U64, balancer, "of the request") \
-	X(U64, id, "of the request") \
+	X(U64, agent, "`agent` of the request") \
+	X(U64, balancer, "`balancer` of the request") \
+	X(U64, id, "`id` of the request") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
-	X(BYTES, client, "of the request") \
-	X(BYTES, vip, "of the request") \
-	X(U32, client_port, "of the request") \
-	X(U32, vip_port, "of the request") \
-	X(U8, protocol, "of the request") \
+	X(BYTES, client, "`client` of the request") \
+	X(BYTES, vip, "`vip` of the request") \
+	X(U32, client_port, "`client_port` of the request") \
+	X(U32, vip_port, "`vip_port` of the request") \
+	X(U8, protocol, "`protocol` of the request") \
 	X(U8, result, "result of the lookup, 1 to 9")
 
-// ipv4, ipv6: the connections with clients of that family, in a struct weir_agent_tcp_family.
+// ipv4, ipv6: the connections with clients of this address family, in a struct
+// weir_agent_tcp_family.
 #define WEIR_AGENT_TCP_FIELDS(X) \
 	X(U64, agent, "number of the answering process") \
-	X(U64, balancer, "of the probe") \
-	X(BYTES, challenge, "of the newest probe of that balancer") \
+	X(U64, balancer, "`balancer` of the probe") \
+	X(BYTES, challenge, "`challenge` of the newest probe of `balancer`") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
-	X(U32, age_ms, "time since the end of the look that the figures are from") \
-	X(FAMILY, ipv4, "connections with clients of IPv4") \
-	X(FAMILY, ipv6, "connections with clients of IPv6") \
-	X(U8, partial, "1 = there are more connections than were looked at")
+	X(U32, age_ms, "time since the end of the socket dump that the figures are from") \
+	X(FAMILY, ipv4, "figures of the connections with IPv4 clients") \
+	X(FAMILY, ipv6, "figures of the connections with IPv6 clients") \
+	X(U8, partial, "1 = there are more connections than the socket dump read")
 
-// Numbers of 64 bits are below 2^63.
+// 64-bit numbers are below 2^63.
 #define WEIR_AGENT_TCP_FAMILY_FIELDS(X) \
 	X(U64, segments, "data segments sent, a sum since the agent's start") \
-	X(U64, retransmitted, "of these: sent again, the same") \
-	X(U64, sent_bytes, "bytes in these segments, the same") \
+	X(U64, retransmitted, "data segments retransmitted, a sum since the agent's start") \
+	X(U64, sent_bytes, "bytes in the data segments sent, a sum since the agent's start") \
 	X(U64, delivery_rate, \
-		"median of the connections that the application does not limit, bytes per " \
-		"second; 0 = unknown") \
-	X(U32, connections, "open now") \
-	X(U32, rtt_median_us, "median of their smoothed round trip times; 0 = unknown") \
-	X(U32, rtt_p99_us, "their 99th percentile") \
-	X(U32, rated, "connections that `delivery_rate` is the median of")
+		"median delivery rate of the connections that the application does not limit, " \
+		"bytes per second; 0 = unknown") \
+	X(U32, connections, "connections that are open now") \
+	X(U32, rtt_median_us, "median of the connections' smoothed round trip times; 0 = unknown") \
+	X(U32, rtt_p99_us, "99th percentile of the connections' smoothed round trip times") \
+	X(U32, rated, "number of connections in the median `delivery_rate`")
 
 // Result of an agent's lookup. Only the first two permit moving the flow. X(NAME, "name",
 // "meaning")
 #define WEIR_AGENT_STEAL_RESULTS(X) \
-	X(NOTHING, "nothing-here", "no socket of the flow, and a listener: it may be moved") \
+	X(NOTHING, "nothing-here", \
+		"the flow has no socket, and its port has a listener: the flow may be moved") \
 	X(REMOVED, "removed", \
 		"a handshake in progress was removed without a reset: the flow may be moved") \
 	X(RUNNING, "running", \
@@ -218,9 +235,10 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(COOKIES, "cookies", \
 		"SYN cookies are in use: a connection may be established without a socket") \
 	X(NO_LISTENER, "no-listener", "no listener in the agent's network namespace") \
-	X(CANNOT_TELL, "cannot-tell", "the kernel did not answer, or could not remove it") \
+	X(CANNOT_TELL, "cannot-tell", \
+		"the kernel did not answer, or could not remove the handshake") \
 	X(LATE, "late", "the deadline has passed") \
-	X(OFF, "off", "not permitted on this agent, or on this port")
+	X(OFF, "off", "steals are not permitted on this agent or on this port")
 
 enum weir_agent_steal_result {
 	WEIR_AGENT_STEAL_NO_RESULT,
@@ -249,22 +267,22 @@ static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result)
 #define X(type, field, meaning) WEIR_AGENT_##type(field)
 
 struct weir_agent_probe {
-	uint16_t key_id; // received with; ignored by encoding
+	uint16_t key_id; // key of a received datagram; ignored by encoding
 	WEIR_AGENT_PROBE_FIELDS(X)
 };
 
 struct weir_agent_answer {
-	uint16_t key_id; // as above
+	uint16_t key_id; // as in struct weir_agent_probe
 	WEIR_AGENT_ANSWER_FIELDS(X)
 };
 
 struct weir_agent_steal {
-	uint16_t key_id; // as above
+	uint16_t key_id; // as in struct weir_agent_probe
 	WEIR_AGENT_STEAL_FIELDS(X)
 };
 
 struct weir_agent_steal_answer {
-	uint16_t key_id; // as above
+	uint16_t key_id; // as in struct weir_agent_probe
 	WEIR_AGENT_STEAL_ANSWER_FIELDS(X)
 };
 
@@ -273,7 +291,7 @@ struct weir_agent_tcp_family {
 };
 
 struct weir_agent_tcp {
-	uint16_t key_id; // as above
+	uint16_t key_id; // as in struct weir_agent_probe
 	WEIR_AGENT_TCP_FIELDS(X)
 };
 #undef X
@@ -311,13 +329,14 @@ void weir_agent_steal_answer_encode(const struct weir_agent_steal_answer *answer
 void weir_agent_tcp_encode(const struct weir_agent_tcp *tcp, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 
-// The kind that a datagram claims, before any check; 0 = too short. It selects the decode function.
+// The kind in the header of a datagram, before any check; 0 = too short. The kind selects the
+// decode function.
 uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count);
 
 // Check and read a datagram of any length. Only the header is read before the authentication code
-// is verified. Returns WEIR_AGENT_REFUSAL_NONE, or the reason to refuse it, up to VALUE; *ret is
-// written only with NONE. Windows of sequence numbers (replay.h), challenges and serials are
-// checked by the caller.
+// is verified. Returns WEIR_AGENT_REFUSAL_NONE, or the reason to refuse the datagram, up to VALUE;
+// *ret is written only with NONE. Windows of sequence numbers (replay.h), challenges and serials
+// are checked by the caller.
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
 enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
@@ -329,27 +348,30 @@ enum weir_agent_refusal weir_agent_steal_answer_decode(const uint8_t *bytes, siz
 enum weir_agent_refusal weir_agent_tcp_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_tcp *ret);
 
-// The answer to a request, without a result: copies the fields that it repeats.
+// Begin the answer to a request: copy the fields of the request that an answer repeats. The result
+// is not set.
 void weir_agent_steal_answer_begin(
 	const struct weir_agent_steal *steal, struct weir_agent_steal_answer *ret);
 // Whether an answer is about the flow of a request.
 bool weir_agent_steal_is_same_flow(
 	const struct weir_agent_steal *steal, const struct weir_agent_steal_answer *answer);
 
-// Convert an address to the format of datagrams. family: 4 or 6; bytes: of that family.
+// Convert an address to the format of datagrams. family: 4 or 6; bytes: 4 or 16 bytes.
 void weir_agent_recipient(
 	uint8_t family, const void *bytes, uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES]);
 
-// The family of such an address: 4 or 6. *ret_bytes: the start of its bytes.
+// The family of an address in the format of datagrams: 4 or 6. *ret_bytes: the start of the 4 or 16
+// bytes.
 uint8_t weir_agent_address_family(
 	const uint8_t address[WEIR_AGENT_RECIPIENT_BYTES], const uint8_t **ret_bytes);
 
-// Random bytes for a challenge; a random number other than 0 for a process.
+// Make random bytes for a challenge; return a random number other than 0 for a process.
 void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);
 uint64_t weir_agent_random_number(void);
 
-// Convert an answer to a report. Times are those of the requests since `before`, the last accepted
-// answer of that backend; none if it is NULL, of another process of the agent or not older, or if
-// there was no request. Returns the fields that were left out because their values are impossible.
+// Convert an answer to a report. Times cover the requests since `before`, the last accepted answer
+// of the backend. The report has no times if `before` is NULL, comes from another process of the
+// agent or is not older, or if there was no request. Returns the fields that were left out because
+// their values are impossible.
 uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

@@ -10,8 +10,8 @@ struct sum { // sums of times since the agent's start
 	uint64_t count;
 };
 
-// The increase between two answers, as a mean and its number of requests. Returns the mean's field
-// if they are impossible.
+// Report the increase of a sum between two answers, as a mean and a number of requests. Returns the
+// bit of the mean if the values are impossible, otherwise 0.
 static uint32_t report_times(const struct sum *now, const struct sum *before,
 	struct weir_report *report, enum weir_report_field mean, enum weir_report_field count) {
 	uint64_t requests = now->count - before->count;
@@ -19,7 +19,7 @@ static uint32_t report_times(const struct sum *now, const struct sum *before,
 	if (now->count <= before->count || now->us < before->us) {
 		return 0;
 	}
-	// Both or none: a mean without its count would count as one request.
+	// Set mean and count together: a mean without a count would count as one request.
 	if ((double)requests > weir_report_field_largest(count) ||
 		!weir_report_set(
 			report, mean, (double)(now->us - before->us) / 1e3 / (double)requests)) {
@@ -68,7 +68,7 @@ uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	uint32_t given = answer->given, dropped = 0;
 
 	if (answer->gcu_milli == 0) {
-		given &= ~WEIR_REPORT(GCU); // only the model
+		given &= ~WEIR_REPORT(GCU); // the answer has the CPU model only
 	}
 	memset(ret, 0, sizeof(*ret));
 	ret->word = answer->word;

@@ -6,11 +6,11 @@
 //   endpoint-load-metrics: TEXT cpu_utilization=0.3, rps_fractional=10, named_metrics.queue=4
 //   endpoint-load-metrics: JSON {"cpu_utilization": 0.3, "named_metrics": {"queue": 4}}
 //   endpoint-load-metrics: BIN <base64 of a protocol buffer>
-//   endpoint-load-metrics-bin: <the same>
+//   endpoint-load-metrics-bin: <base64 of a protocol buffer>
 //   X-Load-Balancing-Endpoint-Weight: 0 to 1000      Google Cloud's, and kube-proxy's
 //
-// All or nothing: a value is refused as a whole if a number is not finite, negative or too large
-// for Weir, a name is unknown, repeated or empty, or the syntax is broken.
+// A value is refused as a whole if a number is not finite, negative or too large for Weir, if a
+// name is unknown, repeated or empty, or if the syntax is wrong.
 //
 // Threads: pure functions.
 #pragma once
@@ -19,17 +19,20 @@
 
 #include "report.h"
 
-#define WEIR_ORCA_BYTES_MOST 16384 // of a value, or a body
+#define WEIR_ORCA_BYTES_MOST 16384 // maximum length of a value or body
 #define WEIR_ORCA_NAMES_MOST 64 // named metrics, costs and utilizations
-#define WEIR_ORCA_WHY_BYTES 96 // enough for every reason
+#define WEIR_ORCA_WHY_BYTES 96 // enough for each error message
 
-// Both functions add what they read to *ret, replacing values of the same fields.
+// weir_orca_header and weir_orca_json add the values that they read to *ret, and replace earlier
+// values of these fields.
 
-// Read a header of an HTTP response, with or without its line end; the name in any case. Returns 1
-// if it was read, 0 if it is another header, or -EINVAL with one line in why: *ret is unchanged.
+// Read a header of an HTTP response, with or without its line end; the name may be in upper or
+// lower case. Returns 1 if the header was read, 0 if it is a header without load, or -EINVAL with
+// one line in why: *ret is then unchanged.
 int weir_orca_header(
 	const char *line, size_t bytes, struct weir_report *ret, char why[WEIR_ORCA_WHY_BYTES]);
 
-// Read a body that is an ORCA message in JSON. Returns 0, or -EINVAL as above.
+// Read a body that is an ORCA message in JSON. Returns 0, or -EINVAL with one line in why: *ret is
+// then unchanged.
 int weir_orca_json(
 	const char *text, size_t bytes, struct weir_report *ret, char why[WEIR_ORCA_WHY_BYTES]);

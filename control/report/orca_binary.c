@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // ORCA as a protocol buffer: a minimal proto3 reader for this message. Unknown fields are skipped,
-// because later versions may add some; groups are refused.
+// because later versions may add fields; groups are refused.
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -18,8 +18,8 @@ struct reader {
 struct field {
 	uint32_t number;
 	enum wire wire;
-	uint64_t integer; // of VARINT, 64 and 32
-	struct reader bytes; // of BYTES
+	uint64_t integer; // value of a VARINT, 64-bit or 32-bit field
+	struct reader bytes; // value of a BYTES field
 };
 
 static bool read_varint(struct reader *reader, uint64_t *ret) {
@@ -94,7 +94,7 @@ static double as_double(const struct field *field) {
 	return value;
 }
 
-// A map entry is a message of a key (1) and a value (2); an absent one is "" or 0.
+// A map entry is a message of a key (1) and a value (2); an absent key is "", an absent value 0.
 static int read_entry(struct orca *orca, enum orca_field map, struct reader entry) {
 	struct orca_name name = {.text = ""};
 	bool has_name = false, has_value = false;

@@ -44,7 +44,8 @@ bool orca_same(struct orca_name a, struct orca_name b) {
 	return a.bytes == b.bytes && memcmp(a.text, b.text, a.bytes) == 0;
 }
 
-// cpu_utilization, or cpuUtilization, its form in JSON of protocol buffers.
+// Compares with both forms of a name: cpu_utilization, and cpuUtilization as in the JSON form of
+// protocol buffers.
 static bool is_called(struct orca_name name, const char *text) {
 	size_t i = 0;
 	bool snake = strlen(text) == name.bytes && memcmp(text, name.text, name.bytes) == 0;
@@ -130,7 +131,7 @@ int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name nam
 
 // --- conversion to a report ---
 
-// The report field of a named metric with the same name: only fields that ORCA lacks.
+// The report field that a named metric sets, by its name: only fields that ORCA does not have.
 static int report_field(struct orca_name name) {
 	const uint32_t others = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
 				WEIR_REPORT(UTILIZATION) | WEIR_REPORT(WEIGHT_PERCENT) |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the three formats of ORCA: a message that is read field by field.
+// Shared by the readers of the three ORCA formats: a message that is read field by field.
 //
 // Threads: pure functions.
 #pragma once
@@ -14,7 +14,7 @@
 #define ORCA_NUMBERS(X) \
 	X(1, CPU_UTILIZATION, cpu_utilization) \
 	X(2, MEM_UTILIZATION, mem_utilization) \
-	X(3, RPS, rps) /* an integer; later messages have rps_fractional */ \
+	X(3, RPS, rps) /* an integer; later versions of ORCA have rps_fractional */ \
 	X(6, RPS_FRACTIONAL, rps_fractional) \
 	X(7, EPS, eps) \
 	X(9, APPLICATION_UTILIZATION, application_utilization)
@@ -23,14 +23,14 @@
 	X(5, UTILIZATION, utilization) \
 	X(8, NAMED_METRICS, named_metrics)
 
-enum orca_field { // those of the protocol buffer
+enum orca_field { // field numbers of the protocol buffer
 #define X(number, name, text) ORCA_##name = number,
 	ORCA_NUMBERS(X) ORCA_MAPS(X)
 #undef X
 		ORCA_FIELDS = ORCA_APPLICATION_UTILIZATION + 1 // above the highest field number
 };
 
-struct orca_name { // not terminated; borrowed from the text
+struct orca_name { // not NUL-terminated; borrowed from the text
 	const char *text;
 	size_t bytes;
 };
@@ -54,7 +54,7 @@ int orca_complain(struct orca *orca, const char *format, ...) __attribute__((for
 int orca_take_number(struct orca *orca, enum orca_field field, double value);
 int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name name, double value);
 
-// The field with that name, in snake or camel case, or 0.
+// The field with this name, in snake case or camel case, or 0.
 enum orca_field orca_number_field(struct orca_name name);
 enum orca_field orca_map_field(struct orca_name name);
 const char *orca_field_name(enum orca_field field);
@@ -67,8 +67,8 @@ bool orca_same(struct orca_name a, struct orca_name b);
 // Add the values of the message to *ret. Returns 0, or -EINVAL: *ret is unchanged.
 int orca_report(struct orca *orca, struct weir_report *ret);
 
-// The three formats. The names in *orca borrow from the text, or from *ret_json, which the caller
-// releases with json_decref, also after an error.
+// Read a message in one of the three formats. The names in *orca are borrowed from the text, or
+// from *ret_json, which the caller releases with json_decref, also after an error.
 int orca_read_text(struct orca *orca, const char *text, size_t bytes);
 struct json_t;
 int orca_read_json(struct orca *orca, const char *text, size_t bytes, struct json_t **ret_json);

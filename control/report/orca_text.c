@@ -19,8 +19,8 @@ static const char *skip_digits(const char *at, const char *end) {
 	return at;
 }
 
-// The end of a number, or NULL if there is none. Excludes other forms that strtod accepts, such as
-// "0x1p3", "nan" and "infinity".
+// The end of a decimal number, or NULL if the text is not a decimal number. Excludes other forms
+// that strtod accepts, such as "0x1p3", "nan" and "infinity".
 static const char *skip_number(const char *at, const char *end) {
 	const char *digits = at + (at < end && (*at == '-' || *at == '+'));
 
@@ -51,7 +51,7 @@ int orca_read_decimal(const char *text, size_t bytes, double *ret) {
 	}
 	memcpy(copy, text, bytes);
 	copy[bytes] = '\0';
-	*ret = strtod(copy, NULL); // a number too large is not finite, and refused by the caller
+	*ret = strtod(copy, NULL); // too large a number becomes infinite, which the caller refuses
 	return 0;
 }
 
@@ -122,7 +122,7 @@ int orca_read_text(struct orca *orca, const char *text, size_t bytes) {
 
 // --- JSON ---
 
-// Numbers may be strings: protocol buffers write 64-bit integers so.
+// Numbers may be strings: the JSON form of protocol buffers writes 64-bit integers as strings.
 static int json_double(const json_t *value, double *ret) {
 	if (json_is_string(value)) {
 		return orca_read_decimal(json_string_value(value), json_string_length(value), ret);

@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The sender's window, else a reusable one (free, or the one silent for longest), else NULL.
+// The window of the sender. If the sender has no window: a reusable window (a free one, or the one
+// silent for longest), or NULL.
 static struct weir_replay_sender *find(
 	struct weir_replay *replay, uint64_t id, uint64_t now_ms, bool *ret_new) {
 	struct weir_replay_sender *unused = NULL;

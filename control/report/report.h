@@ -10,24 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// X(NAME, field, maximum). The numbers of these fields are in the agent's datagrams: append only.
+// X(NAME, field, maximum). The bit numbers of the fields are in the agent's datagrams: append only.
 #define WEIR_REPORT_FIELDS(X) \
 	X(SERVICE_TIME, service_time_ms, 86400000.0) /* mean of service_count requests */ \
-	X(SERVICE_COUNT, service_count, 1e15) /* of service_time_ms; absent = 1 */ \
+	X(SERVICE_COUNT, service_count, 1e15) /* requests in service_time_ms; absent = 1 */ \
 	X(SERVICE_MEDIAN, service_median_ms, 86400000.0) \
 	X(BUSY_TIME, busy_time_ms, 86400000.0) /* mean of busy_count requests */ \
-	X(BUSY_COUNT, busy_count, 1e15) /* of busy_time_ms; absent = 1 */ \
+	X(BUSY_COUNT, busy_count, 1e15) /* requests in busy_time_ms; absent = 1 */ \
 	X(REQUESTS, requests_per_second, 1e12) /* all requests, including failed ones */ \
 	X(ERRORS, errors_per_second, 1e12) \
 	X(UTILIZATION, utilization, 1e6) /* 1 = fully used */ \
 	X(ACTIVE, active_requests, 1e9) /* requests in progress */ \
 	X(QUEUE, accept_queue, 1e9) /* connections in the accept queue */ \
 	X(QUEUE_LIMIT, accept_queue_limit, 1e9) \
-	X(CPUS, cpus, 1e6) /* CPUs available to it; 0.5 = half of one */ \
+	X(CPUS, cpus, 1e6) /* CPUs available to the service; 0.5 = half a CPU */ \
 	X(CPU_MHZ, cpu_mhz, 1e6) \
-	X(MAX_ACTIVE, max_active_flows, 4294967295.0) /* over all balancers; 0 = none */ \
-	X(WEIGHT_PERCENT, weight_percent, 1e6) /* of the configured weight */ \
-	X(WEIGHT, weight, 1e6) /* instead of the configured weight */ \
+	X(MAX_ACTIVE, max_active_flows, 4294967295.0) /* limit over all balancers; 0 = no limit */ \
+	X(WEIGHT_PERCENT, weight_percent, 1e6) /* percentage of the configured weight */ \
+	X(WEIGHT, weight, 1e6) /* replaces the configured weight */ \
 	X(GCU, gcu, 1e3) /* measured speed of one CPU, in GCU */
 
 enum weir_report_field {
@@ -41,12 +41,12 @@ enum weir_report_field {
 
 #define WEIR_REPORT_WHY_BYTES 64
 
-// Why a port has a word of its own. The numbers are in the agent's datagrams: append only, up to
-// 15. X(NAME, "text")
+// Why the state of a port differs from the state of the host. The numbers are in the agent's
+// datagrams: append only, up to 15. X(NAME, "text")
 #define WEIR_PORT_REASONS(X) \
 	X(NONE, "") \
 	X(NO_LISTENER, "no listening socket") \
-	X(HELD_DOWN, "held down, its server died too often") \
+	X(HELD_DOWN, "held down, the server died too often") \
 	X(APPLICATION, "announced by the application")
 
 enum weir_port_reason {
@@ -57,20 +57,20 @@ enum weir_port_reason {
 
 #define WEIR_PORT_WORDS_MOST 12
 
-// State of the applications of a host on one port, where it differs from that of the host.
+// State of the application on one port, if it differs from the state of the host.
 struct weir_port_word {
 	uint16_t port; // 1 to 65535
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint8_t word : 4; // enum weir_health_word, not NONE
-	uint8_t reason : 4; // enum weir_port_reason; later ones are possible
+	uint8_t reason : 4; // enum weir_port_reason, or a reason of a later version
 };
 
 struct weir_report {
-	uint32_t given; // WEIR_REPORT(...): the valid fields below
+	uint32_t given; // bits WEIR_REPORT(...): which of the fields below are valid
 	uint8_t word; // enum weir_health_word; NONE: no state
-	char why[WEIR_REPORT_WHY_BYTES]; // the backend's reason for that, printable ASCII; "" =
+	char why[WEIR_REPORT_WHY_BYTES]; // the backend's reason for word, printable ASCII; "" =
 					 // none
-	uint8_t port_word_count; // exceptions from word
+	uint8_t port_word_count; // number of ports whose state is not word
 	struct weir_port_word port_words[WEIR_PORT_WORDS_MOST]; // each port once
 	uint32_t cpu_model; // weir_cpu_model_number; 0 = unknown
 #define X(name, field, most) double field; // 0 .. most
@@ -78,14 +78,14 @@ struct weir_report {
 #undef X
 };
 
-// The text of a reason; "" for one that is not known.
+// The text of a reason; "" for an unknown reason.
 const char *weir_port_reason_text(uint8_t reason);
-// Whether these are words of ports, each of them once.
+// Whether all words of ports are valid, and no port is listed twice.
 bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
 
 // Remove invalid values: fields that are not finite, negative or above their maximum, a word out of
-// range, words of ports that are not valid, and bytes of why that a terminal or a log cannot print
-// safely. Returns the removed fields (bits as in given).
+// range, invalid words of ports, and bytes of why that a terminal or a log cannot print safely.
+// Returns the removed fields (bits as in given).
 uint32_t weir_report_check(struct weir_report *report);
 
 // Set why to the start of text, which need not end with a NUL. Bytes that are not printable ASCII
@@ -97,8 +97,9 @@ void weir_report_set_why(struct weir_report *report, const char *text, size_t by
 bool weir_report_set(struct weir_report *report, enum weir_report_field field, double value);
 double weir_report_value(const struct weir_report *report, enum weir_report_field field);
 
-// The weight of a report: WEIGHT unchanged, or WEIGHT_PERCENT of the configured one, at most the
-// higher of HAProxy's 256 and the configured weight. `configured` if the report has neither.
+// The weight of a report: WEIGHT, or WEIGHT_PERCENT of the configured weight, limited to 256
+// (HAProxy's maximum) or to the configured weight if that is higher. Without WEIGHT and
+// WEIGHT_PERCENT: `configured`.
 double weir_report_weight(const struct weir_report *report, double configured);
 
 const char *weir_report_field_name(enum weir_report_field field); // "service_time_ms"

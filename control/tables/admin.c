@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The administrative state of a backend, and its drain: what operators set.
+// The administrative state and the drain of a backend, both set by operators.
 #include <errno.h>
 
 #include "state.h"
@@ -11,7 +11,7 @@ static struct weir_backend_entry *any_backend(struct weir_tables *tables, uint16
 	return id < tables->state->backend_ids && backend->stage != WEIR_ID_FREE ? backend : NULL;
 }
 
-// Removed backends, too: an operator drains them with their host.
+// Also accepts a removed backend: an operator who drains a host drains its removed backends, too.
 static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin,
 	enum weir_drain_phase phase, uint64_t until_ns) {
 	struct weir_backend_entry *backend = any_backend(tables, id);

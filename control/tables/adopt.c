@@ -7,7 +7,7 @@
 // The contents of a segment were written by an earlier control process, or by any process that
 // could map it: every value is checked before use.
 
-// Take the next hop from the published row, so that forwarding continues until the neighbours are
+// Copy the next hop from the published row, so that forwarding continues until the neighbours are
 // resolved again.
 static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
 	const struct weir_backend_row *row) {
@@ -28,7 +28,8 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
-// A backend that left with its service, which drains, is not down yet.
+// Keep the published flags of a backend that left with its service while the service drains: the
+// backend is not down yet.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {
 	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET;
@@ -98,7 +99,7 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 	if (set & WEIR_SET_NEXT_HOP) {
 		to->hop = from->hop;
 	}
-	if (!to->adopted) { // assume that it has been in service for long
+	if (!to->adopted) { // an adopted backend is assumed to have been in service for a long time
 		to->eligible = from->eligible;
 		to->slow_start_ms = from->slow_start_ms;
 	}

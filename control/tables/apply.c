@@ -40,7 +40,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 		return 0;
 	}
 	if (id >= 0) {
-		// Another address is another machine: flows must stay with the old address.
+		// Another address is another machine: flows must stay at the old address.
 		weir_backend_leave(state, (uint16_t)id);
 	}
 	id = weir_backend_id_find_leaving(state, service_id, config->name, &config->address);
@@ -86,7 +86,7 @@ static bool is_same_bind(const struct weir_config_bind *a, const struct weir_con
 	       a->port_first == b->port_first && a->port_last == b->port_last;
 }
 
-// Whether a service keeps all binds of its former configuration (NULL = none), in their order.
+// Whether a service keeps all binds of its former configuration (NULL = none), in the former order.
 static bool has_binds_of(
 	const struct weir_config_service *config, const struct weir_config_service *former) {
 	uint32_t found = 0;
@@ -151,7 +151,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	return 0;
 }
 
-// Remove what the configuration does not name.
+// Remove the services and backends that the configuration does not contain.
 static void leave_unseen(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		if (state->services[id].stage == WEIR_ID_LIVE &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains of binds: which binds take no new flows. The published service table has them, and is
-// where the next control process finds them; the phase and the deadline are in the identity of the
-// service.
+// Drains of binds: which binds take no new flows. The published service table contains the drained
+// binds, so that the next control process can read them; the phase and the deadline are stored in
+// the identity of the service.
 #include <errno.h>
 #include <string.h>
 
@@ -71,9 +71,9 @@ void weir_bind_drains_follow(
 	bool all;
 
 	if (service->drain == WEIR_DRAIN_NONE || service->config == NULL) {
-		return; // of another process: see weir_bind_drains_adopt
+		return; // drained by another process: see weir_bind_drains_adopt
 	}
-	all = are_all(service); // a new bind of a drained service is drained, too
+	all = are_all(service); // a new bind of a drained service is drained as well
 	for (uint32_t i = 0; i < config->bind_count; i++) {
 		if (all || has_address(service, &config->binds[i].address)) {
 			drained[i / 64] |= 1ull << i % 64;
@@ -85,7 +85,8 @@ void weir_bind_drains_follow(
 	}
 }
 
-// What the published service table has of the services that drain: a bit per id.
+// Services with a drain that have drained or open binds in the published service table: a bit per
+// id.
 struct found {
 	uint64_t drained[WEIR_SERVICES_MAX / 64], open[WEIR_SERVICES_MAX / 64];
 };
@@ -94,7 +95,7 @@ static bool has(const uint64_t *bits, uint32_t id) {
 	return (bits[id / 64] >> id % 64 & 1) != 0;
 }
 
-// All binds of a service with one address are drained, or none.
+// Drain all binds of a service that have the address of `bind`.
 static void set_address(struct weir_service_entry *service, const struct weir_service_bind *bind) {
 	struct weir_address address = {.family = bind->family};
 
@@ -143,7 +144,8 @@ void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services
 			service->config == NULL) {
 			continue;
 		}
-		// As in weir_bind_drains_follow: the configuration may have new binds.
+		// As in weir_bind_drains_follow: drain new binds of a service whose other binds are
+		// all drained.
 		for (uint32_t i = 0; has(found.drained, id) && !has(found.open, id) &&
 				     i < service->config->bind_count;
 			i++) {
@@ -167,8 +169,9 @@ static struct weir_service_entry *live(struct weir_tables *tables, uint16_t id) 
 		       : NULL;
 }
 
-// The rows of its backends follow: they are down while the flows of the whole service have ended.
-// had_ended: before the change.
+// Mark a service whose bind drains have changed. If now the flows of the whole service have ended,
+// or no longer, its backends' rows change as well. had_ended: whether the flows had ended before
+// the change.
 static void changed(struct weir_tables *tables, uint16_t id, bool had_ended) {
 	struct weir_state *state = tables->state;
 
@@ -233,7 +236,8 @@ int weir_tables_drain_binds(struct weir_tables *tables, uint16_t id,
 		service->drain_begun_ms = tables->state->now_ms;
 		tables->state->draining = true;
 		tables->drain_begun = true;
-	} else if (service->drain == WEIR_DRAIN_DROPPED) { // of all binds only
+	} else if (service->drain ==
+		   WEIR_DRAIN_DROPPED) { // DROPPED applies only when all binds are drained
 		service->drain = WEIR_DRAIN_KEPT;
 	}
 	changed(tables, id, had_ended);

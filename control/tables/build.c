@@ -14,7 +14,8 @@ static bool same_content(const struct weir_blob *a, const struct weir_blob *b) {
 	       memcmp(a + 1, b + 1, (size_t)a->lines * 64 - sizeof(*a)) == 0;
 }
 
-// Whether a root refers to the blob last published there: another process may have overwritten it.
+// Whether a root still refers to the blob that this process published: another process may have
+// overwritten the root.
 static bool is_published(const struct weir_segment *segment, struct weir_root root,
 	const struct weir_blob *current) {
 	weir_ref ref = root.kind == WEIR_BLOB_SERVICES ? segment->roots->services
@@ -24,7 +25,7 @@ static bool is_published(const struct weir_segment *segment, struct weir_root ro
 	return ref == weir_ref_make(current->generation, offset);
 }
 
-// Keep a new blob only if its contents differ from the published ones.
+// Keep a new blob only if its contents differ from the published blob.
 static void settle(const struct weir_tables *tables, struct weir_root root, struct weir_blob *blob,
 	struct weir_blob **ret) {
 	const struct weir_blob *current = weir_writer_current(tables->writer, root);
@@ -94,8 +95,8 @@ bool weir_build_published_services(const struct weir_segment *segment,
 	       weir_blob_services(segment, segment->roots->services, &extent, ret);
 }
 
-// The reference of a service's selection, 0 = none. If the root was overwritten, the writer may
-// reuse the memory that it refers to.
+// The reference of a service's published selection, 0 = none. Returns 0 if another process
+// overwrote the root, because the writer may reuse the memory.
 static weir_ref published_selection(const struct weir_tables *tables, uint16_t service) {
 	const struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = service};
 	const struct weir_blob *current;
@@ -157,7 +158,7 @@ static bool subset_holds(const struct weir_tables *tables, const struct weir_sta
 	return true;
 }
 
-// Whether the published selection equals a new one, which then need not be built.
+// Whether the published selection equals the new selection, so that nothing needs to be built.
 static bool selection_holds(const struct weir_tables *tables, const struct weir_state *state,
 	const struct weir_selection_params *params, const struct weir_selection_member *members,
 	uint32_t n) {
@@ -178,7 +179,7 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 }
 
 #define AT_ONCE_SLOTS 8192u // a table up to this size takes at most half a millisecond
-#define AT_ONCE_TABLES 8u // of this size, in one publication
+#define AT_ONCE_TABLES 8u // number of tables of that size built at once, in one publication
 
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen) {
 	return open > 0 && 2 * (uint64_t)open >= chosen && 2 * (uint64_t)open >= candidates &&
@@ -200,8 +201,8 @@ bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_sta
 	       (table.slot_count > AT_ONCE_SLOTS || at_once >= AT_ONCE_TABLES);
 }
 
-// The published subsets, from which weir_selection_build copies the unchanged part. NULL if that
-// saves nothing, or if out of memory.
+// The published subsets: weir_selection_build copies the unchanged part. NULL if copying saves
+// nothing, or if out of memory.
 static struct weir_policy_table *published_subsets(
 	const struct weir_tables *tables, const struct weir_selection_params *params) {
 	struct weir_policy_table *published;
@@ -236,7 +237,8 @@ int weir_build_selection(struct weir_tables *tables, const struct weir_state *st
 		return -ENOMEM;
 	}
 	n = weir_eligible_members(state, id, members, &params.weights_reported);
-	// Strides depend on more than the weights: compare them directly.
+	// A comparison of weights is not enough with strides, which depend on more: compare the
+	// built selections.
 	if (params.settings.policy != WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
 		selection_holds(tables, state, &params, members, n)) {
 		free(members);
@@ -259,7 +261,7 @@ int weir_build_selection(struct weir_tables *tables, const struct weir_state *st
 _Static_assert((int)WEIR_CONFIG_CLOSED_KERNEL == (int)WEIR_CLOSED_PORTS_KERNEL &&
 		       (int)WEIR_CONFIG_CLOSED_DROP == (int)WEIR_CLOSED_PORTS_DROP &&
 		       (int)WEIR_CONFIG_CLOSED_REJECT == (int)WEIR_CLOSED_PORTS_REJECT,
-	"the same values");
+	"values of closed ports in the configuration and in the tables are equal");
 
 static uint32_t collect_binds(const struct weir_state *state, struct weir_service_bind *binds) {
 	uint32_t n = 0;
@@ -300,9 +302,9 @@ static struct weir_services_view view_of(const struct weir_service_table *table)
 		.hash_seed = table->hash_seed};
 }
 
-// Build the table again with the binds that were removed and drain, if there are any. They are left
-// out if the heap has no room for them, which must not prevent the removal. Returns 0, or -EBUSY,
-// -ENOMEM: the caller retries. The table may be NULL then.
+// Build the service table again, including the removed binds that drain, if there are any. If the
+// heap has no room for the removed binds, the table is built without them, so that the removal
+// succeeds. Returns 0, or -EBUSY, -ENOMEM: the caller retries, and the table may be NULL.
 static int add_removed(const struct weir_tables *tables, struct weir_state *state,
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);

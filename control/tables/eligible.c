@@ -34,8 +34,8 @@ static void decide_auto_mean(const struct weir_state *state, struct weir_service
 	service->auto_mean = known > 0 ? (uint32_t)((sum + known / 2) / known) : 0;
 }
 
-// A run-time weight replaces the configured one, and so does the weight in a backend's reply;
-// either scales a reported weight by its ratio to the configured one.
+// A run-time weight, or else a weight in a backend's reply, replaces the configured weight. A
+// reported weight is scaled by the ratio of the replacement to the configured weight.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	uint32_t configured = weir_backend_configured_weight(state, backend);
@@ -54,8 +54,8 @@ uint32_t weir_backend_effective_weight(
 	return scaled == 0 ? 1 : scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
 }
 
-// Weights of a table with backends in slow start are multiplied by this, so that fractions of a
-// weight of 1 differ.
+// Weights of a table with backends in slow start are multiplied by this scale, so that fractions of
+// a weight of 1 can be told apart.
 #define WEIGHT_SCALE 1024u
 
 uint32_t weir_backend_weight(
@@ -90,8 +90,8 @@ static enum weir_group group_of(
 									  : WEIR_GROUP_LAST_RESORT;
 }
 
-// Packets to a backend without a next hop are lost, whatever its health: leave it out while another
-// allowed backend has a next hop.
+// Decide which backends are usable. Packets to a backend without a next hop are lost, whatever its
+// health: such a backend is left out while another allowed backend has a next hop.
 static void decide_usable(
 	struct weir_state *state, struct weir_service_entry *service, enum weir_group worst) {
 	service->resolved = 0;
@@ -119,7 +119,8 @@ static void decide_usable(
 	}
 }
 
-// In panic a backend that fails its checks is still used: the checks may be wrong.
+// Whether a backend is down. In panic a backend that fails its checks is still used, because the
+// checks may be wrong.
 static bool is_down(const struct weir_backend_entry *backend) {
 	return !backend->usable &&
 	       (backend->stage != WEIR_ID_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
@@ -150,9 +151,9 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 // Decide panic, and the worst group that it allows, from the members of each group.
 static enum weir_group decide_panic(struct weir_service_entry *service) {
 	const uint32_t *count = service->in_group;
-	// Backends taken out by an operator or by their own report count neither as healthy nor as
-	// failed, nor do those never healthy: a reload that more than doubles the backends is no
-	// panic.
+	// Not counted, neither as healthy nor as failed: backends that an operator or their own
+	// report took out of service, and backends that were never healthy. So a reload that more
+	// than doubles the number of backends causes no panic.
 	uint32_t in_service = count[WEIR_GROUP_ELIGIBLE] + count[WEIR_GROUP_MAYBE_UP];
 
 	service->eligible = count[WEIR_GROUP_ELIGIBLE];
@@ -166,7 +167,8 @@ static enum weir_group decide_panic(struct weir_service_entry *service) {
 	return service->eligible > 0 ? WEIR_GROUP_MAYBE_UP : WEIR_GROUP_LAST_RESORT;
 }
 
-// A candidate of the published selection takes new flows from it while it is chosen.
+// Update whether a backend takes new flows: it must be a candidate of the published selection, and
+// chosen.
 static void set_in_selection(
 	struct weir_service_entry *service, struct weir_backend_entry *backend) {
 	bool in_selection = backend->listed && backend->chosen;
@@ -218,14 +220,15 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 
 // --- single backends ------------------------------------------------------------------------
 
-// Whether the shares of other backends depend on which are eligible.
+// Whether the shares of other backends depend on which backends are eligible.
 static bool concerns_slow_start(const struct weir_service_entry *service, enum weir_group group) {
 	return service->slow_start ||
 	       (service->config->slow_start.window_ms > 0 && group == WEIR_GROUP_ELIGIBLE);
 }
 
-// A backend behind the members and spares of all subsets does not affect them. In panic the number
-// of eligible backends matters.
+// Whether the subsets depend on this backend. A backend ranked behind the members and spares of all
+// subsets does not affect the subsets, except in panic, when the number of eligible backends
+// matters.
 static bool concerns_subsets(
 	const struct weir_service_entry *service, const struct weir_backend_entry *backend) {
 	return service->divided && (!backend->far || service->panic);
@@ -243,7 +246,7 @@ static void set_chosen(
 	set_in_selection(service, backend);
 }
 
-// Decide about one backend. Returns false if other backends are affected.
+// Apply the change of one backend. Returns false if other backends are affected.
 static bool move(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_service_entry *service = &state->services[backend->service];
@@ -294,7 +297,7 @@ bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];
 	uint32_t left = 0, in_service = 0;
-	bool others = false; // another backend can take its flows
+	bool others = false; // another backend can take the flows
 
 	if (service->config == NULL || group_of(state, backend) != WEIR_GROUP_ELIGIBLE) {
 		return false;

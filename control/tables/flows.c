@@ -23,7 +23,8 @@ static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t i
 	return flows;
 }
 
-// Buckets of flows that workers have given to others: ended moves, and begun moves.
+// Number of buckets of flows that workers have given to other workers. sum_given counts completed
+// moves, sum_begun counts begun moves.
 static uint64_t sum_given(const struct weir_segment *segment) {
 	uint64_t buckets = 0;
 
@@ -43,10 +44,10 @@ static uint64_t sum_begun(const struct weir_segment *segment) {
 	return buckets;
 }
 
-// Sum over the workers. Returns whether no bucket moved while it was computed. The flows of a
-// moving bucket may be missing in both gauges: not yet in that of the taker, read first, and no
-// longer in that of the giver. If the moves ended before equal those begun after, none was in
-// progress.
+// Sum the active flows over the workers. Returns false if a bucket may have moved between workers
+// meanwhile: its flows may be missing from the sum, not yet counted by the receiving worker, which
+// was read first, and no longer counted by the giving worker. No bucket moved if the number of
+// moves completed before equals the number of moves begun after.
 static bool sum_flows(const struct weir_segment *segment, uint16_t id,
 	uint64_t (*sum)(const struct weir_segment *segment, uint16_t id), uint64_t *ret) {
 	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;

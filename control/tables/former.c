@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Former flows: how many flows of a service may have begun before the backends that it gives to new
-// flows last changed. A worker that starts finds backends by the present selection, which may have
-// other ones for them.
+// Former flows: the number of flows of a service that may have begun before the last change of the
+// backends that the service uses for new flows. A worker that starts finds a flow's backend by the
+// current selection, which may choose another backend for a former flow.
 //
 // After a change, workers use the previous tables for a time. So flows are counted after a grace
-// period; those that began meanwhile are among them.
+// period, and flows that began meanwhile count as former flows.
 #include "state.h"
 
 #define UNKNOWN UINT64_MAX
@@ -51,7 +51,8 @@ void weir_former_adopt(struct weir_state *state) {
 	}
 }
 
-// mark: of this tick, 0 = not taken yet. Returns whether the service remains changed.
+// mark: mark of this tick, shared by all services; 0 = not set yet. Returns whether the service's
+// former flows are still unknown.
 static bool advance(struct weir_tables *tables, uint16_t id, uint64_t *mark) {
 	struct weir_service_entry *service = &tables->state->services[id];
 	uint64_t spilled, flows;

@@ -3,20 +3,21 @@
 
 #include "state.h"
 
-// state of struct weir_identity_backend.
+// Bits of `state` in struct weir_identity_backend.
 #define ADMIN_SHIFT 8
 #define HEALTH_SHIFT 16
 #define LEAVING (1u << 24)
 #define PROVEN (1u << 25)
 #define DRAIN_SHIFT 26 // 3 bits
 #define DRAIN_BITS 7u
-#define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic one, 0 = unknown
+#define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic weight, 0 = unknown
 
-// removal_until_ns of struct weir_identity_service: clients are refused until then. A single store
-// changes phase and time, so that a process killed before it stores the phase moves no deadline.
+// Bit of removal_until_ns in struct weir_identity_service: clients are refused until that time. One
+// store changes both phase and time, so that no deadline moves if this process is killed before it
+// stores `removal`.
 #define REFUSING 1ull
 
-// policies of struct weir_identity_service.
+// Bits of `policies` in struct weir_identity_service.
 #define RUNTIME_SHIFT 8
 
 static void store(uint32_t *word, uint32_t value) {
@@ -27,15 +28,15 @@ static void store(uint32_t *word, uint32_t value) {
 
 // --- store --------------------------------------------------------------------------------
 
-// Call before the phase is stored. The deadline of a drain that ends stays: without it, a process
-// killed before it stores the next phase would leave a drain that never ends.
+// Call before the phase is stored. The deadline of a drain that ends is kept: if this process is
+// killed before it stores the next phase, the drain still has its deadline.
 static void store_deadline(uint64_t *deadline, uint8_t phase, uint64_t until_ns) {
 	if (phase == WEIR_DRAIN_DRAINING && *deadline != until_ns) {
 		__atomic_store_n(deadline, until_ns, __ATOMIC_RELEASE);
 	}
 }
 
-// The time is not used without a removal.
+// removal_until_ns is not used without a removal.
 static void store_removal(struct weir_identity_service *to, const struct weir_service_entry *from) {
 	uint64_t until_ns = (from->removal_until_ns & ~REFUSING) |
 			    (from->removal == WEIR_DRAIN_DROPPED ? REFUSING : 0);
@@ -106,16 +107,16 @@ void weir_identity_store_backend(
 		memcpy(to->address, from->address.bytes, sizeof(to->address));
 		to->family = from->address.family;
 		to->service = from->service;
-		// An id that never had a row has no counts, and no memory for counters yet: reading
-		// those of thousands of ids, for all workers, would take seconds.
+		// An id that never had a row has no counts, and no memory for counters yet. Reading
+		// the counters of thousands of such ids, for all workers, would take seconds.
 		for (uint32_t worker = 0;
 			worker < segment->workers && segment->rows[id].version != 0; worker++) {
 			add_counters(&sum, weir_segment_backend_counters(segment, worker, id));
 		}
 		segment->backend_bases[id] = sum;
 	}
-	// Store the configured weight after the run-time weight, which a new configured weight
-	// cancels.
+	// Store the configured weight after the run-time weight: a new configured weight cancels
+	// the run-time weight.
 	store(&to->runtime_weight, from->runtime_weight);
 	store(&to->configured_weight,
 		from->weight_auto ? from->auto_weight : from->configured_weight);
@@ -242,7 +243,7 @@ void weir_identity_adopt(struct weir_state *state, const struct weir_segment *se
 	for (uint32_t id = 0; id < services && id < state->service_limit; id++) {
 		adopt_service(state, (uint16_t)id, &segment->identity_services[id]);
 	}
-	// Removed ones first, because a new one may have the same name.
+	// Adopt removed entries first, because a new entry may have the name of a removed entry.
 	for (uint32_t leaving = LEAVING;; leaving = 0) {
 		for (uint32_t id = 0; id < backends && id < state->backend_limit; id++) {
 			const struct weir_identity_backend *entry = &segment->identity_backends[id];

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The VIPs that services have lost: of binds that drain, the published service table has them;
-// those of removed services whose flows go on after the deadline are noted here, in this process
-// only.
+// The VIPs that services have lost. VIPs of removed binds that drain are in the published service
+// table. VIPs of removed services whose flows continue after the deadline are stored here, only in
+// this process.
 #include <stdlib.h>
 
 #include "state.h"
 
-// The removed binds of a service: *ret_binds is the caller's, NULL if there are none or no memory
-// is left. Returns their number.
+// Get the removed binds of a service. The caller frees *ret_binds, which is NULL if there are no
+// binds or if out of memory. Returns their number.
 static uint32_t copy_removed(
 	const struct weir_tables *tables, uint16_t id, struct weir_config_bind **ret_binds) {
 	const uint32_t room =
@@ -25,7 +25,7 @@ static bool is_kept(const struct weir_tables *tables, const struct weir_kept_vip
 	       service->stage != WEIR_ID_LIVE && service->identity == vip->identity;
 }
 
-// from: index of the first one to look at.
+// from: index of the first kept VIP to examine.
 static bool has_kept(const struct weir_tables *tables, uint32_t from, uint16_t id,
 	const struct weir_address *address) {
 	for (uint32_t i = from; i < tables->kept_count; i++) {
@@ -50,7 +50,7 @@ static void forget_others(struct weir_tables *tables) {
 	tables->kept_count = n;
 }
 
-// Returns false without memory.
+// Returns false if out of memory.
 static bool note(
 	struct weir_tables *tables, uint16_t id, const struct weir_config_service *service) {
 	const uint32_t first = tables->kept_count;

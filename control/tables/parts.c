@@ -10,7 +10,7 @@ struct walk {
 	const struct weir_policy_table *table;
 	uint32_t candidate;
 	uint32_t round; // rounds that the candidate takes part in
-	uint64_t rounds; // sum of their weights
+	uint64_t rounds; // sum of the weights of these rounds
 };
 
 static uint64_t parts_of_rounds(const struct walk *walk, const struct weir_candidate *one) {
@@ -24,7 +24,7 @@ static uint64_t parts_of_rounds(const struct walk *walk, const struct weir_candi
 	}
 }
 
-// Parts of a candidate, in units of its policy: stride, or a share of the time or flows.
+// Parts of a candidate, in units of the policy: stride, or a share of the time or flows.
 static uint64_t parts_of(const struct walk *walk, const struct weir_candidate *one) {
 	const struct weir_policy_table *table = walk->table;
 
@@ -44,7 +44,7 @@ static uint64_t next_parts(struct walk *walk) {
 	const struct weir_policy_table *table = walk->table;
 	const struct weir_candidate *one = &table->candidates[walk->candidate++];
 
-	// With rounds, candidates are ordered by weight.
+	// In a table with rounds, candidates are ordered by weight.
 	while (walk->round < table->round_count &&
 		table->rounds[walk->round].weight <= one->weight) {
 		walk->rounds += table->rounds[walk->round++].weight;
@@ -52,15 +52,15 @@ static uint64_t next_parts(struct walk *walk) {
 	return parts_of(walk, one);
 }
 
-// For backends in slow start, fractions of a part count.
+// Scales parts, so that a backend in slow start can have a fraction of a part.
 #define PARTS_SCALE 1000.0
 
 static double part_of(const struct weir_backend_entry *backend) {
 	return backend->share.part != 0 ? (double)backend->share.part / WEIR_POLICY_PART_ONE : 1;
 }
 
-// Add each candidate's parts, times a factor. state NULL: only sum up. Returns the sum without the
-// factor.
+// Add each candidate's parts, multiplied by the factor. state NULL: only compute the sum. Returns
+// the sum without the factor.
 static uint64_t count_candidates(
 	struct weir_state *state, const struct weir_policy_table *table, double factor) {
 	struct walk walk = {.table = table};
@@ -79,7 +79,7 @@ static uint64_t count_candidates(
 	return sum;
 }
 
-// Slots are unordered: count them by candidate, in memory that fits the cache.
+// Slots are unordered: count the slots of each candidate in an array that fits the cache.
 static void count_slots(struct weir_state *state, const struct weir_policy_table *table) {
 	uint32_t *counts = calloc(table->count + 1, sizeof(counts[0]));
 
@@ -96,8 +96,8 @@ static void count_slots(struct weir_state *state, const struct weir_policy_table
 	free(counts);
 }
 
-// Workers with separate subsets get about equally many flows, whatever the sum of their candidates'
-// parts.
+// Workers with separate subsets get about equally many flows, whatever the sum of the parts of
+// their candidates.
 #define PARTS_PER_WORKER 1e6
 
 static void count_subset(struct weir_state *state, const struct weir_policy_table *table,
@@ -208,7 +208,7 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 			ret[table.slots[i]].parts++;
 		}
 	}
-	for (uint32_t i = 0; i < count; i++) { // closed since the selection was built
+	for (uint32_t i = 0; i < count; i++) { // backends that closed since the selection was built
 		if (!is_open(tables->state, ret[i].backend)) {
 			ret[i].parts = 0;
 		}

@@ -23,7 +23,7 @@ static bool has_no_flows(const struct weir_segment *segment, uint16_t id,
 	return sum(segment, id, &flows) && flows == 0;
 }
 
-// No worker can look up the service: withdraw its selection, then its backends.
+// Withdraw the selection of a service that workers can no longer look up, then its backends.
 static void withdraw_selection(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};
@@ -86,8 +86,8 @@ static bool advance_backend(struct weir_tables *tables, struct weir_state *state
 	return true;
 }
 
-// Counters that one call reads: those of all leaving backends, for all workers, would take
-// milliseconds. The next call resumes after them.
+// Number of counters that one call reads. Reading the counters of all leaving backends, for all
+// workers, would take milliseconds. The next call continues after these backends.
 #define LINES_PER_CALL 8192u
 
 static void advance_backends(struct weir_tables *tables, struct weir_state *state) {
@@ -110,14 +110,14 @@ static void advance_backends(struct weir_tables *tables, struct weir_state *stat
 				weir_writer_passed(tables->writer, backend->mark))) {
 			passed = backend->mark;
 			if (advance_backend(tables, state, id)) {
-				continue; // another id took its place in the list
+				continue; // the slot in the list now has another id
 			}
 		}
 		state->leaving_next++;
 	}
 }
 
-// Free the ids of leaving entries, when no dataplane ever had them.
+// Free the ids of leaving entries if no dataplane ever used these ids.
 static void drop_leaving(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
 		if (state->backends[id].stage > WEIR_ID_LIVE) {
@@ -133,7 +133,7 @@ static void drop_leaving(struct weir_state *state) {
 
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state) {
 	if (tables->writer == NULL) {
-		// A lost dataplane may reconnect with its flows.
+		// A lost dataplane may reconnect, and still have flows.
 		if (tables->epoch == 0) {
 			drop_leaving(state);
 		}
@@ -169,7 +169,7 @@ static bool nth_service(const struct weir_state *state, uint32_t n, uint16_t *re
 	return true;
 }
 
-// Build all that is marked, in the order of publication: selections, then the service table.
+// Build all marked blobs, in the order of publication: selections, then the service table.
 static int build_batch(struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
 	struct weir_blob *blob;
 	uint16_t id;
@@ -196,7 +196,8 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 }
 
 // Decide a service with moved backends; may mark its selection stale. at_once: number of selections
-// that are built now. Returns 1 if this one must be, too, else 0, or -ENOMEM.
+// already to be built by this publication. Returns 1 if this selection must be built by this
+// publication, 0 if not, or -ENOMEM.
 static int decide_moved(
 	const struct weir_tables *tables, struct weir_state *state, uint16_t id, uint32_t at_once) {
 	struct weir_service_entry *service = &state->services[id];
@@ -249,9 +250,10 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 
 // --- publication by stores ---
 
-// Rows are published before the selections that refer to them, but rows that refuse new flows
-// follow the selections. Otherwise, when other backends replace all backends of a service, workers
-// would find no open backend until they have the new selection: never, if control ended before.
+// Publish the row of a backend. Rows are published before the selections that refer to them, but
+// rows that refuse new flows (closing) after the selections. Otherwise, when all backends of a
+// service are replaced, workers would find no open backend until they have the new selection, which
+// is never published if control ends meanwhile.
 static void publish_backend(
 	struct weir_tables *tables, struct weir_state *state, uint16_t id, bool closing) {
 	const struct weir_backend_entry *backend = &state->backends[id];
@@ -271,7 +273,7 @@ static void publish_backend(
 		if (was_open != is_open && backend->stage != WEIR_ID_FREE) {
 			weir_former_changed(state, backend->service);
 		}
-		// A reused id must not inherit the share of its previous backend.
+		// A reused id must not inherit the share of the id's previous backend.
 		weir_writer_publish_share(tables->writer, id, backend->share);
 		weir_writer_publish_row(tables->writer, id, &row);
 	}
@@ -330,7 +332,7 @@ static void finish_backend(struct weir_state *state, uint16_t id, uint64_t mark)
 	}
 }
 
-// All is published: clear the marks, start the grace periods of leaving entries.
+// Everything is published: clear the marks, and start the grace periods of leaving entries.
 static void finish(struct weir_tables *tables, struct weir_state *state, uint32_t backends) {
 	uint64_t mark = state->backends_leaving > 0 ? weir_writer_mark(tables->writer) : 0;
 	uint16_t id;
@@ -390,7 +392,8 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	}
 	services = state->touched_service_count;
 	backends = state->touched_backend_count;
-	if (state->all_dirty) { // all ids ever used: the stored identities are arbitrary
+	// All ids ever used, because the stored identities may contain anything.
+	if (state->all_dirty) {
 		services = at_most(segment->notes->service_ids, segment->max_services);
 		backends = at_most(segment->notes->backend_ids, segment->max_backends);
 	}
@@ -409,8 +412,8 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	return (int)published;
 }
 
-// Whether the published selection serves while this backend's row follows its state. Of several
-// subsets, all of one could close.
+// Whether the row of a backend can be published before the selection: the published selection must
+// still serve with the new row. With several subsets, all backends of one subset could close.
 static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];
@@ -424,7 +427,7 @@ static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 void weir_publish_rows(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
-	// Of another process, or for workers that do not pass over closed candidates.
+	// Rows of another process, or workers that do not skip closed candidates: publish nothing.
 	if (state->all_dirty || tables->segment->abi < WEIR_ABI_PASSES_OVER) {
 		return;
 	}

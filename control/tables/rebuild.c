@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rebuild: builds selections after backends became usable or unusable, in steps, so that control
-// can do other work between them. Until then, workers skip candidates whose row is closed, and a
-// backend that returns is reopened by its row if it is still a candidate. So a change costs one
-// row, and many changes share one table. The result is the same as if built at once: other
-// instances have the same.
+// Rebuild: builds selections in steps after backends became usable or unusable, so that control can
+// do other work between the steps. Until a new selection is published, workers skip candidates
+// whose row is closed, and a backend that becomes usable again is reopened by its row if it is
+// still a candidate. So a change costs one row, and many changes share one new table. The result
+// equals a selection built at once, so all instances have equal selections.
 //
-// One selection is built at a time, from the backends of its service at the time of collection; if
-// they changed meanwhile, it is built once more. A selection most of whose candidates closed
-// meanwhile is not published.
+// One selection is built at a time, from the backends that its service has when they are collected.
+// If the backends change meanwhile, the selection is built once more. A selection is not published
+// if most of its candidates have closed meanwhile.
 #include <errno.h>
 #include <stdlib.h>
 
 #include "selection.h"
 #include "state.h"
 
-#define COLLECT_STEP 8192u // backends
-#define FILL_STEP 4096u // slots
+#define COLLECT_STEP 8192u // maximum number of backends collected in a step
+#define FILL_STEP 4096u // maximum number of slots filled in a step
 
 struct weir_rebuild {
 	uint16_t service;
 	uint16_t link; // the next backend to collect; 0 = done
-	uint32_t members; // of the service, at the start
-	uint64_t generation; // of its published selection, at the start
+	uint32_t members; // members of the service at the start
+	uint64_t generation; // generation of the service's published selection at the start
 	uint32_t count;
 	struct weir_selection_params params;
-	struct weir_selection_member *member; // [members]; NULL once the build owns them
+	struct weir_selection_member *member; // [members]; NULL once owned by the work
 	struct weir_selection_work *work;
 };
 
@@ -44,14 +44,15 @@ void weir_rebuild_cancel(struct weir_tables *tables) {
 	}
 }
 
-// A dirty one is built at once with the next publication. If that fails, it is retried as a whole:
-// steps meanwhile would be wasted.
+// Whether a service's selection is to be rebuilt in steps. A dirty selection is built at once by
+// the next publication; if the publication fails, it is retried as a whole, so steps would be
+// wasted.
 static bool is_stale(const struct weir_service_entry *service) {
 	return service->stale && !service->dirty && service->stage == WEIR_ID_LIVE &&
 	       service->config != NULL;
 }
 
-// The next stale service in turn, or WEIR_SERVICE_NONE.
+// The next service with a stale selection, round robin, or WEIR_SERVICE_NONE.
 static uint16_t next_stale(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
@@ -112,12 +113,12 @@ static int collect(struct weir_tables *tables) {
 	if (r < 0) {
 		return r;
 	}
-	rebuild->member = NULL; // owned by the build
+	rebuild->member = NULL; // owned by the work
 	return 1;
 }
 
-// Whether the selection can be published although backends changed after the collection: whether
-// the published one would still be suitable.
+// Whether the selection can be published although backends changed after the collection: it must be
+// as good as a published selection has to be (weir_build_serves).
 static bool serves(const struct weir_tables *tables, const struct weir_service_entry *service,
 	const struct weir_selection *selection) {
 	const struct weir_candidate *candidates =
@@ -174,8 +175,8 @@ int weir_tables_build(struct weir_tables *tables) {
 		return id == WEIR_SERVICE_NONE ? 0 : begin(tables, id);
 	}
 	service = &tables->state->services[rebuild->service];
-	// Its list of backends changed, or the selection was or will be built at once because of
-	// another change.
+	// Start again if the service's list of backends changed, or if another change makes the
+	// next publication build the selection, or has already done so.
 	if (!is_stale(service) || service->members != rebuild->members ||
 		service->generation != rebuild->generation) {
 		drop(tables);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Refusals: published tables that a worker found to be damaged, and did not adopt.
+// Refusals: published tables that a worker did not adopt because they are damaged.
 #include <string.h>
 
 #include "state.h"
@@ -48,7 +48,7 @@ static bool restore(struct weir_tables *tables, uint32_t change, weir_ref ref) {
 		return false;
 	}
 	if (root_of(tables->segment, change) != ref || ref == 0) {
-		return true; // already handled for another worker
+		return true; // already handled after the refusal of another worker
 	}
 	if (change >> 16 == WEIR_UPDATE_SELECTION) {
 		root.kind = WEIR_BLOB_SELECTION;

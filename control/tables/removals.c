@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Removals: binds of TCP, and services, that are no longer in the configuration drain until a
-// deadline. The published service table has the binds, with the flag REMOVED, and is the only list
-// of them: each new table takes them from the one before. So the next control process finds them,
-// too, and a bind that an operator removes from the file while no control process runs is removed
-// in the same way. Phase and deadline are in the identity of the service.
+// Removals: TCP binds and services that are no longer in the configuration drain until a deadline.
+// The published service table contains the removed binds, with the flag REMOVED. There is no other
+// list: each new table copies the removed binds from the previous table, so the next control
+// process finds them as well. If an operator removes a bind from the file while no control process
+// runs, the next process finds and removes the bind in this way. The phase and the deadline are
+// stored in the identity of the service.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static void end(struct weir_state *state, uint16_t id) {
 	weir_state_touch_service(state, id);
 }
 
-// Its flows end, or have ended. Clients are refused for the timeout of established flows.
+// End the flows of a removed service or of removed binds. Clients are refused for the timeout of
+// established flows.
 static void refuse(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 
@@ -44,9 +46,10 @@ static void refuse(struct weir_state *state, uint16_t id) {
 
 void weir_removal_begin(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
-	// Whether an earlier process has begun it: all its backends left with it.
+	// Whether an earlier process has begun the removal: all backends left with the service.
 	bool begun = service->config == NULL && service->backends == 0;
-	bool dropped = service->drain == WEIR_DRAIN_DROPPED; // an operator's drain ended its flows
+	// An operator's drain has ended the flows.
+	bool dropped = service->drain == WEIR_DRAIN_DROPPED;
 
 	if (dropped) {
 		service->down_flags = WEIR_BACKEND_RESET;
@@ -65,7 +68,8 @@ void weir_removal_begin(struct weir_state *state, uint16_t id) {
 
 // --- the service table ------------------------------------------------------------------------
 
-// Whether a bind that the configuration does not have drains. Begins the drain of a new one.
+// Whether a published bind that the configuration does not contain drains. Begins the drain if the
+// bind was in the previous configuration.
 static bool drains(struct weir_state *state, uint16_t bind) {
 	const uint16_t id = bind & (uint16_t)~WEIR_BIND_FLAGS;
 	struct weir_service_entry *service = &state->services[id];
@@ -81,7 +85,8 @@ static bool drains(struct weir_state *state, uint16_t bind) {
 	       service->removal != WEIR_DRAIN_NONE;
 }
 
-// bind: as published. Its flows stay ended when another bind of the service is removed.
+// The new flags of a removed bind. bind: flags in the published table. The flows of a bind that
+// have ended stay ended when another bind of the service is removed.
 static uint16_t flags_of(const struct weir_service_entry *service, uint16_t bind) {
 	return WEIR_BIND_DRAINED | WEIR_BIND_REMOVED | (bind & WEIR_BIND_ENDED) |
 	       (service->removal == WEIR_DRAIN_DROPPED ? WEIR_BIND_ENDED : 0);
@@ -94,7 +99,7 @@ struct collection {
 	uint32_t count, room;
 };
 
-// Returns false without memory.
+// Returns false if out of memory.
 static bool add(struct collection *to, const struct weir_service_bind *bind) {
 	const uint16_t id = bind->service & (uint16_t)~WEIR_BIND_FLAGS;
 	struct weir_service_bind *added;
@@ -112,8 +117,9 @@ static bool add(struct collection *to, const struct weir_service_bind *bind) {
 	added = &to->bind[to->count++];
 	*added = *bind;
 	added->service = id | flags_of(&to->state->services[id], bind->service);
+	// The configuration decides about the closed ports of its VIPs.
 	added->closed = weir_service_is_vip(to->built, bind->address, bind->family)
-				? WEIR_CLOSED_PORTS_KERNEL // no say beside the configuration
+				? WEIR_CLOSED_PORTS_KERNEL
 				: (uint8_t)weir_service_closed_ports(
 					  to->published, bind->address, bind->family);
 	return true;
@@ -124,7 +130,8 @@ static bool is_built(const struct collection *to, const struct weir_service_bind
 		       bind->port_first) != WEIR_SERVICE_NONE;
 }
 
-// Cut off the first and last ports that exact binds have. Returns false if there are no others.
+// Remove the ports at both ends of a range that have their own bind in the configuration. Returns
+// false if no ports are left.
 static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	struct weir_service_bind last = *gap;
 
@@ -140,8 +147,8 @@ static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	return true;
 }
 
-// Add the ports of a published bind that the configuration does not have. Exact ports take
-// precedence over the parts of ranges that are added.
+// Add the ports of a published bind that the configuration does not contain. Binds of single ports
+// in the configuration take precedence over the added parts of ranges.
 static bool add_gaps(struct collection *to, const struct weir_service_bind *bind) {
 	struct weir_service_bind gap = *bind, ports;
 
@@ -171,7 +178,7 @@ struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 	struct weir_service_bind bind;
 
 	while (weir_service_next(published, &cursor, &bind)) {
-		// The flows of UDP end at once.
+		// UDP flows of a removed bind end at once: collect only TCP.
 		if (bind.protocol == IPPROTO_TCP && bind.port_first <= bind.port_last &&
 			!add_gaps(&to, &bind)) {
 			to.count = 0;
@@ -217,7 +224,7 @@ void weir_removals_settle(
 		const struct weir_service_entry *service = &state->services[id];
 		const bool drains = service->removal == WEIR_DRAIN_DRAINING;
 
-		// Without binds, the flows of a removed service still have their deadline.
+		// A removed service without binds still has a deadline for its flows.
 		if (service->removal != WEIR_DRAIN_NONE && service->removed_binds == 0 &&
 			(service->stage == WEIR_ID_LIVE || !drains)) {
 			end(state, (uint16_t)id);
@@ -252,7 +259,7 @@ int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from) {
 	return -ENOENT;
 }
 
-// The backends that left with the service are down from now on.
+// Mark the backends that left with the service as down.
 static void end_service(struct weir_state *state, const struct weir_service_entry *service) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].flags =
@@ -266,7 +273,7 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool draine
 	struct weir_service_entry *service = &state->services[id];
 	bool drains, drops;
 
-	// Without a configuration nothing can be published, nor is the timeout known.
+	// Without a configuration nothing can be published, and the timeout of flows is unknown.
 	if (id >= state->service_ids || service->removal == WEIR_DRAIN_NONE ||
 		tables->config == NULL) {
 		return -ENOENT;
@@ -277,7 +284,7 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool draine
 	if (service->stage != WEIR_ID_LIVE) {
 		end_service(state, service);
 	}
-	// Also if binds removed earlier still refuse their clients.
+	// Refuse clients also if binds removed earlier still refuse their clients.
 	if (drops || (drains && drained && service->removed_ended)) {
 		refuse(state, id);
 	} else {

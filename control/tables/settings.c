@@ -22,7 +22,7 @@ static uint32_t error_window_ms(
 					      : WEIR_ERROR_WINDOW_LEAST_MS;
 }
 
-// Workers in the fleet that use a backend, on average.
+// Average number of workers in the fleet that use a backend.
 static uint32_t sharers_of(
 	const struct weir_state *state, const struct weir_service_entry *service) {
 	uint64_t workers = (uint64_t)state->clients * state->place.members * state->place.workers;
@@ -44,7 +44,7 @@ struct weir_policy_settings weir_service_settings(
 		.needs = weir_policy_needs(policy),
 		.when_exhausted = (uint8_t)flow_control->when_exhausted,
 		.max_active_flows = state->separate_limits ? flow_control->max_active_flows : 0,
-		.error_window_ms = WEIR_ERROR_WINDOW_LEAST_MS, // unused, but never 0
+		.error_window_ms = WEIR_ERROR_WINDOW_LEAST_MS, // not used, but must not be 0
 	};
 	bool rounds = (settings.needs & WEIR_NEEDS_ROUNDS) != 0;
 	bool costs = (settings.needs & WEIR_NEEDS_COST) != 0 &&
@@ -86,7 +86,7 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 	}
 	for (uint16_t link = service->first; link != 0 && !weir_service_takes_reports(service);
 		link = state->backends[link - 1].next) {
-		if (state->backends[link - 1].reported_weight != 0) { // outdated report
+		if (state->backends[link - 1].reported_weight != 0) { // outdated reported weight
 			state->backends[link - 1].reported_weight = 0;
 			weir_state_touch_backend(state, link - 1);
 		}
@@ -99,7 +99,7 @@ uint32_t weir_backend_limit(
 	uint32_t common = state->services[backend->service].max_active_flows;
 
 	if (state->separate_limits || common == 0) {
-		return own; // the common one is in the selection, or none
+		return own; // the service's limit is in the selection, or there is none
 	}
 	return own != 0 && own < common ? own : common;
 }

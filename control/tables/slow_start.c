@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow start: the progress of backends that became eligible recently. It is published in their
-// rows, in steps, for all backends of a service at the same time: a step costs the rows of the
-// backends in slow start, and only maglev's table must be rebuilt.
+// Slow start: the progress of backends that became eligible recently. The progress is published in
+// the backends' rows, in steps, at one time for all backends of a service: a step costs the rows of
+// the backends in slow start, and only maglev's table must be rebuilt.
 #include "slow_start.h"
 
 #include <errno.h>
@@ -39,7 +39,8 @@ void weir_slow_start_end(struct weir_state *state, uint16_t id) {
 	}
 }
 
-// The factor at the middle of this step; at its beginning for backends that start later.
+// The slow start factor at the middle of this step; for a backend that starts later in the step,
+// the factor at the start.
 static double factor_of(const struct weir_state *state, const struct weir_service_entry *service,
 	const struct weir_backend_entry *backend) {
 	const struct weir_slow_start_settings settings = settings_of(service);

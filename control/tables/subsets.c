@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsets: which of a service's backends this instance, or each of its workers, uses.
-//
-// Subsets are chosen from the list of all live backends, usable or not: a failed backend stays in
-// the list, so that only its own subsets change (U3), and it returns to them.
+// Subsets: the backends of a service that this instance, or each of its workers, uses.
+// Subsets are chosen from the list of all live backends, usable or not. A failed backend stays in
+// the list, so that only its own subsets change (U3), and returns to these subsets when it is
+// usable again.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ struct list {
 	uint32_t count;
 	uint16_t *id;
 	uint8_t *usable;
-	uint8_t *eligible; // the same without panic
+	uint8_t *eligible; // usable without panic
 	uint32_t usables, eligibles;
 	uint32_t *order; // [count]
 	uint32_t *scratch;
@@ -67,7 +67,7 @@ static int list_init(struct list *list, const struct weir_state *state,
 	const struct weir_service_entry *service) {
 	bool ranked = service->config->subset.algorithm != WEIR_SUBSET_NONE;
 	uint32_t count = service->backends;
-	uint32_t unranked = count; // without an order, sort by id
+	uint32_t unranked = count; // without ranks, sort by id
 
 	*list = (struct list){
 		.count = count,
@@ -128,14 +128,15 @@ static struct weir_subset_params params_of(
 		.client = weir_subset_client_index(config->client, &place)};
 }
 
-// Remaining room of a subset, which is filled in order of preference.
+// Free places of a subset, which is filled in order of preference.
 struct room {
 	uint32_t all;
 	uint32_t unhealthy; // usable only because of panic
 };
 
-// In panic all of the first usable backends could be down: each subset takes its share of the
-// eligible ones, at least one. Both kinds have enough backends for that.
+// In panic the first usable backends in the order could all be down. So each subset takes its share
+// of the eligible backends, at least one, and fills the remaining places with backends that are
+// usable only because of panic. There are enough backends of each kind.
 static struct room room_of(const struct list *list, uint32_t size) {
 	uint64_t least =
 		list->usables > 0
@@ -156,8 +157,8 @@ static bool take(const struct list *list, struct room *room, uint32_t at) {
 	return true;
 }
 
-// Fill one subset with the first backends that fit; the next few are spares. Backends up to the
-// last spare are not far: they may soon be needed, or usable again.
+// Fill one subset with the first backends that fit; the next few backends are spares. Backends up
+// to the last spare are not far, because they may soon be needed or usable again.
 static void fill_subset(struct weir_state *state, const struct weir_service_entry *service,
 	uint32_t subset, const struct list *list) {
 	struct weir_subset_params params = params_of(state, service, subset);
@@ -255,7 +256,8 @@ bool weir_tables_far_changed(struct weir_tables *tables) {
 	return changed;
 }
 
-// The n-th substitute replaces the n-th unusable member, both in order of preference (U3).
+// List the members and substitutes of a subset. The n-th substitute replaces the n-th unusable
+// member, both in order of preference (U3).
 static uint32_t list_members(
 	const struct list *list, uint32_t size, struct weir_subset_member *ret) {
 	struct room room = room_of(list, size);

@@ -9,7 +9,7 @@
 #include "service_table.h"
 #include "state.h"
 
-#define SERVICE_BUCKETS_MOST 24u // of a service table, per bind
+#define SERVICE_BUCKETS_MOST 24u // maximum number of buckets of a service table, per bind
 
 static void set_limits(struct weir_state *state, const struct weir_segment *segment) {
 	state->service_limit = segment->max_services;
@@ -18,8 +18,8 @@ static void set_limits(struct weir_state *state, const struct weir_segment *segm
 	state->separate_limits = segment->abi < WEIR_ABI_SHARED_LIMITS;
 }
 
-// Withdraw selections of unknown services. Workers would refuse an invalid one forever and never
-// complete a grace period; a valid one would keep its memory.
+// Withdraw selections of unknown services: workers refuse an invalid selection forever and never
+// complete a grace period, and a valid selection would occupy memory.
 static void withdraw_unknown(struct weir_writer *writer, const struct weir_segment *segment,
 	const struct weir_state *state) {
 	for (uint32_t id = 0; id < segment->max_services; id++) {
@@ -40,7 +40,7 @@ int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret) {
 	if (tables == NULL) {
 		return -ENOMEM;
 	}
-	tables->drain_begun = true; // by an earlier process
+	tables->drain_begun = true; // an earlier process may have begun drains
 	r = weir_state_create(&tables->state);
 	if (r < 0) {
 		goto free_tables;
@@ -87,8 +87,8 @@ static void describe_busy(const struct weir_tables *tables, char *why, size_t wh
 		snprintf(worker, sizeof(worker), "worker %u", usage.waiting_for);
 	}
 	snprintf(why, why_bytes,
-		"the tables do not fit into the segment while replaced ones are in use: %s has "
-		"used them for %u ms",
+		"the tables do not fit into the segment while replaced tables are in use; %s "
+		"has used replaced tables for %u ms",
 		worker, WEIR_TABLES_WAIT_MS);
 }
 
@@ -121,7 +121,7 @@ static void describe(const struct weir_tables *tables, char *why, size_t why_byt
 
 static uint64_t selection_bytes_most(const struct weir_state *state, uint32_t id) {
 	const struct weir_config_service *config = state->services[id].config;
-	const struct weir_policy_settings few = {0}; // for a policy without slots
+	const struct weir_policy_settings few = {0}; // settings of a policy without slots
 	uint64_t subset;
 
 	if (state->services[id].stage != WEIR_ID_LIVE || config == NULL) {
@@ -147,8 +147,8 @@ static uint64_t services_bytes_most(const struct weir_config *config) {
 			       2 * sizeof(struct weir_bind_range));
 }
 
-// Withdraw a table that is invalid, because workers that refuse it never complete a grace period,
-// or larger than bytes_most. Returns whether it was withdrawn.
+// Withdraw a table that is larger than bytes_most, or invalid: workers that refuse an invalid table
+// never complete a grace period. Returns whether the table was withdrawn.
 static bool withdraw_invalid(
 	struct weir_tables *tables, struct weir_root root, weir_ref ref, uint64_t bytes_most) {
 	const struct weir_blob *blob = weir_writer_current(tables->writer, root);
@@ -160,7 +160,8 @@ static bool withdraw_invalid(
 	return true;
 }
 
-// The same for all tables. larger: also those larger than this configuration can make them.
+// Withdraw all invalid tables. larger: also withdraw tables that are larger than this configuration
+// requires.
 static bool withdraw_all_invalid(
 	struct weir_tables *tables, const struct weir_state *state, bool larger) {
 	const struct weir_roots *roots = tables->segment->roots;
@@ -177,8 +178,8 @@ static bool withdraw_all_invalid(
 	return any;
 }
 
-// Publish a configuration. first: an earlier process may have filled the heap; withdrawing its
-// oversized tables interrupts services for a grace period, but not forever.
+// Publish a configuration. first: an earlier process may have filled the heap. Then oversized
+// tables are withdrawn, which interrupts services for a grace period, but not forever.
 static int publish_config(struct weir_tables *tables, struct weir_state *state, bool first) {
 	int r = weir_publish_state(tables, state);
 
@@ -265,7 +266,7 @@ static void find_hops(const struct weir_tables *tables, struct weir_state *state
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *previous = tables->config;
-	// Ids given away by an earlier process must not block this configuration forever.
+	// Ids that an earlier process assigned must not block this configuration forever.
 	bool wait = previous == NULL || previous == config;
 	struct weir_state *state;
 	int r = weir_state_clone(tables->state, &state);
@@ -321,7 +322,7 @@ keep_former:
 	return r;
 }
 
-// A segment of another process: adopt its ids, then apply the configuration.
+// Adopt the ids of a segment that another process wrote, then apply the configuration.
 static int adopt_segment(struct weir_tables *tables, const struct weir_segment *segment,
 	struct weir_writer *writer, struct weir_state **ret) {
 	struct weir_state *state;
@@ -349,7 +350,7 @@ static int adopt_segment(struct weir_tables *tables, const struct weir_segment *
 	return 0;
 }
 
-// The dataplane is the previous one: it may still have flows of removed backends.
+// Continue with the previous dataplane, which may still have flows of removed backends.
 static int resume(struct weir_state *state, const struct weir_segment *segment) {
 	if (state->service_ids > segment->max_services ||
 		state->backend_ids > segment->max_backends) {
@@ -375,7 +376,7 @@ static int resume(struct weir_state *state, const struct weir_segment *segment) 
 static void unbind(struct weir_tables *tables) {
 	weir_rebuild_cancel(tables);
 	weir_writer_free(tables->writer);
-	tables->drain_begun = true; // those that are adopted with the next segment
+	tables->drain_begun = true; // drains that are adopted with the next segment
 	tables->writer = NULL;
 	tables->segment = NULL;
 }

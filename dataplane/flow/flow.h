@@ -11,7 +11,7 @@
 #include "packet_facts.h"
 #include "policy.h"
 
-// Addresses and ports as in the packet (network order). IPv4: first 4 bytes, rest 0.
+// Addresses and ports as in the packet (network order). IPv4: first 4 bytes, remaining bytes 0.
 struct weir_flow_key {
 	uint8_t source[16];
 	uint8_t destination[16];
@@ -21,30 +21,30 @@ struct weir_flow_key {
 	uint8_t protocol;
 };
 
-// Flows are divided into this many parts, by their hash and the secret of the flow table: the unit
-// that workers hand over when load is rebalanced (flow_parts.h).
+// Flows are divided into this many parts, by their hash and the secret of the flow table. Workers
+// hand over whole parts when load is rebalanced (flow_parts.h).
 #define WEIR_FLOW_PART_BITS 10
 #define WEIR_FLOW_PARTS (1u << WEIR_FLOW_PART_BITS)
 
 // Why a flow ended.
 enum weir_flow_end {
 	WEIR_FLOW_END_COMPLETED, // FIN seen, then the closing timeout, or a SYN
-	WEIR_FLOW_END_REFUSED, // RST without an earlier FIN, then the same
+	WEIR_FLOW_END_REFUSED, // RST without an earlier FIN, then a timeout, or a SYN
 	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
 	WEIR_FLOW_END_EVICTED, // replaced by a newer flow, moved, without a service, or deleted by
 			       // an operator
 };
 
-// A flow in a table. Valid until the next insertion or sweep. Negative: not found.
+// A reference to a flow in a table. Valid until the next insertion or sweep. Negative: not found.
 typedef int64_t weir_flow_ref;
 
-// How a new flow begins. The finish of one that begins with FIN or RST is not reported: it counts
-// as finished from the start.
+// How a new flow begins. A flow that begins with FIN or RST counts as finished from the start, and
+// its finish is not reported.
 struct weir_flow_start {
 	uint64_t now_ns;
 	enum weir_flow_event event;
 	uint16_t backend;
-	bool joined; // event SYN: half-open, but begins in mid-flow, so that its end is no error
+	bool joined; // with event SYN: half-open, but begins in mid-flow: its end is no error
 	bool measured; // store the start time, to measure the service time
 	bool absent; // weir_flow_absent was true since the last insertion of this key (insert only)
 	uint32_t buckets[2]; // if absent: from weir_flow_absent
@@ -53,28 +53,28 @@ struct weir_flow_start {
 #define WEIR_OUTCOME_KNOWN (-1) // the flow had already finished
 
 // Functions that the table calls for its flows: reports of their ends (F5 of flow_table.h), from
-// within advance, insert, restart, remove, adopt and sweep; and a check, `belongs`. Must be short.
-// half_open: the flow was never established before its end.
+// within advance, insert, restart, remove, adopt and sweep; and a check, `belongs`. These functions
+// must be short. half_open: the flow was never established before its end.
 struct weir_flow_listener {
 	// The second packet of a half-open flow has arrived. Not called for a flow that began as
-	// established, or that finishes with its second packet. answered: it began with a SYN, so
-	// the backend has replied to it.
+	// established, or that finishes with its second packet. answered: the flow began with a
+	// SYN, which the backend has therefore answered.
 	void (*established)(void *context, uint16_t backend, bool answered);
 	// The flow has finished, by its first FIN or RST. Called at most once per flow, before
 	// ended. service_ns of a flow that completed: since its first packet; 0 = not measured.
 	void (*finished)(void *context, uint16_t backend, enum weir_outcome outcome,
 		uint64_t service_ns, bool half_open);
-	// The flow had not finished: data after an RST shows that the RST was forged. It is now
-	// established. finished will be called again.
+	// The flow had not finished: data after an RST shows that the RST was forged. The flow is
+	// now established, and finished will be called again.
 	void (*resumed)(void *context, uint16_t backend);
 	// The flow was removed from the table. outcome: an enum weir_outcome if this finishes the
 	// flow (service_ns: until its last packet), WEIR_OUTCOME_KNOWN if it had already finished.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
 		uint64_t service_ns, bool half_open);
-	// Returns false for a flow that the table ends (EVICTED): of UDP, if its address and port
-	// now belong to another service than its backend, or to none; of TCP, if its bind was
-	// removed and its drain is over. Called from within sweep, after weir_flow_recheck, and
-	// adopt. NULL = all flows belong to their backends.
+	// Returns false for a flow that the table must end (EVICTED): a UDP flow whose address and
+	// port now belong to another service than its backend, or to no service; a TCP flow whose
+	// bind was removed and whose drain is over. Called from within sweep, after
+	// weir_flow_recheck, and adopt. NULL = all flows belong to their backends.
 	bool (*belongs)(void *context, const struct weir_flow_key *key, uint16_t backend);
 	void *context;
 };

@@ -3,15 +3,15 @@
 // Flow buckets: the memory layout of the flow table, and the fast path of a lookup, inlined into
 // the pipeline. flow_table.h lists the other parts.
 //
-// Layout. A bucket is what one lookup reads: one cache line with four IPv4 flows or two IPv6 flows.
-// The keys of a bucket are adjacent, so that one vector comparison covers all of its flows; IPv6
-// destinations are stored separately (flow_destinations.h). A flow is in one of the two buckets
-// that its hash gives, in the first one if there was room (bucketized cuckoo hashing, Erlingsson et
-// al. 2006).
+// Layout. A bucket is the memory that one lookup reads: one cache line with four IPv4 flows or two
+// IPv6 flows. The keys of a bucket are adjacent, so that one vector comparison covers all of its
+// flows; IPv6 destinations are stored separately (flow_destinations.h). A flow is in one of the two
+// buckets that its hash gives, in the first bucket if it had room (bucketized cuckoo hashing,
+// Erlingsson et al. 2006).
 //
-// Word. Everything else about a flow is one word: state, time of the last packet, backend. For most
-// packets the new word is the old one's backend and a stamp, which depends only on the event, the
-// state and the time: stamps are made once per burst.
+// Word. All other data of a flow is in one word: state, time of the last packet, backend. For most
+// packets the new word consists of the old word's backend and a stamp, which depends only on the
+// event, the state and the time: stamps are made once per burst.
 //
 // Times are in ticks of the state: 12 bits, which wrap after at least two timeouts and at least
 // WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before that.
@@ -20,10 +20,10 @@
 // and on a secret of the table: an attacker cannot direct many flows to one bucket.
 //
 // Parts. The memory of a table is private, or shared by the tables of all workers (flow_memory.h).
-// Shared memory consists of WEIR_FLOW_PARTS parts, each owned by one table at a time; both buckets
-// of a flow lie in one part, given by the top bits of a product that the lookup computes anyway.
+// Shared memory consists of WEIR_FLOW_PARTS parts, each owned by one table at a time. Both buckets
+// of a flow are in one part, given by the top bits of a product that the lookup computes anyway.
 //
-// Threads: one table per worker; only that worker calls these.
+// Threads: one table per worker; only that worker calls these functions.
 #pragma once
 
 #include <string.h>
@@ -36,25 +36,25 @@
 #include "flow_memory.h"
 #include "hash.h"
 
-// The state of a flow in four bits. Users see enum weir_flow_state.
+// The state of a flow in four bits. Users get enum weir_flow_state.
 enum weir_flow_phase {
 	WEIR_PHASE_FREE, // no flow
 	WEIR_PHASE_SYN_SEEN,
 	WEIR_PHASE_ESTABLISHED,
 	WEIR_PHASE_CLOSING, // after FIN
 	WEIR_PHASE_RESET, // established, then RST; data shows that it was forged
-	WEIR_PHASE_JOINED, // began in mid-flow: its first packet here may be forged
+	WEIR_PHASE_JOINED, // began in mid-flow: the first received packet may be forged
 	WEIR_PHASE_WAITING, // replaced another flow, beyond the half-open limit
 	WEIR_PHASE_YOUNG, // two packets, which may be forged: SYN and ACK
-	WEIR_PHASE_UDP, // the first one of UDP
+	WEIR_PHASE_UDP, // the first phase of UDP
 	WEIR_PHASE_UDP_SEEN, // one datagram, which may be forged
 	WEIR_PHASE_ABORTED, // not established yet, then RST
 	WEIR_PHASE_CHALLENGED, // established or young; a challenge ACK was sent to its client
-	WEIR_PHASE_MOVED = 13, // SYN seen, but not by its present backend
+	WEIR_PHASE_MOVED = 13, // SYN seen, but sent to an earlier backend
 	WEIR_FLOW_PHASES,
 };
-// The phases with this in their two low bits are half-open, so that one comparison suffices. They
-// have the same ticks.
+// Phases with this value in their two low bits are half-open, so that one comparison suffices.
+// Half-open phases have equal ticks.
 #define WEIR_PHASE_HALF_OPEN 1u
 #define WEIR_PHASE_HALF_OPEN_MASK 3u
 _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
@@ -65,14 +65,14 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 		       (WEIR_PHASE_UDP & 3) != 1 && (WEIR_PHASE_ABORTED & 3) != 1 &&
 		       (WEIR_PHASE_CHALLENGED & 3) != 1,
 	"SYN seen, joined, UDP seen and moved, and no others");
-#define WEIR_FLOW_PHASE_ROOM 16u // of four bits
+#define WEIR_FLOW_PHASE_ROOM 16u // number of values of four bits
 
 #define WEIR_WORD_PHASE_SHIFT 28
 #define WEIR_WORD_LAST_SHIFT 16
 #define WEIR_WORD_LAST_MASK 0xfffu
 #define WEIR_WORD_BACKEND 0xffffu
 #define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
-#define WEIR_FLOW_IDLE_SEARCHES 64u // limits their cost in a SYN flood into a table in use
+#define WEIR_FLOW_IDLE_SEARCHES 64u // limits the cost of searches in a SYN flood into a full table
 #define WEIR_FLOW_STAMP_SHIFT 20 // stamps are valid for 2^20 ns: no phase has a finer tick
 
 struct weir_flow_bucket4 {
@@ -87,29 +87,29 @@ struct weir_flow_bucket6 {
 	uint8_t source[2][16];
 	uint32_t ports[2]; // compared first: they select the slot to compare in full
 	uint32_t word[2];
-	uint16_t destination[2]; // numbers in the table's destinations
+	uint16_t destination[2]; // numbers of addresses in the table's destinations
 	uint32_t reserved[3];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_flow_bucket6) == 64, "one cache line");
 
 struct weir_flow_family { // the flows of one family
-	void *buckets; // of all parts, this table's or not
-	uint32_t *starts; // per slot: when it began, in ticks of 2^14 ns; 0 = not measured
-	uint32_t slots; // of a bucket
+	void *buckets; // buckets of all parts, owned by this table or not
+	uint32_t *starts; // per slot: start of the flow, in ticks of 2^14 ns; 0 = not measured
+	uint32_t slots; // slots of a bucket
 	uint64_t bucket_count; // 64 bits: an operand of weir_flow_bucket_from without conversion
-	uint64_t part_buckets; // of a part
-	uint64_t part_step; // from a part to the next; 0 = there is only one part
-	uint64_t owned_buckets; // of the parts of this table
+	uint64_t part_buckets; // buckets of a part
+	uint64_t part_step; // distance from a part to the next; 0 = only one part
+	uint64_t owned_buckets; // buckets of the parts of this table
 	uint32_t capacity; // flows
 	uint32_t count;
 	uint32_t half_open;
 	uint32_t half_open_max;
 	uint32_t crowded_at; // half-open flows: the next mark, high or low
-	uint64_t calm; // `stamped` of the table when it was last found not to be crowded
-	uint32_t sweep_next; // bucket
+	uint64_t calm; // `stamped` of the table at the last check that found it not crowded
+	uint32_t sweep_next; // next bucket of the sweep
 	uint32_t sweep_end; // end of the part in which the sweep is
-	uint32_t sweeps; // completed
-	uint32_t recheck; // number of sweep ends until all UDP flows are checked; 0 = all are
+	uint32_t sweeps; // number of completed sweeps
+	uint32_t recheck; // number of sweep ends until all UDP flows are checked; 0 = checked
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
 	uint64_t sweep_debt; // buckets due, 16 fractional bits
 };
@@ -126,14 +126,15 @@ struct weir_flow_now {
 	uint32_t handshake_ticks; // WEIR_FLOW_HANDSHAKE_MS in the ticks of half-open flows
 };
 
-// Odd multipliers for hashes to get buckets.
+// Odd multipliers that map hashes to buckets.
 struct weir_flow_secret {
 	uint64_t first, second;
 	uint64_t first_inverse; // first * first_inverse == 1
 };
 
-// Starts that are written later, when their cache lines have arrived, so that no packet waits for
-// them. They are written before any start is read, and by every sweep.
+// Start times that are written later, when their cache lines have arrived, so that no packet waits
+// for the cache lines. Pending start times are written before any start time is read, and by every
+// sweep.
 #define WEIR_FLOW_STARTS_LATE 64u
 struct weir_flow_late_starts {
 	uint32_t count;
@@ -141,12 +142,12 @@ struct weir_flow_late_starts {
 	uint32_t *at[WEIR_FLOW_STARTS_LATE];
 };
 
-// The parts of its memory that a table owns (flow_parts.h).
+// The parts of the memory that a table owns (flow_parts.h).
 struct weir_flow_owned {
 	uint64_t bits[WEIR_FLOW_PARTS / 64];
-	uint32_t parts; // number of bits that are set
-	uint32_t count; // parts that count for the share: includes those that are moving
-	uint32_t shift; // of the number of parts: 0, or WEIR_FLOW_PART_BITS
+	uint32_t parts; // number of owned parts
+	uint32_t count; // parts that count for the share, including moving parts
+	uint32_t shift; // log2 of the number of parts: 0, or WEIR_FLOW_PART_BITS
 	uint32_t half_open_percent;
 };
 
@@ -155,23 +156,23 @@ struct weir_flow_table {
 	struct weir_flow_now now;
 	struct weir_flow_family family4;
 	struct weir_flow_family family6;
-	struct weir_flow_destinations destinations; // of family6
+	struct weir_flow_destinations destinations; // destinations of family6
 	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
-	bool measuring; // a start was ever stored
+	bool measuring; // a start time was ever stored
 	bool rechecking; // either family is rechecking: datagrams take the slow lookup
-	bool recheck_tcp; // the last recheck was of TCP, too
-	uint32_t rechecks; // begun
+	bool recheck_tcp; // the last recheck included TCP
+	uint32_t rechecks; // number of rechecks begun
 	uint64_t hash_seed;
 	struct weir_flow_secret secret;
 	struct weir_flow_listener listener;
-	// Timeout of flows with an RST: that of established flows, and the shorter one while the
-	// table fills up.
+	// Timeout of flows with an RST: the timeout of established flows, and the shorter timeout
+	// while the table fills up.
 	uint32_t reset_ticks, reset_ticks_short;
 	uint64_t stamped; // time of computing stamps and now, in ticks of WEIR_FLOW_STAMP_SHIFT
 	uint64_t swept_ns;
-	uint64_t evicted; // half-open
-	uint64_t idle_evicted; // others, of a full table
-	uint32_t idle_searches; // remaining failures until the next stamp
+	uint64_t evicted; // number of evicted half-open flows
+	uint64_t idle_evicted; // number of other flows evicted because the table was full
+	uint32_t idle_searches; // failed searches that are still allowed before the next stamp
 	struct weir_flow_owned owned;
 	struct weir_flow_memory *memory;
 	bool private; // the memory belongs to this table only
@@ -222,9 +223,9 @@ static inline bool weir_flow_is_expired(
 
 // --- buckets of a flow ----------------------------------------------------------------------
 
-// The hash that gives the buckets of a flow, from that of its key. Few IPv4 flows have the same
-// hash. IPv6 sources are long enough for an attacker with the seed to make any number of flows with
-// one hash, but not with the same product under the secret.
+// The hash that gives the buckets of a flow, computed from the hash of its key. Few IPv4 flows have
+// equal hashes. IPv6 sources are long enough for an attacker who has the seed to make any number of
+// flows with one hash, but not with equal products under the secret.
 static inline uint64_t weir_flow_bucket_hash6(
 	const struct weir_flow_secret *secret, const uint8_t *source, uint64_t hash) {
 	uint64_t words[2];
@@ -239,7 +240,7 @@ static inline uint64_t weir_flow_bucket_hash(
 }
 
 // Multiply and shift with an odd secret: chosen hashes collide in a bucket hardly more often than
-// random ones (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
+// random hashes (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
 static inline uint64_t weir_flow_bucket_from(
 	uint64_t bucket_count, uint64_t hash, uint64_t secret) {
 	return (uint64_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
@@ -250,13 +251,13 @@ static inline uint32_t weir_flow_first_bucket(
 	return weir_flow_bucket_from(bucket_count, hash, secret->first);
 }
 
-// The part of a flow, below WEIR_FLOW_PARTS. As all parts have the same number of buckets, the
-// flow's first bucket lies in it: both are the top bits of one product.
+// The part of a flow, below WEIR_FLOW_PARTS. All parts have equal numbers of buckets, so that the
+// flow's first bucket is in this part: part and bucket are the top bits of one product.
 static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uint64_t hash) {
 	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
 }
 
-// The bucket hash with its part replaced by the given one; the other bits, which spread flows over
+// The bucket hash with its part replaced by the given part; the other bits, which spread flows over
 // the buckets of a part, are unchanged.
 static inline uint64_t weir_flow_bucket_hash_in_part(
 	const struct weir_flow_secret *secret, uint64_t bucket_hash, uint32_t part) {
@@ -265,8 +266,8 @@ static inline uint64_t weir_flow_bucket_hash_in_part(
 	return bucket_hash + (further * secret->first_inverse << (64 - WEIR_FLOW_PART_BITS));
 }
 
-// The hash of a key that puts its flow into a given part: replaces the key's own in all functions
-// of a table with given_parts, and differs from it in the top WEIR_FLOW_PART_BITS.
+// The hash of a key that puts its flow into a given part. This hash replaces the hash of the key in
+// all functions of a table with given_parts, and differs in the top WEIR_FLOW_PART_BITS.
 static inline uint64_t weir_flow_hash_in_part(const struct weir_flow_secret *secret,
 	const struct weir_flow_key *key, uint64_t hash, uint32_t part) {
 	uint64_t bucket_hash = weir_flow_bucket_hash(secret, key, hash);
@@ -274,7 +275,7 @@ static inline uint64_t weir_flow_hash_in_part(const struct weir_flow_secret *sec
 	return hash ^ bucket_hash ^ weir_flow_bucket_hash_in_part(secret, bucket_hash, part);
 }
 
-// The second bucket lies in the same part as the first one.
+// The second bucket is in the part of the first bucket.
 static inline uint32_t weir_flow_second_bucket(const struct weir_flow_secret *secret,
 	const struct weir_flow_family *family, uint64_t hash) {
 	return (uint32_t)(weir_flow_part(secret, hash) * family->part_step +
@@ -293,8 +294,9 @@ static inline struct weir_flow_bucket6 *weir_flow_bucket6_at(
 
 // --- prefetch -------------------------------------------------------------------------------
 
-// Prefetch a bucket that will be read and in which a word will be written. Always inlined: gcc 12
-// considers a function that only calls __builtin_prefetch as without effect, and drops calls of it.
+// Prefetch a bucket that will be read and in which a word will be written. Always inlined, because
+// gcc 12 considers a function that only calls __builtin_prefetch as without effect, and removes the
+// call.
 static __rte_always_inline void weir_flow_fetch(const void *bucket) {
 	__builtin_prefetch(bucket, 1, 3);
 }
@@ -355,7 +357,7 @@ static inline struct weir_flow_tuple6 weir_flow_tuple6_of(const struct weir_flow
 	return tuple;
 }
 
-// One bit per slot with these ports: mostly none, or only that of the flow.
+// One bit per slot with these ports: usually no bit, or only the bit of the flow.
 static inline unsigned int weir_flow_match_ports6(
 	const struct weir_flow_bucket6 *bucket, uint32_t ports) {
 #ifdef __SSE2__
@@ -415,7 +417,7 @@ static inline unsigned int weir_flow_match6(const struct weir_flow_table *table,
 // Slow path of weir_flow_stamp, when the stamps are outdated.
 void weir_flow_refresh_stamps(struct weir_flow_table *table, uint64_t now_ns);
 
-// Make the stamps of a burst. Call at its start.
+// Make the stamps of a burst. Call at the start of the burst.
 static inline void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
 	if (unlikely(table->stamped != now_ns >> WEIR_FLOW_STAMP_SHIFT)) {
 		weir_flow_refresh_stamps(table, now_ns);
@@ -423,8 +425,8 @@ static inline void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_n
 }
 
 // Refresh the word of the flow that a packet belongs to, and return its backend. False, with no
-// change, if the state of the flow would change or the slot is free. An expired flow that was not
-// swept yet continues.
+// change, if the state of the flow would change or the slot is free. An expired flow that the sweep
+// has not removed yet continues.
 static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32_t *word,
 	enum weir_flow_event event, uint32_t *ret_backend) {
 	uint32_t old = *word;
@@ -439,10 +441,10 @@ static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32
 	return true;
 }
 
-// Find the word, in a bucket, of a packet's flow, or NULL. ip: its IP header, of IPv4 without
-// options or IPv6 without extension headers, followed by TCP or UDP. If flows of both protocols
-// have the same addresses and ports, it may be that of the wrong one: weir_flow_refresh then
-// returns false, and weir_flow_lookup finds the right one.
+// Find the word of a packet's flow in a bucket, or NULL. ip: the packet's IP header, of IPv4
+// without options or IPv6 without extension headers, followed by TCP or UDP. If flows of both
+// protocols have equal addresses and ports, the word may belong to the flow of the wrong protocol:
+// weir_flow_refresh then returns false, and weir_flow_lookup finds the right flow.
 static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const uint8_t *ip) {
 	weir_flow_tuple4 tuple;
 	unsigned int match;
@@ -452,12 +454,12 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 	return match != 0 ? bucket->word + __builtin_ctzll(match) : NULL;
 }
 
-// weir_flow_find6 if several flows of the bucket have the same ports.
+// weir_flow_find6 for a bucket in which several flows have equal ports.
 uint32_t *weir_flow_find6_among(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip);
 
-// weir_flow_find4 for IPv6. If several have this key it is the lowest of them: the others have
-// mostly ended, and weir_flow_lookup finds the one that has not.
+// weir_flow_find4 for IPv6. If several slots have this key, the result is the lowest slot: most of
+// these flows have ended, and weir_flow_lookup finds the live flow.
 static inline uint32_t *weir_flow_find6(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
@@ -475,8 +477,8 @@ static inline uint32_t *weir_flow_find6(
 	return &bucket->word[slot];
 }
 
-// True if the two buckets of this key, written to ret_buckets, hold no entry with it, not even an
-// expired one.
+// True if the two buckets of this key, written to ret_buckets, hold no entry with the key, not even
+// an expired entry.
 static inline bool weir_flow_absent(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint32_t ret_buckets[2]) {
 	const struct weir_flow_secret *secret = &table->secret;
@@ -511,10 +513,11 @@ static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flo
 	return flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
 }
 
-// Whether half-open flows are near their limit, or the table is full: a flow that is entered now
-// may be evicted before its second packet. New flows must then get the backend to which that packet
-// goes without the entry. Starts at seven eighths of the limit and ends at three quarters. Flows
-// that were entered before, with backends chosen by the policy, are not evicted for a second (F3).
+// Whether half-open flows are near their limit, or the table is full: a flow that is inserted now
+// may be evicted before its second packet. A new flow must then get the backend to which its second
+// packet goes without an entry. This state starts at seven eighths of the limit and ends at three
+// quarters. Flows inserted earlier, with backends chosen by the policy, are not evicted for a
+// second (F3).
 static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
 	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
 	bool crowded = flows->half_open >= flows->crowded_at;

@@ -3,8 +3,8 @@
 
 #include "flow_life.h"
 
-#define SWEEP_BUCKETS_MAX 256 // per call
-#define FORGET_SWEEPS 256 // one of this many sweeps clears old starts: every few minutes
+#define SWEEP_BUCKETS_MAX 256 // maximum per call
+#define FORGET_SWEEPS 256 // one of this many sweeps clears old start times: every few minutes
 
 void weir_flow_bucket_expire(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
@@ -38,7 +38,7 @@ void weir_flow_starts_clear(
 
 // --- services that have changed -------------------------------------------------------------
 
-// The rest of the present sweep, and a whole one.
+// Number of sweep ends: the remaining part of the present sweep, and a whole sweep.
 #define RECHECK_SWEEPS 2u
 
 void weir_flow_recheck(struct weir_flow_table *table, bool tcp, uint64_t now_ns) {
@@ -91,7 +91,7 @@ static void go_to(struct weir_flow_family *family, uint32_t part) {
 	family->sweep_end = (uint32_t)(family->sweep_next + family->part_buckets);
 }
 
-// The next part after `from` that the table owns; `from` if there is no other.
+// The next part after `from` that the table owns; `from` if the table owns no other part.
 static uint32_t owned_after(const struct weir_flow_owned *owned, uint32_t from) {
 	const uint32_t words = RTE_DIM(owned->bits);
 	uint32_t word = from / 64;
@@ -104,7 +104,7 @@ static uint32_t owned_after(const struct weir_flow_owned *owned, uint32_t from) 
 	return bits == 0 ? from : word * 64 + (uint32_t)__builtin_ctzll(bits);
 }
 
-// At the end of a part, continue the sweep with the next one that the table owns.
+// At the end of a part, continue the sweep with the next part that the table owns.
 static void next_part(const struct weir_flow_table *table, struct weir_flow_family *family) {
 	uint32_t from = part_at(family);
 	uint32_t part = owned_after(&table->owned, from);
@@ -141,7 +141,7 @@ static bool family_sweep(
 	family->sweep_debt += (uint64_t)((unsigned __int128)elapsed_ns * family->sweep_rate >>
 					 WEIR_FLOW_SWEEP_SHIFT);
 	due = family->sweep_debt >> 16;
-	if (due > SWEEP_BUCKETS_MAX) { // the next calls sweep the rest
+	if (due > SWEEP_BUCKETS_MAX) { // later calls sweep the remaining buckets
 		due = SWEEP_BUCKETS_MAX;
 	}
 	family->sweep_debt -= due << 16;
@@ -165,8 +165,8 @@ static bool family_sweep(
 			next_part(table, family);
 		}
 	}
-	__builtin_prefetch(
-		weir_flow_bucket_words(table, ipv6, family->sweep_next)); // for the next call
+	__builtin_prefetch(weir_flow_bucket_words(
+		table, ipv6, family->sweep_next)); // prefetch for the next call
 	return family->sweep_debt >> 16 >= SWEEP_BUCKETS_MAX;
 }
 
@@ -174,7 +174,7 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns) {
 	uint64_t elapsed_ns = now_ns - table->swept_ns;
 	bool more;
 
-	// The first call, or a very long turn.
+	// This is the first call, or the last iteration was very long.
 	if (unlikely(elapsed_ns > 1000000000ull)) {
 		elapsed_ns = 1000000000ull;
 	}

@@ -2,35 +2,36 @@
 //
 // Flow expiry: ends flows after their timeout, a part of the table at a time.
 //
-// Threads: one table per worker; only that worker calls these.
+// Threads: one table per worker; only that worker calls these functions.
 #pragma once
 
 #include "flow_bucket.h"
 
 #define WEIR_FLOW_SWEEP_SHIFT 20 // sweep_rate is in buckets per 2^20 ns (about a millisecond)
 
-// Expire flows in a bounded part of the table (F6). Call once per turn of the poll loop. Returns
-// true if more is due: call again soon, do not sleep.
+// Expire flows in a bounded part of the table (F6). Call once per iteration of the poll loop.
+// Returns true if more flows must be checked: call again soon, do not sleep.
 bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 
-// Start to sweep from the table's first part.
+// Start a sweep with the table's first part.
 void weir_flow_sweep_from(struct weir_flow_table *table, uint32_t part);
-// Continue the sweep with the next part, if it is in this one, which the table has released.
+// Continue the sweep with the next part if the sweep is in this part, which the table has released.
 void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part);
 
-// Clear the old starts of a bucket long before their ticks wrap. These flows are not measured.
+// Clear the old start times of a bucket long before their ticks wrap. The service times of these
+// flows are not measured.
 void weir_flow_starts_clear(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 
-// Call when the services have changed. Until the sweep has passed every bucket, within two seconds,
-// it ends UDP flows that no longer belong to their backend's service (`belongs` of the listener),
-// and the fast path leaves datagrams to weir_flow_lookup, whose caller must make the same check.
-// Afterwards the fast path has no extra cost. tcp: the sweep ends such flows of TCP, too, which
-// continue until then.
+// Start a recheck. Call when the services have changed. Until the sweep has passed every bucket,
+// within two seconds, the sweep ends UDP flows that no longer belong to their backend's service
+// (`belongs` of the listener), and the fast path leaves datagrams to weir_flow_lookup, whose caller
+// must call `belongs`. Afterwards the fast path has no extra cost. tcp: the sweep also ends TCP
+// flows that no longer belong; these flows continue until the sweep.
 void weir_flow_recheck(struct weir_flow_table *table, bool tcp, uint64_t now_ns);
 
-// End the flows of a bucket that do not belong to their backend's service: those of UDP, and with
-// `tcp` of the last recheck all.
+// End the flows of a bucket that do not belong to their backend's service: UDP flows, and TCP flows
+// if the last recheck had `tcp` set.
 void weir_flow_bucket_recheck(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 

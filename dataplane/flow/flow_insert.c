@@ -9,8 +9,8 @@
 #include "hash.h"
 #include "probes.h"
 
-// Maximum number of flows searched for one that can move to its other bucket (F7): those of both
-// buckets, and as many of the buckets one move away.
+// Maximum number of flows searched for a flow that can move to its other bucket (F7): the flows of
+// both buckets, and an equal number of flows of buckets one move away.
 #define MOVES_MAX 16u
 
 static __rte_always_inline int slot_free(
@@ -26,7 +26,7 @@ static __rte_always_inline int slot_free(
 	return -1;
 }
 
-// The other one of the two buckets of the flow in a slot.
+// The second of the two buckets of the flow in a slot.
 static uint32_t other_bucket(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
 	const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
@@ -98,8 +98,9 @@ static int try_move(struct weir_flow_table *table, bool ipv6, uint32_t bucket, u
 	return (int)slot;
 }
 
-// Make room in one of two full buckets by moving a flow to its other bucket, if necessary after
-// moving one out of that. Returns the freed slot, with its bucket in *ret_bucket, or -1.
+// Make room in one of two full buckets by moving a flow to its other bucket. If the other bucket is
+// full, first move a flow out of the other bucket. Returns the freed slot, with its bucket in
+// *ret_bucket, or -1.
 static int make_room(
 	struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2], uint32_t *ret_bucket) {
 	const unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -145,8 +146,8 @@ static inline struct spared spared_of(
 	return (struct spared){(int32_t)RTE_MIN(from, (uint64_t)below), (int32_t)below};
 }
 
-// Rank the half-open flows of a bucket by age (their phases have the same ticks): age << 4 | 15 -
-// index, 0 for protected ones and other slots. index counts the slots of both buckets. Vector code
+// Rank the half-open flows of a bucket by age (half-open phases have equal ticks): age << 4 | 15 -
+// index, 0 for protected flows and other slots. index counts the slots of both buckets. Vector code
 // for all slots of a bucket.
 typedef int32_t ranks __attribute__((vector_size(16)));
 
@@ -170,7 +171,8 @@ static inline ranks higher(ranks a, ranks b) {
 	return (a & first) | (b & ~first);
 }
 
-// The rank of the oldest half-open flow in two buckets that may be evicted, 0 if there is none.
+// The rank of the oldest half-open flow in two buckets that may be evicted, 0 if no flow may be
+// evicted.
 static __rte_always_inline uint32_t oldest_half_open(
 	const struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2]) {
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -191,8 +193,8 @@ static inline bool is_overdue(const struct weir_flow_table *table, uint32_t rank
 				   table->now.timeout_ticks[WEIR_PHASE_UDP_SEEN]);
 }
 
-// Evict the half-open flow of this rank. Returns the freed slot, its bucket in *ret_bucket. There
-// is no branch on the bucket, as it is random.
+// Evict the half-open flow of this rank. Returns the freed slot, with its bucket in *ret_bucket.
+// The code has no branch on the bucket, because the bucket is random.
 static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], uint32_t rank, uint32_t *ret_bucket) {
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -219,7 +221,7 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	return (int)slot;
 }
 
-// Rank of a flow as a victim in a full table (F3), by its kind, then by its idle time; 0: never
+// Rank of a flow as a victim in a full table (F3), by its kind, then by its idle time; 0 = never
 // evicted.
 static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
 	static const uint8_t kinds[WEIR_FLOW_PHASES] = {
@@ -234,7 +236,7 @@ static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, ui
 	};
 	unsigned int phase = weir_flow_phase_of(word);
 	uint64_t age = weir_flow_age_of(table, word, now_ns);
-	uint64_t idle_ns = age > 0 ? (age - 1) << table->shift[phase] : 0; // at least
+	uint64_t idle_ns = age > 0 ? (age - 1) << table->shift[phase] : 0; // minimum
 	bool spared = phase == WEIR_PHASE_ESTABLISHED || phase == WEIR_PHASE_CHALLENGED ||
 		      phase == WEIR_PHASE_UDP || phase == WEIR_PHASE_RESET ||
 		      phase == WEIR_PHASE_CLOSING;
@@ -293,14 +295,14 @@ static inline bool may_be_half_open(
 	       likely(family->half_open < family->half_open_max);
 }
 
-// True if there is room for one more flow that begins with this event.
+// True if the limit has room for one more flow that begins with this event.
 static inline bool has_room(const struct weir_flow_family *family, enum weir_flow_event event) {
 	return family->count < family->capacity && may_be_half_open(family, event);
 }
 
-// Evict a flow from adjacent buckets when the two buckets have none to evict but a free slot. Only
-// for IPv6: half of the pairs of its small buckets have no half-open flow. For IPv4 it is a fifth,
-// and the adjacent buckets cost two cache misses.
+// Evict a flow from adjacent buckets when the two buckets have a free slot but no flow to evict.
+// Only for IPv6: half of all pairs of the small IPv6 buckets have no half-open flow. For IPv4 a
+// fifth of the pairs has none, and reading the adjacent buckets costs two cache misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	const uint32_t count = table->family6.bucket_count;
@@ -332,7 +334,7 @@ static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_
 }
 
 // Search the two buckets for an idle flow to evict. The number of failed searches per stamp is
-// limited: in a table in use a flood would cause one with each SYN.
+// limited: in a full table, a flood would otherwise cause a search with each SYN.
 static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	int slot = evict_idle(table, ipv6, buckets, start->now_ns, ret_bucket);
@@ -344,7 +346,8 @@ static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 	return slot;
 }
 
-// Make room when the two buckets have no half-open flow. In a SYN flood this is every fifth packet.
+// Make room when the two buckets have no half-open flow, which is the case for every fifth packet
+// of a SYN flood.
 static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	if (unlikely(may_be_half_open(weir_flow_family_of(table, ipv6), start->event)) &&
@@ -354,7 +357,8 @@ static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6
 	return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
 }
 
-// Find room without an eviction when no free slot can be used: end expired flows, else move others.
+// Find room without an eviction when no free slot can be used: end expired flows, otherwise move
+// flows.
 static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
@@ -389,8 +393,8 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 		return likely(slot >= 0) ? slot
 					 : search_room(table, ipv6, buckets, start, ret_bucket);
 	}
-	// Full: evict a half-open flow. Expired ones of other states are left to the sweep, so that
-	// a flood does not cause searches for them.
+	// The limit is reached: evict a half-open flow. Expired flows of other states are left to
+	// the sweep, so that a flood does not cause searches for expired flows.
 	rank = oldest_half_open(table, ipv6, buckets);
 	if (rank == 0) {
 		return make_way(table, ipv6, buckets, start, ret_bucket);
@@ -419,8 +423,8 @@ static __rte_always_inline void key_store(struct weir_flow_table *table, bool ip
 	}
 }
 
-// Remove an expired entry with this key that was not swept yet. The fast lookup would find it
-// before the new one.
+// Remove an expired entry with this key that was not swept yet. The fast lookup would find the
+// expired entry before the new entry.
 static __rte_always_inline void expire_same_key(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, const uint32_t buckets[2], uint64_t now_ns) {
 	for (unsigned int i = 0; i < 2; i++) {

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow insertion: find a slot for a new flow, moving or evicting others when both of its buckets
-// are full (F2, F3 and F4 of flow_table.h).
+// Flow insertion: finds a slot for a new flow, and moves or evicts other flows when both buckets of
+// the new flow are full (F2, F3 and F4 of flow_table.h).
 //
-// Threads: one table per worker; only that worker calls this.
+// Threads: one table per worker; only that worker calls this function.
 #pragma once
 
 #include "flow.h"
 
 struct weir_flow_table;
 
-// Enter a new flow. The key must not be in the table: look it up first.
-// Returns the flow, or -ENOSPC (table full, half-open limit with nothing to evict, or more
-// different IPv6 destinations than WEIR_FLOW_DESTINATIONS_MAX): the caller continues without an
-// entry.
+// Enter a new flow. The key must not be in the table: look up the key first. Returns the flow, or
+// -ENOSPC (table full, half-open limit with nothing to evict, or more different IPv6 destinations
+// than WEIR_FLOW_DESTINATIONS_MAX): the caller continues without an entry.
 weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, const struct weir_flow_start *start);

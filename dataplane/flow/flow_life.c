@@ -6,13 +6,13 @@
 // Effect of a packet's event on a flow.
 enum step {
 	STEP_NONE, // ignored (a SYN on an established flow may be forged)
-	STEP_REFRESH, // the same phase, a new time
-	STEP_MOVE, // another phase, nothing to report
+	STEP_REFRESH, // phase unchanged, new time
+	STEP_MOVE, // new phase without a report
 	STEP_ESTABLISH, // no longer half-open
-	STEP_COMPLETE, // completed
+	STEP_COMPLETE, // the flow has completed
 	STEP_ABANDON, // finished by an RST before it was established
-	STEP_RESUME, // open again
-	STEP_RESTART, // a new flow in the same place
+	STEP_RESUME, // a finished flow is open again
+	STEP_RESTART, // a new flow in the slot of the old flow
 };
 
 struct transition {
@@ -43,9 +43,9 @@ static const struct transition transitions[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHAS
 		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE), T(CLOSING, COMPLETE),
 		 T(FREE, NONE), T(CLOSING, COMPLETE)},
 	// Many clients end with an RST after a FIN; the flow stays completed. A second RST changes
-	// nothing. The RST of a backend that refuses a SYN goes to the client; one from the client,
-	// while half-open, does not indicate a fault of the backend (scanners reply to each SYN ACK
-	// with it).
+	// nothing. The RST of a backend that refuses a SYN goes to the client. An RST of the client
+	// of a half-open flow does not indicate a fault of the backend (scanners reply to each SYN
+	// ACK with an RST).
 	[WEIR_FLOW_EVENT_RST] =
 		{T(FREE, NONE), T(ABORTED, ABANDON), T(RESET, COMPLETE), T(CLOSING, REFRESH),
 		 T(RESET, NONE), T(ABORTED, COMPLETE), T(ABORTED, ABANDON), T(ABORTED, COMPLETE),
@@ -74,7 +74,8 @@ static void start_store(struct weir_flow_table *table, const struct weir_flow_pl
 	if (measured) {
 		table->measuring = true;
 	}
-	// All starts are 0 until the first measured flow, so none need be written.
+	// All start times are 0 until the first measured flow, so that no start time must be
+	// written.
 	if (table->measuring) {
 		struct weir_flow_late_starts *late = &table->late;
 		uint32_t *at = &place->family->starts[place->slot];
@@ -97,8 +98,8 @@ static uint64_t service_ns(
 		weir_flow_settle_starts(table);
 		start = place->family->starts[place->slot];
 	}
-	// The time of a flow's last packet has the resolution of its state's tick, so it may lie
-	// before the start.
+	// The time of a flow's last packet has the resolution of its state's tick, and may
+	// therefore be before the start time.
 	elapsed = (int32_t)((uint32_t)(end_ns >> WEIR_FLOW_START_SHIFT) - start);
 	return start == 0 || elapsed < 0 ? 0 : (uint64_t)elapsed << WEIR_FLOW_START_SHIFT;
 }
@@ -139,7 +140,7 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 	if (weir_flow_is_open(phase)) {
 		outcome = (int)outcome_of(phase, end);
 	}
-	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // its last packet ended it
+	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // the flow ended with its last packet
 		uint64_t idle_ns = (uint64_t)weir_flow_age_of(table, word, now_ns)
 				   << table->shift[phase];
 
@@ -270,11 +271,11 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 	}
 }
 
-// The phase of a flow that moves to another backend with a packet that does not begin it: keeps
-// what earlier packets have established.
+// The phase of a flow that moves to another backend with a packet that does not begin the flow. The
+// flow stays established or half-open.
 static enum weir_flow_phase next_phase(unsigned int former, const struct weir_flow_start *start) {
 	switch (start->event) {
-	case WEIR_FLOW_EVENT_DATAGRAM: // perhaps the first one repeated
+	case WEIR_FLOW_EVENT_DATAGRAM: // may be a repetition of the first datagram
 		return former == WEIR_PHASE_UDP_SEEN ? WEIR_PHASE_UDP_SEEN : WEIR_PHASE_UDP;
 	case WEIR_FLOW_EVENT_RST:
 		return former == WEIR_PHASE_RESET ? WEIR_PHASE_RESET : WEIR_PHASE_ABORTED;

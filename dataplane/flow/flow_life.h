@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow life: begin, state changes and end of flows in the table, with calls of the listener. The
-// pipeline calls the functions that take a reference; flow_insert.c and flow_expire.c those that
-// take a slot.
+// pipeline calls the functions that take a reference; flow_insert.c and flow_expire.c call the
+// functions that take a slot.
 //
-// Threads: one table per worker; only that worker calls these.
+// Threads: one table per worker; only that worker calls these functions.
 #pragma once
 
 #include "flow_slot.h"
 
-// Starts are in ticks of 2^14 ns (16 us). They wrap after 19.5 hours; a start is cleared after 4.9.
+// Start times are in ticks of 2^14 ns (16 us), which wrap after 19.5 hours; a start time is cleared
+// after 4.9 hours.
 #define WEIR_FLOW_START_SHIFT 14
 
-// Advance the state of a found flow by a packet of it, and refresh its time.
-// Returns true if the event starts a new flow in place of the old one (SYN in closing): the caller
-// then chooses a backend and calls weir_flow_restart.
+// Advance the state of a found flow by a packet of the flow, and refresh the time of its last
+// packet. Returns true if the event starts a new flow in place of the old flow (SYN in closing):
+// the caller then chooses a backend and calls weir_flow_restart.
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns);
 
@@ -23,9 +24,9 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
 
-// Move a flow that waits for its backend's reply to another one, without a packet: it begins there
-// with the client's next SYN. Until then it is half-open, its end counts as no error of the new
-// backend, and it does not count as waiting (flow_waiting.h).
+// Move a flow that waits for its backend's reply to another backend, without a packet: the flow
+// begins at the new backend with the client's next SYN. Until then the flow is half-open, its end
+// is no error of the new backend, and the flow does not count as waiting (flow_waiting.h).
 void weir_flow_move(
 	struct weir_flow_table *table, weir_flow_ref flow, uint16_t backend, uint64_t now_ns);
 
@@ -33,13 +34,14 @@ void weir_flow_move(
 void weir_flow_challenge(struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns);
 bool weir_flow_is_challenged(const struct weir_flow_table *table, weir_flow_ref flow);
 
-// End a found flow whose backend is gone with no replacement.
+// End a found flow whose backend is gone without a replacement.
 void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
 
 // --- slots -------------------------------------------------------------------------------------
 
-// Begin a new flow in a slot that has its key. The stamps must be those of start->now_ns.
+// Begin a new flow in a slot that already has the flow's key. The stamps must be those of
+// start->now_ns.
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start);
 
@@ -47,7 +49,7 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns);
 
-// Evict the IPv6 flow in a slot, for whose destination the table has no number.
+// Evict the IPv6 flow in a slot, because the table has no number for the flow's destination.
 void weir_flow_slot_lose(
 	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t now_ns);
 

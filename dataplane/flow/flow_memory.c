@@ -7,16 +7,16 @@
 #include <rte_malloc.h>
 
 #define BUCKET_BYTES 64u
-// Granularity of the buckets of a part: starts then fill whole cache lines, and both buckets of a
-// pair lie in one part.
+// Granularity of the buckets of a part: the start times fill whole cache lines, and both buckets of
+// a pair are in one part.
 #define PART_BUCKETS_STEP 8u
 
-// fill_percent: share of used slots at the number of flows that the memory was made for. It is
-// lower for IPv6, whose buckets are smaller: otherwise more flows would be in their second bucket,
-// and lookups slower. part_fill_percent: the same for a part that has far more flows than the
-// others.
+// fill_percent: share of used slots at the number of flows that the memory was made for. The share
+// is lower for IPv6, whose buckets are smaller: otherwise more flows would be in their second
+// bucket, and lookups would be slower. part_fill_percent: share of used slots for a part that has
+// far more flows than other parts.
 struct family_size {
-	uint32_t slots; // of a bucket
+	uint32_t slots; // slots of a bucket
 	uint32_t fill_percent;
 	uint32_t part_fill_percent;
 };
@@ -37,8 +37,9 @@ static uint32_t root_of(uint64_t n) {
 	return root;
 }
 
-// The flows of a part are binomially distributed. At four standard deviations and a few flows above
-// the mean, less than one in a thousand fully used memories has a part with more.
+// The flows of a part are binomially distributed. With a limit of four standard deviations and a
+// few flows above the mean, less than one in a thousand fully used memories has a part with more
+// flows.
 static uint64_t part_buckets_for(uint64_t flows, const struct family_size *size) {
 	uint64_t mean = (flows + WEIR_FLOW_PARTS - 1) / WEIR_FLOW_PARTS;
 	uint64_t buckets = RTE_MAX(buckets_for(mean, size->fill_percent, size->slots),

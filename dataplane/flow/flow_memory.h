@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow memory: the buckets of flow tables. A table has its own memory, or the tables of all workers
-// share one: then it consists of WEIR_FLOW_PARTS parts with the same number of buckets each, which
-// the tables hand over to each other (flow_parts.h). Set-up only.
+// share one memory. A shared memory consists of WEIR_FLOW_PARTS parts with equal numbers of
+// buckets, which the tables hand over to each other (flow_parts.h). Used during set-up only.
 //
-// Threads: made and freed while no worker runs. Each part is used only by the worker that owns it;
-// parts share no cache line.
+// Threads: created and freed while no worker runs. Each part is used only by the worker that owns
+// the part; parts share no cache line.
 #pragma once
 
 #include <stdbool.h>
@@ -15,19 +15,20 @@
 
 #define WEIR_FLOW_SLOTS4 4u
 #define WEIR_FLOW_SLOTS6 2u
-#define WEIR_FLOW_MEMORY_FLOWS_MAX (1ull << 31) // IPv4 flows of a memory; buckets have 32 bits
+#define WEIR_FLOW_MEMORY_FLOWS_MAX \
+	(1ull << 31) // IPv4 flows of a memory; bucket numbers have 32 bits
 
-struct weir_flow_lines { // of one family
+struct weir_flow_lines { // memory of one family
 	void *buckets;
-	uint32_t *starts; // per slot
-	uint32_t slots; // of a bucket
+	uint32_t *starts; // start time of the flow, per slot
+	uint32_t slots; // slots of a bucket
 	uint32_t flows; // capacity
-	uint64_t part_buckets; // of one part
-	uint64_t bucket_count; // of all parts
+	uint64_t part_buckets; // buckets of one part
+	uint64_t bucket_count; // buckets of all parts
 };
 
 struct weir_flow_memory {
-	uint32_t shift; // of the number of parts: 0, or WEIR_FLOW_PART_BITS
+	uint32_t shift; // log2 of the number of parts: 0, or WEIR_FLOW_PART_BITS
 	struct weir_flow_lines ipv4;
 	struct weir_flow_lines ipv6;
 };
@@ -40,7 +41,7 @@ struct weir_flow_memory {
 int weir_flow_memory_create(uint64_t flows, uint32_t ipv6_percent, bool shared, int socket,
 	struct weir_flow_memory **ret);
 void weir_flow_memory_free(struct weir_flow_memory *memory); // NULL is allowed
-// Bytes of a shared memory, or of that of a single table.
+// Bytes of a shared memory, or of the memory of a single table.
 uint64_t weir_flow_memory_bytes(uint64_t flows, uint32_t ipv6_percent, bool shared);
 // Capacity of one part of a shared memory for IPv6 flows.
 uint64_t weir_flow_memory_part_flows6(uint64_t flows, uint32_t ipv6_percent);

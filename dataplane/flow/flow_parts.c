@@ -10,7 +10,8 @@
 #include "flow_slot.h"
 
 // Higher ages are interpreted as times in the future: the clock of the flow's previous worker was
-// ahead. Timeouts are at most half of the range, and sweeps late by a second, a sixteenth of it.
+// ahead. Timeouts are at most half of the range, and sweeps are late by at most a second, a
+// sixteenth of the range.
 #define AGE_MAX (WEIR_WORD_LAST_MASK / 4 * 3)
 
 #define SWEEP_NS 800000000ull
@@ -123,10 +124,10 @@ void weir_flow_own(struct weir_flow_table *table, uint32_t part) {
 
 // --- release --------------------------------------------------------------------------------
 
-// A bucket of a part: those of IPv4 are first.
+// A bucket of a part: IPv4 buckets are first.
 struct spot {
 	bool ipv6;
-	uint32_t bucket; // of the memory
+	uint32_t bucket; // number of the bucket in the memory
 	uint32_t *words;
 	unsigned int slots;
 };
@@ -269,7 +270,7 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 static void adopt_begin(
 	struct weir_flow_table *table, struct weir_flow_parcel *parcel, uint64_t now_ns) {
 	weir_flow_stamp(table, now_ns);
-	// Add the part's share first: its flows must not make the table full.
+	// Add the part's share first, so that the flows of the part do not make the table full.
 	table->owned.count++;
 	resize_all(table);
 	table->measuring = table->measuring || parcel->measured;
@@ -295,8 +296,8 @@ bool weir_flow_adopt(
 		return false;
 	}
 	use(table, parcel->part);
-	// The services have changed since: the first buckets were checked with the previous ones,
-	// and the sweep skips parts that are not owned yet.
+	// The services have changed since the first call: the first buckets were checked with the
+	// previous services, and the sweep skips parts that are not owned yet.
 	if (unlikely(parcel->rechecks != table->rechecks)) {
 		weir_flow_recheck(table, table->recheck_tcp, now_ns);
 	}

@@ -4,14 +4,14 @@
 // shared by flow_life.c, flow_expire.c, flow_insert.c, flow_parts.c, flow_table.c, flow_waiting.c
 // and flow_walk.c.
 //
-// Threads: one table per worker; only that worker calls these.
+// Threads: one table per worker; only that worker calls these functions.
 #pragma once
 
 #include "flow_bucket.h"
 
 // --- slots ----------------------------------------------------------------------------------
 
-// A slot of either family. A reference is its number, the family in bit 62.
+// A slot of either family. A reference is the slot's number, with the family in bit 62.
 struct weir_flow_place {
 	struct weir_flow_family *family;
 	uint32_t *word;
@@ -37,7 +37,7 @@ static inline uint32_t *weir_flow_bucket_words(
 	return weir_flow_word_at(table, ipv6, bucket, 0);
 }
 
-// One bit per slot of a bucket that has this key; free slots may have it, too.
+// One bit per slot of a bucket that has this key; free slots may also have this key.
 static inline unsigned int weir_flow_match(const struct weir_flow_table *table, bool ipv6,
 	uint32_t bucket, const struct weir_flow_key *key) {
 	if (ipv6) {
@@ -73,7 +73,7 @@ static inline uint32_t weir_flow_word_of(const struct weir_flow_table *table, we
 		table, weir_flow_is_ipv6(ref), (uint32_t)((uint64_t)ref >> 2), ref & 3);
 }
 
-// Call when the IPv6 flow in a slot was removed: its destination has one flow less.
+// Record that the IPv6 flow in a slot was removed: the destination of the flow has one flow less.
 static inline void weir_flow_release_destination(
 	struct weir_flow_table *table, uint32_t bucket, unsigned int slot) {
 	weir_flow_destinations_release(
@@ -91,7 +91,7 @@ static inline bool weir_flow_is_open(unsigned int phase) {
 	       phase != WEIR_PHASE_ABORTED;
 }
 
-// Half-open, whether it counts towards their limit or not.
+// Whether a phase is half-open, including phases that do not count towards the limit.
 static inline bool weir_flow_is_unproven(unsigned int phase) {
 	return (phase & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN ||
 	       phase == WEIR_PHASE_WAITING;
@@ -99,7 +99,7 @@ static inline bool weir_flow_is_unproven(unsigned int phase) {
 
 // --- starts ---------------------------------------------------------------------------------
 
-// Call before a start is read, or written by any other code.
+// Write pending start times. Call before a start time is read, or written by any other code.
 static inline void weir_flow_settle_starts(struct weir_flow_table *table) {
 	struct weir_flow_late_starts *late = &table->late;
 

@@ -19,7 +19,7 @@ static const struct {
 	[WEIR_PHASE_ESTABLISHED] = {WEIR_FLOW_ESTABLISHED, WEIR_FLOW_ESTABLISHED},
 	[WEIR_PHASE_CLOSING] = {WEIR_FLOW_CLOSING, WEIR_FLOW_CLOSING},
 	// A forged RST must not make a flow end earlier. If many flows end while the table fills
-	// up, they get the closing timeout.
+	// up, these flows get the closing timeout.
 	[WEIR_PHASE_RESET] = {WEIR_FLOW_CLOSING, WEIR_FLOW_ESTABLISHED},
 	[WEIR_PHASE_JOINED] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
 	[WEIR_PHASE_WAITING] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
@@ -33,7 +33,7 @@ static const struct {
 
 // --- create and free ------------------------------------------------------------------------
 
-// One more than flows: a new flow gets its number before another one is evicted.
+// One number more than flows, because a new flow gets its number before another flow is evicted.
 static uint32_t destinations_for(uint64_t flows) {
 	return (uint32_t)RTE_MIN(flows + 1, (uint64_t)WEIR_FLOW_DESTINATIONS_MAX);
 }
@@ -123,8 +123,8 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t *timeout_
 	table->now.timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }
 
-// Inverse of an odd number, modulo 2^64. Each step doubles the number of correct bits, of which n
-// has three.
+// Inverse of an odd number, modulo 2^64. Each step doubles the number of correct bits; the first
+// value, n, has three correct bits.
 static uint64_t inverse_of(uint64_t n) {
 	uint64_t inverse = n;
 
@@ -194,7 +194,7 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 
 // --- lookup ---------------------------------------------------------------------------------
 
-// Only TCP and UDP have flows, so the phase gives the protocol.
+// Only TCP and UDP have flows, so that the phase determines the protocol.
 static inline bool is_live(
 	const struct weir_flow_table *table, uint32_t word, uint8_t protocol, uint64_t now_ns) {
 	return word != 0 && weir_flow_is_udp(word) == (protocol == 17) &&

@@ -10,28 +10,28 @@
 //   flow_memory.h  memory of the buckets: private to a table, or shared by all workers
 //   flow_parts.h   handover of a part of the flows from one table to another
 //
-// Threads: one table per worker; only that worker calls these. No locks, no allocation after
-// create, no system call.
+// Threads: one table per worker; only that worker calls these functions. No locks, no allocation
+// after create, no system call.
 //
 // Guarantees:
-//   F1 keys are compared in full: two flows are never taken for one.
-//   F2 memory is bounded by the parameters at creation; a full table refuses an insertion, it never
-//      refuses a packet (the caller uses the Maglev fallback).
-//   F3 an insertion at the limit of half-open flows may evict one of them, the oldest of its
-//      buckets, or for IPv6 of the adjacent buckets if these have none; but for
-//      WEIR_FLOW_HANDSHAKE_MS no flow that was entered before the table became crowded, whose
-//      second packet would not go to the backend that the policy chose for the first. In a full
-//      table it may evict other flows of its buckets: an ended one, then a young one, then a UDP
-//      one, then an established one, of each kind the longest idle; but never an established,
-//      closing or UDP flow in use, which means that it had a packet within WEIR_FLOW_IN_USE_MS.
-//      When searches for these have failed WEIR_FLOW_IDLE_SEARCHES times, no more are made until
-//      the next millisecond. The room of expired flows is available after the sweep has passed them
-//      (F6).
-//   F4 half-open flows (SYN seen, UDP seen) take at most half_open_percent of the table.
-//      F5 every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
-//      that gauges of active flows stay exact. Its finish is also reported once.
-//   F6 expiry work per call is bounded; a sweep of the whole table is finished within a second.
-//   F7 the work of an insertion is bounded for all keys; without the secret an attacker cannot
+//   F1 Keys are compared in full: two flows are never mistaken for one flow.
+//   F2 Memory is bounded by the parameters at creation; a full table refuses an insertion, but
+//      never a packet (the caller uses the Maglev fallback).
+//   F3 An insertion at the limit of half-open flows may evict a half-open flow: the oldest flow of
+//      its two buckets, or, for IPv6, of the adjacent buckets if its two buckets have no half-open
+//      flow. A flow that was inserted before the table became crowded is not evicted for
+//      WEIR_FLOW_HANDSHAKE_MS: without its entry, the second packet would not go to the backend
+//      that the policy chose for the first packet. In a full table, an insertion may also evict the
+//      longest idle flow of its buckets: first an ended flow, then a young flow, then a UDP flow,
+//      then an established flow. An established, closing or UDP flow with a packet within
+//      WEIR_FLOW_IN_USE_MS is never evicted. After WEIR_FLOW_IDLE_SEARCHES failed searches for idle
+//      flows, no search is made until the next millisecond. The slots of expired flows are
+//      available after the sweep has passed the flows (F6).
+//   F4 Half-open flows (SYN seen, UDP seen) take at most half_open_percent of the table.
+//   F5 Every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
+//      that gauges of active flows stay exact. The finish of a flow is also reported once.
+//   F6 Expiry work per call is bounded; a sweep of the whole table is finished within a second.
+//   F7 The work of an insertion is bounded for all keys; without the secret, an attacker cannot
 //      choose keys that share a bucket.
 #pragma once
 
@@ -53,29 +53,30 @@ struct weir_flow_table_params {
 	uint32_t half_open_percent; // 1..100
 	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // by enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
-	uint64_t hash_seed; // of the hashes passed by callers
-	uint64_t secret; // random, kept secret; the same value gives the same buckets
-	// Shared with the tables of other workers, which otherwise have the same parameters; must
-	// outlive the table. The table then initially owns no part of it (flow_parts.h), and
-	// `flows` and `ipv6_percent` are those of the memory. NULL = private memory.
+	uint64_t hash_seed; // seed of the hashes passed by callers
+	uint64_t secret; // random, kept secret; equal secrets give equal buckets
+	// Memory shared with the tables of other workers, which have equal parameters; must outlive
+	// the table. The table then initially owns no part of the memory (flow_parts.h), and
+	// `flows` and `ipv6_percent` are the values of the memory. NULL = private memory.
 	struct weir_flow_memory *memory;
-	// With shared memory: callers determine the part of a flow by the hash that they pass
-	// (weir_flow_hash_in_part). If false, the hash of the key does.
+	// With shared memory: the part of a flow is given by the hash passed by the caller
+	// (weir_flow_hash_in_part). If false, the part is given by the hash of the key.
 	bool given_parts;
 };
 
 struct weir_flow_table;
 
-// listener is copied. Returns 0, -EINVAL, -ENOMEM. [set-up]
+// Create a table. listener is copied. Returns 0, -EINVAL, -ENOMEM. [set-up]
 int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret);
 void weir_flow_table_free(struct weir_flow_table *table);
 // Bytes of memory of a table of `flows` with private memory; shown in docs and start-up messages.
 uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent);
-// The same for each table that shares a memory of `flows`, without that memory.
+// Bytes of each table that shares a memory of `flows`, without the shared memory.
 uint64_t weir_flow_table_own_bytes(uint64_t flows, uint32_t ipv6_percent);
 
-// Find a live flow (an expired one is not found). Read only. Negative if there is none.
+// Find a live flow (an expired flow is not found). Read only. Returns a negative number if no flow
+// is found.
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, uint64_t now_ns);
 
@@ -83,8 +84,8 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 bool weir_flow_owns_key(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash);
 
-// The same as weir_flow_lookup for a key of any part of the flows: finds none in a part that the
-// table does not own (flow_parts.h). Packets need no check: they only arrive for owned parts.
+// weir_flow_lookup for a key of any part of the flows: finds no flow in a part that the table does
+// not own (flow_parts.h). Packets need no such check, because packets only arrive for owned parts.
 weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns);
 
@@ -96,6 +97,6 @@ uint32_t weir_flow_idle_ms(
 
 uint32_t weir_flow_count(const struct weir_flow_table *table);
 uint32_t weir_flow_half_open_count(const struct weir_flow_table *table);
-// Flows evicted so far: half-open ones, and others that were idle (F3).
+// Number of flows evicted so far: half-open flows, and other idle flows (F3).
 uint64_t weir_flow_evicted_count(const struct weir_flow_table *table);
 uint64_t weir_flow_idle_evicted_count(const struct weir_flow_table *table);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Waiting flows: flows that have sent only a SYN, some time ago. Their backend may not have
-// replied; flows without a reply can move (steal_flow.h).
+// Waiting flows: flows that have sent only a SYN, some time ago. The backend of a waiting flow may
+// not have replied; flows without a reply can move (steal_flow.h).
 //
-// A search walks over the table (flow_walk.h). Flows beyond the share of half-open ones, and those
+// A search walks over the table (flow_walk.h). Flows beyond the share of half-open flows, and flows
 // that began in mid-connection, do not count as waiting.
 //
-// Threads: one table per worker; only that worker calls these.
+// Threads: one table per worker; only that worker calls these functions.
 #pragma once
 
 #include "flow_table.h"
@@ -15,22 +15,24 @@
 #define WEIR_FLOW_WAITING_BACKENDS 4u
 
 struct weir_flow_waiting_search {
-	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS]; // of the flows; WEIR_BACKEND_NONE = unused
+	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS]; // backends of the flows; WEIR_BACKEND_NONE =
+						      // unused
 	uint32_t idle_ms; // minimum time without a packet; at least the current tick
 };
 
 struct weir_flow_waiting {
 	struct weir_flow_key key;
 	uint32_t stamp; // weir_flow_waiting_stamp
-	uint32_t idle_ms; // since its last packet, or up to a tick more
+	uint32_t idle_ms; // time since the last packet, or up to a tick more
 };
 
-// The waiting flows of a line, none if the table does not own it, up to WEIR_FLOW_WALK_LINE.
-// Returns their number.
+// The waiting flows of a line, up to WEIR_FLOW_WALK_LINE, or no flows if the table does not own the
+// line. Returns the number of flows.
 uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,
 	struct weir_flow_waiting *ret);
 
-// State, backend and time of the last packet of a found flow, in one number: if it equals that of
-// the search, within WEIR_FLOW_WRAP_NS_MIN, the flow has had no packet since and was not moved.
+// State, backend and time of the last packet of a found flow, in one number. If the number equals
+// the number of an earlier search, within WEIR_FLOW_WRAP_NS_MIN, the flow has had no packet since
+// that search and was not moved.
 uint32_t weir_flow_waiting_stamp(const struct weir_flow_table *table, weir_flow_ref flow);

@@ -2,10 +2,10 @@
 //
 // Flow walk: iterates over a flow table, a line at a time, in a fixed order, so that a walk can be
 // resumed although flows have begun or ended. A flow that stays in the table during a walk is
-// returned once; but a new flow may move another one to its other bucket (flow_insert.c), which is
-// then returned twice or not at all.
+// returned once. Exception: a new flow may move a flow to its other bucket (flow_insert.c); the
+// moved flow is then returned twice or not at all.
 //
-// Threads: one table per worker; only that worker calls this.
+// Threads: one table per worker; only that worker calls these functions.
 #pragma once
 
 #include "flow_table.h"
@@ -14,19 +14,19 @@
 
 struct weir_flow_walked { // data of a flow
 	weir_flow_ref flow;
-	uint32_t idle_ms; // since its last packet
+	uint32_t idle_ms; // time since the last packet
 	enum weir_flow_state state;
 	struct weir_flow_key key;
 	uint16_t backend;
 };
 
-// Lines of the table: those of IPv4, then those of IPv6.
+// Number of lines of the table: IPv4 lines first, then IPv6 lines.
 uint32_t weir_flow_walk_lines(const struct weir_flow_table *table);
-// 4 or 6. line: below the number of lines.
+// Family of a line: 4 or 6. line: below the number of lines.
 uint8_t weir_flow_walk_family(const struct weir_flow_table *table, uint32_t line);
-// The first line from this one on that the table owns (flow_parts.h), or the number of lines.
+// The first line at or after `line` that the table owns (flow_parts.h), or the number of lines.
 uint32_t weir_flow_walk_owned(const struct weir_flow_table *table, uint32_t line);
-// The flows of a line (below weir_flow_walk_lines) that the table owns, without those that have
-// expired, up to WEIR_FLOW_WALK_LINE. Returns their number.
+// The flows of a line (below weir_flow_walk_lines) that the table owns, without expired flows, up
+// to WEIR_FLOW_WALK_LINE. Returns the number of flows.
 uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint64_t now_ns,
 	struct weir_flow_walked *ret);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Burst: data shared by the stages of a pipeline, and functions to forward a packet, drop it, reply
-// to it or pass it to the kernel. Private to the files of the pipeline: pipeline.c (fast path),
-// lookup.c, new_flow.c, move_flow.c, slow_path.c, flow_query.c and pipeline_setup.c.
+// Burst: data shared by the stages of a pipeline, and functions to forward, drop, answer or punt a
+// packet. Private to the files of the pipeline: pipeline.c (fast path), lookup.c, new_flow.c,
+// move_flow.c, slow_path.c, flow_query.c and pipeline_setup.c.
 //
 // Threads: a pipeline and its bursts belong to one worker.
 #pragma once
@@ -36,7 +36,7 @@ struct weir_pending {
 
 // A fragment of the burst.
 struct weir_fragment {
-	uint32_t id; // of its datagram, as in the packet
+	uint32_t id; // identification of the datagram, as in the packet
 	struct weir_fragment_part part;
 	uint8_t packet; // index into the burst
 	bool first;
@@ -60,27 +60,28 @@ struct weir_pipeline {
 	uint32_t max_services;
 	uint32_t max_backends;
 	struct weir_reader reader;
-	struct weir_icmp_limit echo_limit; // of echo replies
+	struct weir_icmp_limit echo_limit; // limit of echo replies
 	struct weir_icmp_limit too_big_limit;
-	struct weir_icmp_limit reset_limit; // of RSTs for backends that are down
-	struct weir_icmp_limit challenge_limit; // of challenge ACKs
-	struct weir_icmp_limit unreachable_limit; // of port unreachable and RST
+	struct weir_icmp_limit reset_limit; // limit of RSTs for backends that are down
+	struct weir_icmp_limit challenge_limit; // limit of challenge ACKs
+	struct weir_icmp_limit
+		unreachable_limit; // limit of "port unreachable" and RSTs to closed ports
 	struct weir_pending pending;
-	uint16_t *owner; // [max_backends] service that a backend's flows were counted for
-	uint64_t now_ns; // of the current call
-	uint32_t offer_workers; // that may have a flow, including this one (offer.h); 0 = no others
+	uint16_t *owner; // [max_backends] service for which a backend's flows were counted
+	uint64_t now_ns; // time of the current call
+	uint32_t
+		offer_workers; // workers that may have a flow (offer.h), with this worker; 0 = none
 	bool offered; // the packets of this burst were offered by another worker
 	bool ipv6; // the next burst is probably IPv6
 	bool by_rss; // packets carry the part of their flow, which comes from its RSS hash
-	struct weir_share_counters *service_counters; // this worker's, in the segment
+	struct weir_share_counters *service_counters; // counters of this worker, in the segment
 	struct weir_share_counters *backend_counters;
-	struct weir_outer *outers; // [max_backends] headers to push, copied from the rows
+	struct weir_outer *outers; // [max_backends] outer headers to push, copied from the rows
 	struct weir_trace *trace; // NULL = none
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [max_services]
-	uint64_t *adopted; // [max_services] generation of the selection that the client has adopted
-	uint64_t services_checked; // generation of the services by which UDP flows were last
-				   // checked
+	uint64_t *adopted; // [max_services] generation of the selection adopted by the client
+	uint64_t services_checked; // generation of the services of the last check of UDP flows
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // MAC addresses that each port accepts
 	struct weir_extra extra;
 	struct weir_icmp_limit offer_limit;
@@ -88,8 +89,8 @@ struct weir_pipeline {
 	// Released flows that the gauges still include (pipeline_parts.h).
 	uint32_t leaving, leaving_half_open;
 	struct weir_fragment_table *fragments; // NULL = disabled: fragments are dropped
-	struct weir_fragment fragment[WEIR_BURST]; // those of the burst
-	struct weir_rss_key rss; // with by_rss
+	struct weir_fragment fragment[WEIR_BURST]; // fragments of the burst
+	struct weir_rss_key rss; // RSS key, if by_rss
 };
 
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
@@ -98,18 +99,18 @@ struct weir_burst {
 	struct rte_mbuf **pkts;
 	uint64_t now_ns;
 	const struct weir_services_view *services;
-	struct weir_verdict *verdicts; // the caller's
-	struct weir_parse_mac mac; // that of in_port
-	uint64_t described; // a bit per packet that has a descriptor
+	struct weir_verdict *verdicts; // array of the caller
+	struct weir_parse_mac mac; // MAC addresses of in_port
+	uint64_t described; // one bit per packet that has a descriptor
 	uint16_t packets;
 	uint8_t in_port;
 	uint8_t other_count;
 	uint8_t miss_count;
 	uint8_t forward_count;
 	uint8_t fragment_count;
-	uint8_t others[WEIR_BURST]; // neither valid TCP nor valid UDP
-	uint8_t misses[WEIR_BURST]; // the fast lookup did not find their flows
-	uint8_t forwards[WEIR_BURST]; // without a summary; their backend is chosen
+	uint8_t others[WEIR_BURST]; // packets that are neither valid TCP nor valid UDP
+	uint8_t misses[WEIR_BURST]; // packets whose flows the fast lookup did not find
+	uint8_t forwards[WEIR_BURST]; // packets without a summary whose backend is chosen
 };
 
 // --- counters -------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ static __rte_always_inline void weir_burst_count(
 
 // --- parts of flows -------------------------------------------------------------------------
 
-// The part of its flow that a packet carries, set by the distributor (weir_distributor_mark).
+// The part of the flow that a packet carries, set by the distributor (weir_distributor_mark).
 static inline uint32_t weir_burst_part_of(const struct rte_mbuf *m) {
 	return m->hash.usr;
 }
@@ -148,7 +149,7 @@ static inline uint64_t weir_burst_table_hash(
 	return likely(!b->pipeline->by_rss) ? d->hash : weir_burst_marked_hash(b, i);
 }
 
-// The same of a flow without a packet. hash: of the key.
+// The hash to look up a flow without a packet in the flow table. hash: of the key.
 uint64_t weir_burst_key_hash(
 	const struct weir_pipeline *pipeline, const struct weir_flow_key *key, uint64_t hash);
 
@@ -163,7 +164,7 @@ static inline uint16_t weir_burst_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// The same for an existing flow: also if the bind takes no new ones.
+// The service of an existing flow, also if the bind takes no new flows.
 static inline uint16_t weir_burst_existing_service(
 	const struct weir_burst *b, const struct weir_flow_key *key) {
 	uint16_t service = weir_bind_existing(weir_service_lookup(b->services, key->destination,
@@ -173,8 +174,8 @@ static inline uint16_t weir_burst_existing_service(
 }
 
 // Whether a flow belongs to the service of its backend. The address and port of a UDP flow may have
-// been assigned to another one, or to none; the bind of a TCP flow may have been removed, and its
-// drain be over. Before any service is published, all flows stay.
+// been assigned to another service, or to no service; the bind of a TCP flow may have been removed,
+// with its drain over. Before any service is published, all flows stay.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,
 	uint16_t backend) {
@@ -192,8 +193,8 @@ static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 				 weir_bind_existing(bind) == head->service;
 }
 
-// The first open backend in the slots after that of a hash; `closed`, the slot's own backend, if no
-// slot searched has one.
+// The first open backend in the slots after the slot of a hash; `closed`, the backend of the slot
+// of the hash, if no searched slot has an open backend.
 uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash, uint16_t closed);
 
@@ -224,10 +225,11 @@ static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	}
 }
 
-// Undo weir_burst_forward for packet i, the last one it was called for, which gets another verdict.
+// Undo weir_burst_forward for packet i, which gets another verdict. The last call of
+// weir_burst_forward must have been for packet i.
 void weir_burst_cancel_forward(struct weir_burst *b, unsigned int i);
 
-// Prefetch the backend's data for the rewrite stage.
+// Prefetch data of the backend for the rewrite stage.
 static __rte_always_inline void weir_burst_prefetch_backend(
 	const struct weir_pipeline *pipeline, uint32_t backend) {
 	rte_prefetch0(&pipeline->outers[backend]);
@@ -236,7 +238,7 @@ static __rte_always_inline void weir_burst_prefetch_backend(
 
 // --- verdicts -------------------------------------------------------------------------------
 
-// Copy the verdict of packet i to the caller. stage_rewrite does this itself for the packets that
+// Copy the verdict of packet i to the caller. stage_rewrite copies the verdicts of the packets that
 // it forwards.
 static inline void weir_burst_report(struct weir_burst *b, unsigned int i) {
 	b->verdicts[i] = b->pipeline->descriptors[i].verdict;
@@ -245,18 +247,18 @@ static inline void weir_burst_report(struct weir_burst *b, unsigned int i) {
 // Count n packets of a verdict as dropped, for the worker, their service and their backend.
 void weir_burst_add_drops(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
 	enum weir_drop_reason reason, uint32_t n);
-// Count a packet as dropped; its verdict keeps its action.
+// Count a packet as dropped; the verdict keeps its action.
 void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 
-// Drop a packet, or pass it to the kernel: set its verdict and count it.
+// Set the verdict of a packet to drop, or to the kernel, and count the packet.
 void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
-// True if a reply to packet i is allowed; if not, the packet was dropped, with the reason: `rate`
-// if the limit has no token. A packet from a VIP gets no reply (weir_burst_vip_source). A reply
-// exchanges the MAC addresses: with a forged group address as source it would go to the whole
-// group. Frames to such an address are already dropped (RFC 1122, 3.2.2).
+// True if a reply to packet i is allowed; if not, the packet was dropped, with reason `rate` if the
+// limit has no token. A packet from a VIP gets no reply (weir_burst_vip_source). A reply exchanges
+// the MAC addresses: a reply to a forged group address would go to the whole group. Frames to a
+// group address are already dropped (RFC 1122, 3.2.2).
 bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
 	enum weir_drop_reason rate);
 
@@ -265,11 +267,11 @@ static inline bool weir_burst_is_vip(
 	return b->services->buckets != NULL && weir_service_is_vip(b->services, address, family);
 }
 
-// Drop packet i if its source is a VIP; returns false if it is not. Two services that reply to each
+// Drop packet i if its source is a VIP; otherwise return false. Two services that reply to each
 // other would loop forever (CVE-2024-2169).
 bool weir_burst_vip_source(struct weir_burst *b, unsigned int i);
 
-// Send a packet that was rewritten into a reply on the port that received it. Takes a token of its
-// rate limit, which the caller has checked.
+// Send a packet that was rewritten into a reply on the port that received the packet. Takes a token
+// of the rate limit, which the caller has checked.
 void weir_burst_reply(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_icmp_limit *limit);

@@ -2,8 +2,8 @@
 //
 // Internet checksums (RFC 1071, RFC 1624). Included by parse, encap and icmp.
 //
-// Sums are of 16-bit words as they lie in memory: ones' complement addition is independent of byte
-// order, so a folded and complemented sum can be stored unchanged.
+// Sums are sums of 16-bit words as stored in memory: ones' complement addition is independent of
+// byte order, so that a folded and complemented sum can be stored unchanged.
 //
 // Threads: pure functions.
 #pragma once
@@ -42,7 +42,7 @@ static inline void weir_store32(void *p, uint32_t value) {
 	memcpy(p, &value, sizeof(value));
 }
 
-// value in 16 bytes, the rest of them 0.
+// Sum of `value` in 16 bytes, with the remaining bytes 0.
 static inline void weir_store_padded32(void *p, uint32_t value) {
 	typedef uint32_t words __attribute__((vector_size(16)));
 	words padded = {value, 0, 0, 0};
@@ -58,24 +58,23 @@ static inline uint16_t weir_checksum_fold(uint64_t sum) {
 	return (uint16_t)((sum & 0xffff) + (sum >> 16));
 }
 
-// The same for a sum below 2^20: the multiplication adds halves and carry in the highest 16 bits.
+// Fold a sum below 2^20: the multiplication adds halves and carry in the highest 16 bits.
 static inline uint16_t weir_checksum_fold20(uint32_t sum) {
 	return (uint16_t)(sum * 0x0001000100010000ull >> 48);
 }
 
-// Division by 0xffff. In memory: as operands of instructions they need no register, and none to
-// load it.
+// Constants for a division by 0xffff. The constants are in memory, because as operands of
+// instructions they need no register.
 struct weir_checksum_division {
-	uint64_t inverse; // of 0xffff modulo 2^64
-	uint64_t quotient_max; // the largest of a number of 64 bits
+	uint64_t inverse; // inverse of 0xffff modulo 2^64
+	uint64_t quotient_max; // largest quotient of a number of 64 bits
 };
 extern const struct weir_checksum_division weir_checksum_division;
 
-// Whether the checksum of an IPv4 header without options is right: whether the sum of its 16-bit
-// words is a multiple of 0xffff. The header is given as words of 8, 8 and 4 bytes, not all 0. As
-// 2^16 and its powers are 1 modulo 0xffff, words of any size, and carries, may be added. Multiples
-// are the numbers whose product with the inverse is small (Granlund and Montgomery, 1994, section
-// 9).
+// Whether the checksum of an IPv4 header without options is right: the sum of its 16-bit words must
+// be a multiple of 0xffff. The header is given as words of 8, 8 and 4 bytes, not all 0. Words of
+// any size, and carries, may be added, because 2^16 and its powers are 1 modulo 0xffff. A number is
+// a multiple if its product with the inverse is small (Granlund and Montgomery, 1994, section 9).
 static inline bool weir_checksum_ipv4_right(uint64_t first, uint64_t second, uint32_t third) {
 	uint64_t sum;
 

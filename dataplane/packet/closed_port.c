@@ -5,8 +5,8 @@
 
 #include "reset.h"
 
-// Reply like a host without a listener (RFC 1122, 4.1.3.1; RFC 9293, 3.10.7.1; RFC 4443, 3.1), but
-// not to an RST, not to a packet whose source is a VIP (forged), and only within the rate limit.
+// Reply like a host without a listener (RFC 1122, 4.1.3.1; RFC 9293, 3.10.7.1; RFC 4443, 3.1). No
+// reply is sent to an RST, to a packet whose source is a VIP (forged), or above the rate limit.
 static void reject(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	struct weir_icmp_limit *limit = &b->pipeline->unreachable_limit;
@@ -43,7 +43,7 @@ void weir_closed_port(struct weir_burst *b, unsigned int i) {
 	enum weir_closed_ports how =
 		weir_service_closed_ports(b->services, d->key.destination, d->key.family);
 
-	// The kernel serves no port that Weir has; with AF_XDP it would not even get the packet.
+	// The kernel serves no port of Weir; with AF_XDP the kernel would not even get the packet.
 	if (how == WEIR_CLOSED_PORTS_KERNEL && is_drained(b, &d->key)) {
 		how = WEIR_CLOSED_PORTS_REJECT;
 	}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Closed port: a packet to a port that belongs to no service, or to one that takes no new flows.
-// Called by new_flow.c and slow_path.c.
+// Closed port: handles a packet to a port that belongs to no service, or to a bind that takes no
+// new flows. Called by new_flow.c and slow_path.c.
 //
-// Threads: part of a pipeline; its worker only.
+// Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
 
 #include "burst.h"
 
-// Set the verdict of TCP or UDP packet i, which matches no service: to the kernel, or as
-// closed_ports of its VIP is configured. A packet that gets a reply counts as dropped. [worker]
+// Set the verdict of TCP or UDP packet i, which matches no service: to the kernel, or according to
+// closed_ports of the VIP. A packet that gets a reply counts as dropped. [worker]
 void weir_closed_port(struct weir_burst *b, unsigned int i);

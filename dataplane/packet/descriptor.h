@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Descriptor: one packet's data for the stages of the pipeline. Filled by parse, completed by
+// Descriptor: the data of one packet for the stages of the pipeline. Filled by parse, completed by
 // pipeline.
 //
-//   summary     the data of the fast path; most packets have only this
-//   descriptor  all data, for all other packets: the first of a flow, and those of the slow path
+//   summary     the data of the fast path; most packets have only a summary
+//   descriptor  all data; for the first packet of a flow, and for packets of the slow path
 //
-// Threads: part of a pipeline; its worker only.
+// Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
 
 #include "flow.h"
 #include "layout.h"
 #include "verdict.h"
 
-#define WEIR_OUTER_TTL 64 // of the outer header
+#define WEIR_OUTER_TTL 64 // TTL of the outer header
 
-// A packet of the fast path: TCP or UDP in IPv4 without options or IPv6 without extension headers,
-// in one segment, with headroom for any outer header, and valid. Its addresses are read from the
-// packet.
+// A packet of the fast path: a valid packet of TCP or UDP in IPv4 without options or IPv6 without
+// extension headers, in one segment, with headroom for any outer header. Addresses are read from
+// the packet.
 struct weir_summary {
-	const uint8_t *ip; // its IP header, in the packet
-	uint64_t hash; // of the flow's key
-	void *bucket; // of the flow table, in which the flow is looked up
-	uint32_t ip_bytes; // of the IP packet, padding of the frame excluded
+	const uint8_t *ip; // IP header in the packet
+	uint64_t hash; // hash of the flow's key
+	void *bucket; // bucket of the flow table in which the flow is looked up
+	uint32_t ip_bytes; // length of the IP packet, without padding of the frame
 	uint8_t family; // 4 or 6; 0 = no summary: the packet has a descriptor
 	uint8_t protocol;
-	uint16_t ttl_protocol; // as in an outer IPv4 header: TTL, and 4 or 41
+	uint16_t ttl_protocol; // word of an outer IPv4 header: TTL, and protocol 4 or 41
 	uint16_t first; // first word of an outer IPv4 header: 0x45, and DSCP and ECN
 	uint8_t event; // enum weir_flow_event
 	uint8_t reserved;
-	uint16_t backend; // to forward to, or WEIR_BACKEND_NONE; set by the lookup
+	uint16_t backend; // backend to forward to, or WEIR_BACKEND_NONE; set by the lookup
 };
 _Static_assert(sizeof(struct weir_summary) == 40, "few cache lines per burst");
 
-// IP addresses in the key are set for all kinds but OTHER and BROKEN.
+// IP addresses in the key are set for all kinds except OTHER and BROKEN.
 struct weir_descriptor {
-	struct weir_flow_key key; // as in the packet; for an ICMP error, its flow's once determined
+	struct weir_flow_key key; // key of the packet; for an ICMP error, later the key of its flow
 	uint8_t kind; // enum weir_packet_kind
 	uint8_t tos; // DSCP and ECN
-	uint64_t hash; // of the key
-	uint32_t ip_bytes; // of the IP packet, padding of the frame excluded
-	uint8_t l3_offset; // of the IP header in the frame
+	uint64_t hash; // hash of the key
+	uint32_t ip_bytes; // length of the IP packet, without padding of the frame
+	uint8_t l3_offset; // offset of the IP header in the frame
 	uint8_t event; // enum weir_flow_event
-	uint16_t l4_offset; // of the TCP, UDP or ICMP header, from the IP header
+	uint16_t l4_offset; // offset of the TCP, UDP or ICMP header from the IP header
 	struct weir_verdict verdict;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_descriptor) == 64, "one cache line per packet");
 
-// Forward to the backend of a known flow. The rest of the verdict is in the backend's row.
+// Forward to the backend of a known flow. Other fields of the verdict are in the backend's row.
 static inline void weir_descriptor_decide(struct weir_descriptor *d, uint16_t backend) {
 	d->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,
@@ -56,7 +56,7 @@ static inline void weir_descriptor_decide(struct weir_descriptor *d, uint16_t ba
 		.service = WEIR_SERVICE_NONE};
 }
 
-// The initial verdict of a packet. One load and one store.
+// Set the initial verdict of a packet. Costs one load and one store.
 static inline void weir_descriptor_undecided(struct weir_descriptor *d) {
 	static const struct weir_verdict undecided = {.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,

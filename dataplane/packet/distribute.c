@@ -5,15 +5,15 @@
 #include "fragment.h"
 #include "icmp.h"
 
-// pipeline: its fragment table, NULL = none. d gets the key of the flow, or family 0 if there is
-// none.
+// pipeline: for its fragment table, NULL = no table. d gets the key of the flow, or family 0
+// without a flow.
 static inline uint64_t distribution_hash(struct weir_pipeline *pipeline, struct rte_mbuf *pkt,
 	uint64_t hash_seed, struct weir_descriptor *d) {
 	weir_parse(pkt, hash_seed, d);
 	if (likely(d->kind == WEIR_PACKET_FLOW)) {
 		return d->hash;
 	}
-	if (unlikely(pkt->nb_segs > 1)) { // its headers may continue in the next segment
+	if (unlikely(pkt->nb_segs > 1)) { // headers may continue in the next segment
 		weir_parse_gather(pkt);
 		weir_parse_slow(pkt, hash_seed, d);
 		if (d->kind == WEIR_PACKET_FLOW) {
@@ -38,7 +38,7 @@ uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_see
 }
 
 // True for a packet of the fast path, TCP or UDP, with an RSS hash from its device. Other packets
-// may have none, or one of fewer headers than the other packets of their flow.
+// may have no hash, or a hash of fewer headers than other packets of their flow.
 static inline bool has_rss_hash(const struct rte_mbuf *m) {
 	const uint8_t *ip;
 	uint32_t readable;

@@ -3,18 +3,20 @@
 // Encap: adds a backend's outer header to a packet (IP in IP: RFC 2003, RFC 2473, RFC 4213, all
 // four mixes). Called by pipeline.c.
 //
-// The outer header is a copy of the backend row's, made by control (backend_row.h), in which the
+// The outer header is a copy of the header in the backend row, made by control (backend_row.h). The
 // worker fills in the fields that depend on the packet:
 //   IPv4: DSCP and ECN, total length, protocol, checksum. checksum_base of the row is the folded
 //         sum of the header's ten 16-bit words as numbers in host order, with DSCP/ECN, total
 //         length and checksum 0 and protocol 4. The identification stays 0: with DF set it has no
 //         meaning (RFC 6864).
 //   IPv6: traffic class, flow label, payload length, next header. The label is 20 bits of the flow
-//         hash, so that routers on the way spread flows over paths (RFC 6438). IPv4 has no field
-//         for that: between two addresses all flows look alike to ECMP, and to the receive queues
-//         of the backend. Hence a source prefix: the low source_bits of the address are the hash's.
+//         hash, so that routers on the way spread flows over paths (RFC 6438). IPv4 has no such
+//         field: between two addresses, ECMP and the receive queues of the backend cannot
+//         distinguish flows. Therefore a source prefix can be used: the low source_bits of the
+//         source address come from the hash.
 // DSCP and ECN are copied (RFC 6040, ingress in normal mode). The inner packet, its TTL included,
-// is left unchanged: a load balancer in front of a server is not a hop that the client can see.
+// is left unchanged: a load balancer in front of a server is not a hop that is visible to the
+// client.
 //
 // Threads: pure functions on the worker's own packet and its own copy of the row.
 #pragma once
@@ -69,7 +71,7 @@ static inline uint32_t weir_encap_outer_bytes(const struct weir_row_head *head) 
 	return (uint32_t)head->header_bytes - head->l2_bytes;
 }
 
-// Whether the row may be copied. False for rows that weir_backend_row_build never makes.
+// Whether the row may be copied. False for rows that weir_backend_row_build never creates.
 static inline bool weir_encap_row_valid(const struct weir_row_head *head) {
 	uint32_t outer = head->outer_family == 6 ? WEIR_IPV6_BYTES : WEIR_IPV4_BYTES;
 
@@ -87,8 +89,8 @@ static inline bool weir_encap_fits(
 	return d->ip_bytes + weir_encap_outer_bytes(head) <= head->mtu;
 }
 
-// The low half of the IPv4 source address that a flow adds to that of the row, as in memory. These
-// bits of the hash choose no worker, bucket or slot.
+// The flow's part of the low half of the IPv4 source address, added to the low half in the row, as
+// in memory. These bits of the hash are not used to choose a worker, bucket or slot.
 static inline uint16_t weir_encap_source_low(uint64_t hash, uint16_t mask) {
 	return (uint16_t)(hash >> 16) & mask;
 }
@@ -123,16 +125,17 @@ static inline void weir_encap_ipv6(
 					(uint32_t)WEIR_OUTER_TTL << 24);
 }
 
-// Replace the frame's Ethernet header by the backend's, followed by the outer IP header; the
-// frame's padding is cut off. head: of the row, valid; from: its header, header_bytes bytes. The
-// packet fits, is in one segment, and has headroom of at least header_bytes - l3_offset.
+// Replace the frame's Ethernet header by the backend's Ethernet header and the outer IP header; the
+// frame's padding is cut off. head: head of the row, valid; from: the row's header, header_bytes
+// bytes. The packet must fit, be in one segment, and have headroom of at least header_bytes -
+// l3_offset.
 static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descriptor *d,
 	const uint8_t *from, const struct weir_row_head *head) {
 	uint32_t bytes = head->header_bytes;
 	uint16_t data_off = (uint16_t)(m->data_off + d->l3_offset - bytes);
 	uint8_t *to = (uint8_t *)m->buf_addr + data_off;
 
-	// 34 to 62 bytes in four moves; the middle ones may overlap.
+	// Copy 34 to 62 bytes in four moves; the middle moves may overlap.
 	rte_mov16(to, from);
 	rte_mov16(to + 16, from + 16);
 	rte_mov16(to + bytes - 32, from + bytes - 32);
@@ -152,7 +155,7 @@ static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descrip
 // and <= pkt_len.
 void weir_encap_cut(struct rte_mbuf *m, uint32_t bytes);
 
-// weir_encap_push for a packet in several segments. The first one holds at least the header of
+// weir_encap_push for a packet in several segments. The first segment holds at least the header of
 // the inner packet.
 void weir_encap_push_segments(struct rte_mbuf *m, const struct weir_descriptor *d,
 	const uint8_t *from, const struct weir_row_head *head);

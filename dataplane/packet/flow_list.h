@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow list: writes the flows of this worker that match a request of control to the worker's pages
-// of the segment, a part of the table at a time; and ends such flows, or one (mailbox.h). The next
-// packet of an ended flow is treated as one of an unknown flow.
+// of the segment, a part of the table at a time; and ends matching flows, or a single flow
+// (mailbox.h). The next packet of an ended flow is treated like a packet of an unknown flow.
 //
-// Threads: one pipeline per worker; only that worker calls these, between bursts. The work per
-// request is bounded: WEIR_LIST_LINES of the table, WEIR_FLOW_PAGE_FLOWS flows.
+// Threads: one pipeline per worker; only that worker calls these functions, between bursts. The
+// work per request is bounded: WEIR_LIST_LINES of the table, WEIR_FLOW_PAGE_FLOWS flows.
 #pragma once
 
 #include "mailbox.h"

@@ -8,7 +8,7 @@
 #include "flow_list.h"
 #include "steal_flow.h"
 
-// The key in the request. Writes its hash to the response.
+// The key in the request. Writes the hash of the key to the response.
 static struct weir_flow_key read_key(
 	const struct weir_pipeline *pipeline, struct weir_message *message) {
 	struct weir_flow_key key = {.family = message->flow.family,
@@ -22,7 +22,7 @@ static struct weir_flow_key read_key(
 	return key;
 }
 
-// Returns the flow, or a negative value.
+// Look up the flow. Returns the flow, or a negative value.
 static weir_flow_ref look_up(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
 	struct weir_burst b = {.pipeline = pipeline};
@@ -66,7 +66,7 @@ static weir_flow_ref look_up(
 	return flow;
 }
 
-// End the flow; the response is that of a lookup before the end.
+// End the flow; the response is the result of a lookup before the end.
 static void end(struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
 	weir_flow_ref flow = look_up(pipeline, message, now_ns);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow query: the response of a worker to a request of control about flows (mailbox.h): the backend
-// that a flow has, or would get; lists of flows, and their end (flow_list.h); flows that wait for
-// their backend, and the move of one of them (steal_flow.h).
+// that a flow has, or would get; lists of flows, and the end of listed flows (flow_list.h); flows
+// that wait for their backend, and the move of a waiting flow (steal_flow.h).
 //
-// Threads: one pipeline per worker; only that worker calls this.
+// Threads: one pipeline per worker; only that worker calls this function.
 #pragma once
 
 #include "mailbox.h"

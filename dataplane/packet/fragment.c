@@ -9,14 +9,14 @@
 
 #define IPV4_MF 0x2000
 #define IPV4_OFFSET 0x1fff
-#define DATAGRAM_UNITS 8192u // of 8 bytes: maximum length of a datagram
-#define DISTRIBUTED 0x80 // in the family of an entry of the distributor
+#define DATAGRAM_UNITS 8192u // maximum length of a datagram, in units of 8 bytes
+#define DISTRIBUTED 0x80 // flag in the family of an entry of the distributor
 
 // A fragment as described by its IP header.
 struct piece {
 	uint32_t id;
-	uint32_t offset; // in units of 8 bytes
-	uint32_t bytes; // of data
+	uint32_t offset; // offset in the datagram, in units of 8 bytes
+	uint32_t bytes; // bytes of data
 	bool last;
 };
 
@@ -54,7 +54,7 @@ static struct piece read_piece(const struct rte_mbuf *m, const struct weir_descr
 
 // Whether the fragment may be part of a valid datagram; if not, *ret_reason is set. The parser has
 // checked the header of first fragments. A TCP fragment at offset 1 would overwrite the flags of
-// the first one (RFC 3128).
+// the first fragment (RFC 3128).
 static bool is_sound(const struct weir_descriptor *d, const struct piece *piece,
 	enum weir_drop_reason *ret_reason) {
 	uint32_t units = (piece->bytes + 7) / 8;
@@ -86,8 +86,8 @@ static enum weir_drop_reason reason_of(int error) {
 	return error == -ENOSPC ? WEIR_DROP_FRAGMENT_TABLE : WEIR_DROP_FRAGMENT_OVERLAP;
 }
 
-// The drop reason of a later fragment without a first one. Where its Next Header is an extension
-// header, the protocol is not known.
+// The drop reason of a later fragment without a first fragment. If the Next Header is an extension
+// header, the protocol is unknown.
 static enum weir_drop_reason reason_alone(const struct weir_descriptor *d) {
 	uint8_t protocol = d->key.protocol;
 
@@ -120,7 +120,8 @@ static void note_first(
 	struct weir_fragment_entry *entry;
 	int r;
 
-	// The distributor passes it to the owner of its flow. No other worker may enter the flow.
+	// The distributor passes the fragment to the owner of its flow. No other worker may enter
+	// the flow.
 	if (unlikely(!weir_flow_owns_key(
 		    b->pipeline->flows, &d->key, weir_burst_table_hash(b, d, i)))) {
 		suspect(d, WEIR_DROP_FRAGMENT_OVERLAP);
@@ -168,7 +169,7 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 			return;
 		}
 	} else {
-		pipeline->pending.flow_hits--; // the lookup counts it without processing it
+		pipeline->pending.flow_hits--; // the lookup counts the packet without processing it
 	}
 	b->fragment_count++;
 }
@@ -186,13 +187,13 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 		return;
 	}
 	if (verdict->action == WEIR_ACTION_REPLY && verdict->backend == WEIR_BACKEND_NONE) {
-		entry->fate = WEIR_FRAGMENT_DROP; // its port is closed
+		entry->fate = WEIR_FRAGMENT_DROP; // the port of the datagram is closed
 		entry->reason = WEIR_DROP_CLOSED_PORT;
 		return;
 	}
 	switch ((enum weir_action)verdict->action) {
 	case WEIR_ACTION_FORWARD:
-	case WEIR_ACTION_REPLY: // too big: others may be shorter
+	case WEIR_ACTION_REPLY: // too big: later fragments may be shorter
 		entry->fate = WEIR_FRAGMENT_FORWARD;
 		entry->backend = verdict->backend;
 		break;
@@ -203,12 +204,12 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 		entry->fate = WEIR_FRAGMENT_DROP;
 		entry->reason = verdict->reason;
 		break;
-	case WEIR_ACTION_OFFER: // not among the settled ones
+	case WEIR_ACTION_OFFER: // not among packets with a final verdict
 		break;
 	}
 }
 
-// Give packet i, a later fragment, the verdict of the first one of its datagram.
+// Give packet i, a later fragment, the verdict of the first fragment of its datagram.
 static void follow(struct weir_burst *b, const struct weir_fragment *fragment, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -223,7 +224,7 @@ static void follow(struct weir_burst *b, const struct weir_fragment *fragment, u
 	d->key.protocol = entry->protocol;
 	switch ((enum weir_fragment_fate)entry->fate) {
 	case WEIR_FRAGMENT_FORWARD:
-		memcpy(&d->key.source_port, &entry->ports, 4); // both
+		memcpy(&d->key.source_port, &entry->ports, 4); // both ports
 		d->hash = weir_parse_hash(&d->key, pipeline->hash_keys.seed);
 		d->verdict.backend = entry->backend;
 		d->verdict.choice = WEIR_CHOICE_FLOW;
@@ -241,7 +242,7 @@ static void follow(struct weir_burst *b, const struct weir_fragment *fragment, u
 			weir_burst_drop(b, d, WEIR_DROP_FRAGMENT_FIRST_MISSING);
 		}
 		break;
-	case WEIR_FRAGMENT_UNDECIDED: // impossible: the first ones are settled
+	case WEIR_FRAGMENT_UNDECIDED: // impossible: first fragments have final verdicts
 		weir_burst_drop(b, d, WEIR_DROP_FRAGMENT_FIRST_MISSING);
 		break;
 	}
@@ -265,8 +266,8 @@ void weir_fragment_finish(struct weir_burst *b) {
 
 // --- distribution ---------------------------------------------------------------------------
 
-// The distributor's own entry of a datagram. Fragments pass through the distributor to other
-// workers; it must notice when their datagram is complete, because clients reuse identifications.
+// The distributor's entry of a datagram. Fragments pass through the distributor to other workers;
+// the distributor must detect when a datagram is complete, because clients reuse identifications.
 static struct weir_fragment_entry *distributed(struct weir_pipeline *pipeline,
 	const struct weir_descriptor *d, const struct piece *piece) {
 	struct weir_fragment_part part = part_of(piece);
@@ -279,7 +280,7 @@ static struct weir_fragment_entry *distributed(struct weir_pipeline *pipeline,
 			: weir_fragment_enter(
 				  pipeline->fragments, &key, piece->id, pipeline->now_ns);
 	if (entry != NULL) {
-		(void)weir_fragment_cover(entry, &part); // its worker detects errors
+		(void)weir_fragment_cover(entry, &part); // the worker of the flow detects errors
 	}
 	return entry;
 }
@@ -296,8 +297,8 @@ uint64_t weir_fragment_hash(
 			entry = distributed(pipeline, d, &piece);
 		}
 	}
-	// The ports of a first fragment apply, whatever ports an earlier one with its
-	// identification had: its worker enters a flow with them.
+	// The ports of a first fragment apply, whatever ports an earlier fragment with its
+	// identification had: the worker enters a flow with the new ports.
 	if (entry != NULL && d->kind == WEIR_PACKET_FRAGMENT) {
 		d->key.protocol = entry->protocol;
 		memcpy(&d->key.source_port, &entry->ports, 4);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragments: finds the backend of received fragments by their datagram's flow. The first fragment
-// has ports: it is processed like a whole packet, and the fragment table stores its verdict. The
-// others are processed at the end of the burst.
+// Fragments: finds the backend of received fragments by the flow of their datagram. The first
+// fragment has ports: it is processed like a whole packet, and the fragment table stores its
+// verdict. Later fragments are processed at the end of the burst.
 //
-// Threads: part of a pipeline; its worker only.
+// Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
 
 #include "burst.h"
 
-// Note packet i, which was parsed as a fragment. A first one becomes a packet of its flow
-// (WEIR_PACKET_FLOW), another one stays WEIR_PACKET_FRAGMENT and waits for weir_fragment_finish. A
-// fragment that is invalid or not to a VIP gets another kind.
+// Register packet i, which was parsed as a fragment. A first fragment becomes a packet of its flow
+// (WEIR_PACKET_FLOW); a later fragment stays WEIR_PACKET_FRAGMENT and waits for
+// weir_fragment_finish. A fragment that is invalid or not to a VIP gets another kind.
 void weir_fragment_note(struct weir_burst *b, unsigned int i);
 
-// Set the verdicts of the remaining fragments. All other packets of the burst have theirs.
+// Set the verdicts of the remaining fragments. All other packets of the burst must have verdicts.
 void weir_fragment_finish(struct weir_burst *b);
 
 // The flow hash of a packet that was parsed as a fragment, for the distributor: with the ports of

@@ -39,8 +39,8 @@ bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct wei
 }
 
 // Split the outer packet of m. Identifications are reset: routers may split IPv4 further where the
-// path MTU is below the port's. Reports of a path MTU can be forged, and some backends cannot
-// reassemble, so a packet that fits the port is sent whole (RFC 4213, 3.2).
+// path MTU is below the port's MTU. Reports of a path MTU can be forged, and some backends cannot
+// reassemble, so that a packet that fits the port is sent whole (RFC 4213, 3.2).
 static int split_outer(struct weir_pipeline *pipeline, struct rte_mbuf *m,
 	const struct weir_row_head *head, struct rte_mbuf **pieces, uint32_t room) {
 	struct weir_descriptor d = {.key = {.family = 4},

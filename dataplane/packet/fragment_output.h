@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fragment output: the packets that a burst makes in addition to its input. A packet that is sent
-// in pieces keeps the first; the others stay in the pipeline until its caller takes them
+// in pieces keeps the first piece; further pieces stay in the pipeline until the caller takes them
 // (weir_pipeline_extra).
 //
-// Threads: part of a pipeline; its worker only.
+// Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
 
 #include "burst.h"
 
-// Packet i does not fit the path to its backend and may be fragmented: split it, encapsulate all
-// pieces but the first, and count them as forwarded. The descriptor then has the length of the
-// first one. Returns false if the packet was dropped, with the reason.
+// Packet i does not fit the path to its backend and may be fragmented: split the packet,
+// encapsulate all pieces except the first, and count these pieces as forwarded. The descriptor then
+// has the length of the first piece. Returns false if the packet was dropped, with the reason.
 bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct weir_outer *outer);
 
-// Packet i does not fit, but must be forwarded (weir_fragment_unavoidable): encapsulate it, split
-// the outer packet, and count all pieces. Sets the packet's verdict, with the reason if it was
-// dropped. There is headroom for the outer header.
+// Packet i does not fit, but must be forwarded (weir_fragment_unavoidable): encapsulate the packet,
+// split the outer packet, and count all pieces. Sets the packet's verdict, with the reason if the
+// packet was dropped. The packet must have headroom for the outer header.
 void weir_fragment_output_outer(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);
 

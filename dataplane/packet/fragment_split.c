@@ -13,7 +13,7 @@
 #define IPV4_MF 0x2000
 #define IPV4_OFFSET 0x1fff
 #define IPV4_HEADER_MAX 60
-#define OPTION_COPIED 0x80 // in the type of an option: it goes into every fragment
+#define OPTION_COPIED 0x80 // flag in the type of an option that goes into every fragment
 
 bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descriptor *d) {
 	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset);
@@ -21,7 +21,7 @@ bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descripto
 	return d->key.family == 4 && (weir_load16(ip + 6) & RTE_BE16(IPV4_DF)) == 0;
 }
 
-// The header of all pieces but the first. Returns its length.
+// Write the header of all pieces except the first. Returns the length of the header.
 static uint32_t later_header(const uint8_t *ip, uint32_t header_bytes, uint8_t *to) {
 	uint32_t bytes = WEIR_IPV4_BYTES, at = WEIR_IPV4_BYTES;
 
@@ -32,7 +32,7 @@ static uint32_t later_header(const uint8_t *ip, uint32_t header_bytes, uint8_t *
 		if (option == 0) {
 			option = at + 1 < header_bytes ? ip[at + 1] : 0;
 			if (option < 2 || option > header_bytes - at) {
-				break; // malformed: ignore the rest
+				break; // malformed: ignore the remaining options
 			}
 		}
 		if ((ip[at] & OPTION_COPIED) != 0) {
@@ -76,7 +76,7 @@ int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uin
 	struct rte_mbuf **pieces, uint32_t room) {
 	uint8_t *ip = rte_pktmbuf_mtod_offset(m, uint8_t *, d->l3_offset);
 	uint32_t first_bytes = (uint32_t)(ip[0] & 0x0f) * 4;
-	uint32_t data = d->ip_bytes - first_bytes; // of all pieces
+	uint32_t data = d->ip_bytes - first_bytes; // data of all pieces
 	uint32_t fragment = rte_be_to_cpu_16(weir_load16(ip + 6));
 	uint8_t header[IPV4_HEADER_MAX];
 	uint32_t header_bytes, first, part, count, made, buffer;

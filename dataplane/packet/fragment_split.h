@@ -17,22 +17,23 @@
 // Whether this packet may be fragmented: IPv4 without DF.
 bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descriptor *d);
 
-// Whether this packet must be forwarded even if it does not fit: IPv6 of at most 1,280 bytes, whose
-// sender ignores "packet too big".
+// Whether this packet must be forwarded even if it does not fit: an IPv6 packet of at most 1,280
+// bytes, whose sender ignores "packet too big".
 static inline bool weir_fragment_unavoidable(const struct weir_descriptor *d) {
 	return d->key.family == 6 && d->ip_bytes <= WEIR_IPV6_MTU_MIN;
 }
 
 // Split the IPv4 packet of m, d->ip_bytes long, into pieces of at most piece_max bytes each. m
-// keeps the first one after its layer 2 header; the others, which begin with their IP header, are
-// put into pieces[], which has room for `room`. All keep the identification; the first keeps the
-// options, the others those that are to be copied. A packet may be a fragment itself. Returns the
-// number of the others (0: nothing to do) or, with m untouched, -ENOBUFS (no packet buffers, or no
-// room in pieces[]), -EMSGSIZE (less than 8 bytes of data fit).
+// keeps the first piece after its layer 2 header; further pieces, which begin with their IP header,
+// are put into pieces[], which has room for `room` pieces. All pieces keep the identification; the
+// first piece keeps all options, further pieces the options that must be copied. The packet may
+// already be a fragment. Returns the number of further pieces (0: no split needed) or, with m
+// untouched, -ENOBUFS (no packet buffers, or no room in pieces[]), -EMSGSIZE (less than 8 bytes of
+// data fit).
 int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uint32_t piece_max,
 	struct rte_mbuf **pieces, uint32_t room);
 
-// The same for an IPv6 packet without extension headers, `bytes` long at l3_offset: all pieces get
-// a fragment header. m needs 8 bytes of headroom.
+// Split an IPv6 packet without extension headers, `bytes` long at l3_offset, like
+// weir_fragment_split: all pieces get a fragment header. m needs 8 bytes of headroom.
 int weir_fragment_split6(struct rte_mbuf *m, uint32_t l3_offset, uint32_t bytes, uint32_t id,
 	uint32_t piece_max, struct rte_mbuf **pieces, uint32_t room);

@@ -15,7 +15,7 @@
 #define WAYS 4u // entries of a bucket
 
 struct weir_fragment_table {
-	uint32_t mask; // of buckets
+	uint32_t mask; // mask for the number of a bucket
 	uint32_t timeout_ms;
 	uint64_t secret;
 	struct weir_fragment_entry entry[];
@@ -57,8 +57,8 @@ void weir_fragment_table_free(struct weir_fragment_table *table) {
 
 // --- lookup -------------------------------------------------------------------------------
 
-// The protocol where it distinguishes datagrams: in IPv4 (RFC 791), not in IPv6, where only the
-// first fragment has it (RFC 8200, 4.5).
+// The protocol if it distinguishes datagrams: in IPv4 (RFC 791), but not in IPv6, where only the
+// first fragment contains the protocol (RFC 8200, 4.5).
 static uint8_t protocol_of(const struct weir_flow_key *key) {
 	return (key->family & 0x0f) == 6 ? 0 : key->protocol;
 }
@@ -112,7 +112,7 @@ struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table
 	return find(table, bucket_of(table, key, id), key, id, milliseconds(now_ns));
 }
 
-// The entry of a bucket to replace by a new datagram.
+// The entry of a bucket that a new datagram replaces.
 static struct weir_fragment_entry *victim(const struct weir_fragment_table *table,
 	struct weir_fragment_entry *bucket, uint32_t now_ms) {
 	struct weir_fragment_entry *oldest = bucket;
@@ -174,7 +174,7 @@ static unsigned int count_seen(const struct weir_fragment_entry *entry) {
 	return n;
 }
 
-// Join range i with the next one if they are adjacent.
+// Join range i with the next range if both ranges are adjacent.
 static void join(struct weir_fragment_entry *entry, unsigned int i, unsigned int count) {
 	if (i + 1 >= count || entry->seen[i].to != entry->seen[i + 1].from) {
 		return;

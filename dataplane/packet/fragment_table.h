@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment table: datagrams that arrive in fragments. Only the first fragment has ports; it makes
-// an entry with its verdict, which the others follow. Weir does not reassemble.
+// Fragment table: datagrams that arrive in fragments. Only the first fragment has ports: its
+// verdict is stored in an entry, and applies to later fragments. Weir does not reassemble
+// datagrams.
 //
-// Bounded: a bucket of four entries for each key; a new datagram replaces one that is complete or
-// expired, else the oldest. An entry stores which parts of its datagram were forwarded, so that a
-// backend gets no overlapping fragments (RFC 1858, RFC 5722).
+// The table is bounded: each key has a bucket of four entries; a new datagram replaces a complete
+// or expired datagram, otherwise the oldest datagram. An entry stores which parts of its datagram
+// were forwarded, so that a backend gets no overlapping fragments (RFC 1858, RFC 5722).
 //
-// Threads: one table per worker; only that worker calls these.
+// Threads: one table per worker; only that worker calls these functions.
 #pragma once
 
 #include <stdbool.h>
@@ -15,20 +16,20 @@
 
 #include "flow.h"
 
-#define WEIR_FRAGMENT_RANGES 3 // parts of a datagram that are not adjacent: two holes
+#define WEIR_FRAGMENT_RANGES 3 // maximum number of separate parts of a datagram: two holes
 
-enum weir_fragment_fate { // of the first fragment, and so of the others
+enum weir_fragment_fate { // action for the first fragment and for later fragments
 	WEIR_FRAGMENT_UNDECIDED,
-	WEIR_FRAGMENT_FORWARD, // to `backend`
+	WEIR_FRAGMENT_FORWARD, // forward to `backend`
 	WEIR_FRAGMENT_KERNEL,
-	WEIR_FRAGMENT_DROP, // for `reason`
-	WEIR_FRAGMENT_OFFER, // to the next worker
+	WEIR_FRAGMENT_DROP, // drop for `reason`
+	WEIR_FRAGMENT_OFFER, // offer to the next worker
 };
 
-// The part of a datagram in a fragment, in units of 8 bytes.
+// The part of a datagram that a fragment contains, in units of 8 bytes.
 struct weir_fragment_part {
 	uint16_t from;
-	uint16_t to; // the unit after it, rounded up
+	uint16_t to; // unit after the part, rounded up
 	bool last;
 };
 
@@ -37,10 +38,10 @@ struct weir_fragment_entry { // one cache line
 	uint8_t destination[16];
 	uint32_t id;
 	uint8_t family; // 0 = free
-	uint8_t protocol; // of the first fragment
+	uint8_t protocol; // protocol of the first fragment
 	uint8_t fate; // enum weir_fragment_fate
 	uint8_t reason; // enum weir_drop_reason of WEIR_FRAGMENT_DROP
-	uint32_t ports; // both, as in the packet
+	uint32_t ports; // both ports, as in the packet
 	uint32_t born_ms;
 	uint16_t backend;
 	uint16_t end; // unit after the datagram; 0 = its last fragment has not arrived
@@ -52,23 +53,24 @@ _Static_assert(sizeof(struct weir_fragment_entry) == 64, "one cache line");
 
 struct weir_fragment_table;
 
-// entries: rounded up to a power of two; secret: keys the choice of buckets. [set-up]
-// Returns 0, -EINVAL (0 entries), -ENOMEM.
+// Create a table. entries: rounded up to a power of two; secret: key for the choice of buckets.
+// [set-up] Returns 0, -EINVAL (0 entries), -ENOMEM.
 int weir_fragment_table_create(uint32_t entries, uint32_t timeout_ms, uint64_t secret, int socket,
 	struct weir_fragment_table **ret);
 void weir_fragment_table_free(struct weir_fragment_table *table); // NULL is allowed
 uint64_t weir_fragment_table_bytes(uint32_t entries);
 
-// Find the entry of a datagram by addresses and family of the key, in IPv4 its protocol, and
-// identification. NULL: its first fragment has not arrived, or the entry has expired. Valid until
+// Find the entry of a datagram by addresses and family of the key, the protocol (IPv4 only), and
+// identification. NULL: the first fragment has not arrived, or the entry has expired. Valid until
 // the next call of _enter.
 struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
-// The same for a first fragment, with the ports of the key; makes a new entry if there is none, or
-// if the datagram of that identification is complete.
+// Find or make the entry for a first fragment, with the ports of the key. Makes a new entry if no
+// entry exists, or if the datagram of this identification is complete.
 struct weir_fragment_entry *weir_fragment_enter(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 
-// Mark a part as forwarded. Returns 0, -EALREADY (a copy), -EBADMSG (it overlaps others in part, or
-// lies beyond the end: the datagram is dropped from now on), -ENOSPC (too many holes; not marked).
+// Mark a part as forwarded. Returns 0, -EALREADY (a copy), -EBADMSG (the part partly overlaps other
+// parts, or is beyond the end: the datagram is dropped from now on), -ENOSPC (too many holes; not
+// marked).
 int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fragment_part *part);

@@ -11,7 +11,7 @@
 #define REPLY_TTL 64
 #define SECOND_NS 1000000000ull
 
-#define ICMP4_BYTES_MAX 576 // RFC 1812, 4.3.2.3: quote as much as fits in this
+#define ICMP4_BYTES_MAX 576 // RFC 1812, 4.3.2.3: maximum length of an error message
 #define ICMP6_BYTES_MAX 1280 // RFC 4443, 3.2: the minimum IPv6 MTU
 #define ICMP4_TOS 0xc0 // precedence of errors: internetwork control (RFC 1812, 4.3.2.5)
 
@@ -24,7 +24,7 @@
 #define ICMP6_TOO_BIG 2
 #define ICMP6_PORT_UNREACHABLE 4
 
-#define FRAME_BYTES_MIN 60u // of Ethernet, without FCS
+#define FRAME_BYTES_MIN 60u // minimum Ethernet frame, without FCS
 
 // --- rate -----------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ static int quoted_ipv4(
 		rte_be_to_cpu_16(weir_load16(ip + 2)) < header_bytes) {
 		return -EBADMSG;
 	}
-	if ((weir_load16(ip + 6) & RTE_BE16(0x1fff)) != 0) { // not the first piece: no ports
+	if ((weir_load16(ip + 6) & RTE_BE16(0x1fff)) != 0) { // not the first fragment: no ports
 		return -ENOENT;
 	}
 	memcpy(key->source, ip + 16, 4);
@@ -148,7 +148,7 @@ static void pad(struct rte_mbuf *m) {
 	}
 }
 
-// Address the frame to the sender of the packet. There is headroom for a stripped tag.
+// Address the frame to the sender of the packet. The packet must have headroom for a stripped tag.
 void weir_icmp_reply_l2(struct rte_mbuf *m) {
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
@@ -171,7 +171,7 @@ static uint32_t pseudo_sum_of(
 	return sum + rte_cpu_to_be_16((uint16_t)bytes) + rte_cpu_to_be_16(protocol);
 }
 
-// That of ICMPv6.
+// Sum of the pseudo-header of ICMPv6.
 static uint32_t pseudo_sum(const uint8_t *addresses, uint32_t bytes) {
 	return pseudo_sum_of(addresses, 32, bytes, WEIR_PROTOCOL_ICMPV6);
 }
@@ -225,8 +225,8 @@ static void echo_type(uint8_t *icmp, uint8_t type) {
 		icmp + 2, weir_checksum_update(weir_load16(icmp + 2), before, weir_load16(icmp)));
 }
 
-// A message of zero bits has the sum 0, so its checksum is 0xffff. The incremental update gives 0
-// instead: in one's complement its sum is the other zero, 0xffff.
+// A message of zero bits has the sum 0 and therefore the checksum 0xffff. The incremental update
+// gives 0 instead, because its sum is the second zero of one's complement, 0xffff.
 static void correct_zero_sum(struct rte_mbuf *m, uint32_t offset, uint32_t bytes) {
 	uint8_t *icmp = rte_pktmbuf_mtod_offset(m, uint8_t *, offset);
 
@@ -255,7 +255,7 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	}
 	weir_encap_cut(m, d->l3_offset + l3_bytes);
 	ip = rte_pktmbuf_mtod_offset(m, uint8_t *, d->l3_offset);
-	// Exchanging the addresses does not change checksums over them.
+	// Exchanging the addresses does not change checksums that include the addresses.
 	if (d->key.family == 4) {
 		swap_bytes(ip + 12, ip + 16, 4);
 		ip[0] = 0x45;
@@ -276,7 +276,8 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	return 0;
 }
 
-// An error message. type: with the code in its lower byte. mtu: the next hop's, or 0.
+// Write an error message. type: type, with the code in the lower byte. mtu: MTU of the next hop, or
+// 0.
 struct error {
 	uint16_t type4, type6;
 	uint16_t mtu;

@@ -3,7 +3,8 @@
 // ICMP and ICMPv6: echo replies and error messages made in place from the packet that caused them,
 // and the flow of the packet that an ICMP error quotes. Called by slow_path.c.
 //
-// Threads: a limit belongs to one worker; the rest are pure functions on the worker's own packet.
+// Threads: a limit belongs to one worker; all other functions are pure functions on the worker's
+// own packet.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -12,51 +13,50 @@
 
 // --- rate of replies: a token bucket that holds one second's allowance ---------------------
 
-struct weir_icmp_limit { // in nanoseconds of credit, so that no packet needs a division
-	uint64_t cost_ns; // of one reply; UINT64_MAX = never
+struct weir_icmp_limit { // counts nanoseconds of credit, so that no packet needs a division
+	uint64_t cost_ns; // cost of one reply; UINT64_MAX = no replies
 	uint64_t credit_ns;
 	uint64_t last_ns;
 };
 
 void weir_icmp_limit_init(struct weir_icmp_limit *limit, uint32_t replies_per_second);
-// True if there is a token. weir_icmp_limit_take then takes it.
+// True if a token is available. weir_icmp_limit_take then takes the token.
 bool weir_icmp_limit_ready(struct weir_icmp_limit *limit, uint64_t now_ns);
 void weir_icmp_limit_take(struct weir_icmp_limit *limit);
 
 // --- errors about flows of clients ---------------------------------------------------------
 
-// The flow whose packet (from the VIP to a client) an ICMP error quotes, with the key of the
-// client's packets: source is the client. Returns 0 or, with *ret untouched, -EBADMSG (quoted
-// packet malformed or too short), -ENOENT (not TCP or UDP, a fragment without ports, or not sent
-// from the destination of the error).
+// Find the flow whose packet (from the VIP to a client) is quoted by an ICMP error. *ret is the key
+// of the client's packets: source is the client. Returns 0 or, with *ret untouched, -EBADMSG
+// (quoted packet malformed or too short), -ENOENT (not TCP or UDP, a fragment without ports, or not
+// sent from the destination of the error).
 int weir_icmp_error_flow(
 	const struct rte_mbuf *m, const struct weir_descriptor *d, struct weir_flow_key *ret);
 
 // --- replies -------------------------------------------------------------------------------
 
-// Turn an echo request into its reply: addresses swapped, fresh TTL, no IP options or extension
-// headers (a Record Route option is not honoured).
-// Returns 0, -EBADMSG (checksum wrong; packet untouched), -ENOBUFS (no headroom for a VLAN tag
-// that the NIC stripped; packet untouched).
+// Rewrite an echo request into its reply: addresses swapped, new TTL, no IP options or extension
+// headers (a Record Route option is ignored). Returns 0, -EBADMSG (checksum wrong; packet
+// untouched), -ENOBUFS (no headroom for a VLAN tag that the NIC stripped; packet untouched).
 int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d);
 
-// Turn a packet to a VIP into the ICMP message for its sender: "fragmentation needed" (type 3
-// code 4, RFC 1191) or "packet too big" (RFC 4443), from the VIP, with as much of the packet as
-// the message may quote (576 and 1280 bytes in all).
-// Returns 0, -ENOBUFS (no headroom; packet untouched).
+// Rewrite a packet to a VIP into the ICMP message for its sender: "fragmentation needed" (type 3
+// code 4, RFC 1191) or "packet too big" (RFC 4443), from the VIP, with as much of the packet as the
+// message may quote (576 and 1280 bytes in all). Returns 0, -ENOBUFS (no headroom; packet
+// untouched).
 int weir_icmp_too_big(struct rte_mbuf *m, const struct weir_descriptor *d, uint16_t mtu);
 
-// Turn a packet to a VIP into "port unreachable" (RFC 792, RFC 4443), in the same form.
-// Returns 0, -ENOBUFS (no headroom; packet untouched).
+// Rewrite a packet to a VIP into "port unreachable" (RFC 792, RFC 4443), with as much of the packet
+// as the message may quote. Returns 0, -ENOBUFS (no headroom; packet untouched).
 int weir_icmp_port_unreachable(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // --- for replies of other protocols --------------------------------------------------------
 
 // Headroom that weir_icmp_reply_l2 needs for the tag that the NIC stripped.
 uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m);
-// Exchange the MAC addresses of a frame whose reply is complete from the IP header on, restore the
-// tag that the NIC stripped, and pad it to the shortest Ethernet frame if there is room: not every
-// NIC does.
+// Exchange the MAC addresses of a frame whose reply is complete from the IP header on, and restore
+// the tag that the NIC stripped. Pad the frame to the minimum Ethernet length if it has room,
+// because not every NIC pads frames.
 void weir_icmp_reply_l2(struct rte_mbuf *m);
 // Whether the TCP, UDP or ICMP checksum of a packet is right. UDP in IPv4 may have none.
 bool weir_icmp_l4_checksum_good(const struct rte_mbuf *m, const struct weir_descriptor *d);

@@ -5,7 +5,8 @@
 
 #include "flow_life.h"
 
-// The event of a packet, more exact than the parser's: distinguishes TCP packets with a payload.
+// The event of a packet, more exact than the event of the parser: distinguishes TCP packets with a
+// payload.
 static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *tcp;
@@ -18,7 +19,7 @@ static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i)
 								: WEIR_FLOW_EVENT_ACK;
 }
 
-// End a UDP flow whose service has changed. Its packet begins a flow of the service that now has
+// End a UDP flow whose service has changed. The packet begins a flow of the service that now has
 // the address and port, or is to a closed port. A TCP connection stays (S6).
 static __rte_noinline bool end_stray(
 	struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
@@ -42,7 +43,8 @@ bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_f
 		flow = -ENOENT;
 	}
 	*ret_flow = flow;
-	// No entry, or an expired one, another protocol's, or an ended one that is to restart.
+	// The flow has no entry, or an expired entry, an entry of another protocol, or an ended
+	// entry that will be restarted.
 	if (flow < 0 || weir_flow_advance(pipeline->flows, flow, event_of(b, i), b->now_ns)) {
 		return false;
 	}

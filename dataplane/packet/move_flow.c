@@ -76,7 +76,7 @@ static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t f
 	       (state != WEIR_FLOW_ESTABLISHED && state != WEIR_FLOW_YOUNG);
 }
 
-// Whether the backend is at its limit, and the service rejects new flows then.
+// Whether the backend is at its limit, and the service rejects new flows at the limit.
 static bool may_reject(const struct weir_pipeline *pipeline, uint16_t service, uint16_t backend) {
 	const struct weir_policy_client *client = &pipeline->clients[service];
 
@@ -110,7 +110,7 @@ static bool is_group_frame(const struct rte_mbuf *m) {
 
 // Send a challenge ACK to the client of a draining backend. Without state of the connection, the
 // backend would accept the SYN of a client that reuses its port. If the client has sent the SYN,
-// its RST ends the flow, and its next SYN starts another one. Further SYNs before a reply are
+// its RST ends the flow, and its next SYN starts a new flow. Further SYNs before a reply are
 // forwarded to the backend, as firewalls may drop the challenge; so are SYNs that cannot be
 // challenged.
 static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
@@ -218,7 +218,7 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 	if (flow >= 0) {
 		struct weir_flow_start start = weir_new_flow_start(b, d);
 
-		start.measured = false; // its start time is not known
+		start.measured = false; // the start time is unknown
 		move(b, d, flow, &start);
 	}
 	return outer;
@@ -226,8 +226,8 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 
 // --- backends that are down -----------------------------------------------------------------
 
-// Forward a TCP connection to another backend, which replies with an RST. The flow is half-open
-// there: it ends soon, unless the client continues.
+// Forward a TCP connection to another backend, which replies with an RST. The moved flow is
+// half-open and ends soon, unless the client continues.
 static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descriptor *d,
 	weir_flow_ref flow, const struct weir_outer *outer) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -248,7 +248,7 @@ static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descrip
 	d->verdict.service = service;
 	decide(d, backend);
 	start = weir_new_flow_start(b, d);
-	start.measured = false; // its start time is not known
+	start.measured = false; // the start time is unknown
 	if (start.event == WEIR_FLOW_EVENT_DATA || start.event == WEIR_FLOW_EVENT_ACK) {
 		start.event = WEIR_FLOW_EVENT_SYN;
 		start.joined = true;
@@ -297,7 +297,7 @@ static const struct weir_outer *move_datagram(struct weir_burst *b, struct weir_
 		return outer;
 	}
 	start = weir_new_flow_start(b, d);
-	start.measured = false; // its start time is not known
+	start.measured = false; // the start time is unknown
 	move(b, d, flow, &start);
 	return other;
 }
@@ -318,7 +318,7 @@ static enum remedy remedy_of(
 	switch ((enum weir_flow_event)d->event) {
 	case WEIR_FLOW_EVENT_DATAGRAM:
 		return MOVE;
-	case WEIR_FLOW_EVENT_SYN: // a backend was already chosen
+	case WEIR_FLOW_EVENT_SYN: // a backend has already been chosen
 		return has_ended(b, d, flags) ? RESET : KEEP;
 	case WEIR_FLOW_EVENT_RST: // ends the connection at the backend, if it is up
 		return KEEP;
@@ -350,7 +350,7 @@ const struct weir_outer *weir_move_from_down(
 	if (remedy == RESET) {
 		return reset(b, i, flow, outer);
 	}
-	if (flow < 0) { // not tracked: its backend was just chosen
+	if (flow < 0) { // not tracked: the backend was just chosen
 		return outer;
 	}
 	return remedy == MOVE ? move_datagram(b, d, flow, outer) : rehash(b, d, flow, outer);

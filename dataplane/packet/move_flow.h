@@ -5,7 +5,7 @@
 // are forwarded to the backend that is down or to the one of the Maglev fallback, or get an RST as
 // reply, as set in the row. A flow stays if no other backend can be chosen.
 //
-// Threads: part of a pipeline; its worker only.
+// Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
 
 #include "burst.h"
@@ -18,18 +18,19 @@ static inline const struct weir_outer *weir_move_outer(
 	return backend < b->pipeline->max_backends && outer->head.flags != 0 ? outer : NULL;
 }
 
-// Process packet i, a SYN of a known flow, with a verdict to forward it to the flow's backend. If
-// that takes no new flows, the SYN begins a flow at another one. A SYN of an established flow may
-// be forged: that flow moves only if its backend is down; otherwise the client gets a challenge
-// ACK, once until its next packet, if another backend accepts new flows.
+// Process packet i, a SYN of a known flow, with a verdict to forward the packet to the flow's
+// backend. If this backend takes no new flows, the SYN begins a flow at another backend. A SYN of
+// an established flow may be forged: an established flow moves only if its backend is down;
+// otherwise the client gets a challenge ACK, once until its next packet, if another backend accepts
+// new flows.
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 
-// The backend of packet i was removed: choose another one by the Maglev fallback, and move the flow
-// there if it has an entry. Returns its headers, or NULL after setting a verdict.
+// Choose another backend by the Maglev fallback, because the backend of packet i was removed. Move
+// the flow if it has an entry. Returns the new headers, or NULL after setting a verdict.
 const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i);
 
-// The backend of packet i is down. Returns the headers to push: those of its own backend or, if the
-// verdict has another one, of that. NULL after setting a verdict: the reply is an RST, and the flow
-// has ended; or the packet was dropped.
+// Handle packet i, whose backend is down. Returns the headers to push: the headers of the flow's
+// backend or, if the verdict has another backend, of the backend in the verdict. Returns NULL after
+// setting a verdict: an RST as reply, with the flow ended, or a drop.
 const struct weir_outer *weir_move_from_down(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);

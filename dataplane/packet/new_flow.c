@@ -21,7 +21,7 @@ void weir_new_flow_publish_half_open(const struct weir_pipeline *pipeline, uint1
 		pipeline->policy.backends[backend].half_open);
 }
 
-// Publish a backend's number of half-open flows, which has changed, if the policy uses it.
+// Publish a backend's changed number of half-open flows if the policy uses the number.
 static inline void half_open_changed(const struct weir_pipeline *pipeline,
 	const struct weir_policy_client *client, uint16_t backend) {
 	if (unlikely((client->settings.needs & WEIR_NEEDS_HALF_OPEN) != 0)) {
@@ -33,7 +33,7 @@ void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint1
 	struct weir_policy_worker *policy = &pipeline->policy;
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
 
-	// Remove it from the counts of its previous service.
+	// Remove the backend from the counts of its previous service.
 	weir_policy_count_shared(policy, backend, false);
 	weir_policy_set_limit(
 		policy, client_of(pipeline, pipeline->owner[backend]), backend, UINT32_MAX);
@@ -67,7 +67,7 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
 	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
 
-	// The adoption of its row has done this before, unless the id still had flows.
+	// The adoption of the backend's row has already done this, unless the id still had flows.
 	if (unlikely(pipeline->owner[backend] != service)) {
 		weir_new_flow_owner(pipeline, backend, service);
 	}
@@ -191,8 +191,8 @@ static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end, 
 
 	weir_counter_add(&of_backend->active_flows, (uint64_t)-1);
 	weir_counter_add(&of_service->active_flows, (uint64_t)-1);
-	// Evictions have no counter here, and are frequent: in a flood every SYN evicts another
-	// one.
+	// Evictions are not counted per backend, and are frequent: in a flood every SYN evicts a
+	// flow.
 	if (end != WEIR_FLOW_END_EVICTED) {
 		pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
 		count_end(of_backend, end);
@@ -221,12 +221,12 @@ struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline)
 
 // --- choice ---------------------------------------------------------------------------------
 
-// Data shared by new flows of one service. New flows of one service mostly arrive together.
+// Data shared by new flows of one service. New flows of one service usually arrive together.
 struct new_flows {
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 	uint16_t service;
-	struct weir_flow_start start; // of any of them; its buckets: of the present one
+	struct weir_flow_start start; // shared by all flows; its buckets: of the present flow
 };
 
 // The policy's state of a service, updated to the published selection.
@@ -261,8 +261,8 @@ static void count_spilled(struct weir_pipeline *pipeline, uint16_t service, uint
 	weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->spilled, 1);
 }
 
-// The policy skipped backends at their limit, or found no backend. False if the packet was dropped,
-// with the reason.
+// Handle a choice for which the policy skipped backends at their limit, or found no backend.
+// Returns false if the packet was dropped, with the reason.
 static __rte_noinline bool chosen_slow(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_chosen chosen) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -285,18 +285,19 @@ static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
 
-// Choose a backend for the packet's flow: by the policy for a flow's first packet, else by the
-// Maglev fallback. False if there is none: the packet was dropped, with the reason. While the flow
-// table is crowded, as in a SYN flood, first packets use the fallback, too: even if the flow's
-// entry is evicted, its SYN and its ACK go to the same backend.
+// Choose a backend for the packet's flow: by the policy for a flow's first packet, otherwise by the
+// Maglev fallback. Returns false if no backend can be chosen: the packet was dropped, with the
+// reason. While the flow table is crowded, as in a SYN flood, first packets also use the fallback:
+// even if the flow's entry is evicted, SYN and ACK of the flow go to one backend.
 static inline bool choose(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_chosen chosen;
 
 	if (unlikely(!is_first(d)) || weir_flow_crowded(pipeline->flows, d->key.family)) {
-		// Not the first packet of its flow: another instance, or this one before a restart
-		// or while its table was full, chose the backend with the same Maglev table.
+		// The packet is not the first of its flow. The backend was chosen with an equal
+		// Maglev table by another instance, or by this instance before a restart or while
+		// its table was full.
 		uint16_t backend = weir_burst_fallback(pipeline, of->view, d->hash);
 
 		d->verdict.backend = backend;
@@ -350,8 +351,8 @@ struct weir_flow_start weir_new_flow_start(
 
 // --- stage: new flows -----------------------------------------------------------------------
 
-// True if a packet that is not the first of its flow may begin one. The last packets of a flow may
-// not, nor a SYN ACK, which is sent by victims of forged SYNs, not by clients.
+// True if a packet that is not the first of its flow may begin a flow. The last packets of a flow
+// may not begin a flow, nor may a SYN ACK, which is sent by victims of forged SYNs, not by clients.
 static bool may_join(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *l4 =
@@ -360,8 +361,8 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 	return d->event == WEIR_FLOW_EVENT_DATA && (l4[13] & WEIR_TCP_SYN) == 0;
 }
 
-// The table is full. The flow's next packets will find no entry either, so all of them must go
-// where the Maglev fallback sends them.
+// The table is full. The flow's next packets will also find no entry, so that all packets of the
+// flow must go to the backend of the Maglev fallback.
 static enum weir_choice untracked(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	uint16_t backend = weir_burst_fallback(b->pipeline, of->view, d->hash);
@@ -373,8 +374,8 @@ static enum weir_choice untracked(
 	return WEIR_CHOICE_UNTRACKED;
 }
 
-// Enter a flow that is not in the table, or restart the ended one at `flow`. absent: its key is not
-// in the table.
+// Enter a flow that is not in the table, or restart the ended flow at `flow`. absent: the key is
+// not in the table.
 static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 	struct weir_descriptor *d, struct new_flows *of, weir_flow_ref flow, bool absent) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -392,7 +393,7 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 				return WEIR_CHOICE_UNTRACKED;
 			}
 			// A packet in the middle of a connection may be forged. The flow stays
-			// half-open, and limited as such, until its next packet.
+			// half-open, and counts towards the half-open limit, until its next packet.
 			joined = *start;
 			joined.event = WEIR_FLOW_EVENT_SYN;
 			joined.joined = true;
@@ -438,7 +439,7 @@ void weir_new_flow_redirect(struct weir_burst *b, unsigned int i) {
 }
 
 // Begin the flow of packet i. flow: the ended flow that it restarts, or negative. absent: as in
-// struct weir_flow_start. False if the packet is not forwarded: its verdict is set.
+// struct weir_flow_start. Returns false if the packet is not forwarded: the verdict is set.
 static inline bool begin(struct weir_burst *b, unsigned int i, struct weir_descriptor *d,
 	struct new_flows *of, weir_flow_ref flow, bool absent) {
 	if (unlikely(!choose(b, d, of))) {
@@ -457,7 +458,7 @@ static bool same_destination(const struct weir_flow_key *a, const struct weir_fl
 	       a->protocol == b->protocol;
 }
 
-// Find the services of the new flows. New flows of one service mostly arrive together.
+// Find the services of the new flows. New flows of one service usually arrive together.
 static void find_services(struct weir_burst *b) {
 	struct weir_descriptor *const descriptors = b->pipeline->descriptors;
 	const struct weir_selection_view *view = NULL;
@@ -514,7 +515,7 @@ unsigned int weir_new_flow_process(
 			}
 			continue;
 		}
-		// A drained bind: it still takes packets of existing flows.
+		// A drained bind still takes packets of existing flows.
 		if (unlikely(service == WEIR_SERVICE_NONE) && !is_first(d)) {
 			service = weir_burst_existing_service(b, &d->key);
 			d->verdict.service = service;

@@ -3,8 +3,8 @@
 
 #include "pipeline.h"
 
-// Stored in the packet, which has no other user while it is passed on: the port that received it,
-// and how many workers have passed it on.
+// Data stored in the packet while it is passed on: the port that received the packet, and the
+// number of workers that have passed the packet on.
 #define PORT(word) ((uint8_t)(word))
 #define PASSES(word) ((word) >> 8)
 

@@ -8,7 +8,7 @@ static bool is_sound(const struct weir_row_head *head, uint32_t ports, uint32_t 
 	       head->service < services;
 }
 
-// Of a sound IPv4 row.
+// The checksum of a valid IPv4 row.
 static uint16_t source_low(const struct weir_backend_row *row, const struct weir_row_head *head) {
 	return weir_load16(&row->header[head->l2_bytes + 14]);
 }

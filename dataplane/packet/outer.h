@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer: a worker's private copy of a backend's row, checked once and laid out for copying. Made
-// when the row is published (weir_reader_adopt_row).
+// Outer: a worker's private copy of a backend's row, checked once and laid out for copying. The
+// copy is made when the row is adopted (weir_reader_adopt_row).
 //
-// The copy needs no check per packet, as only the worker can change it. Its header ends at a fixed
-// offset, so that copying it takes no lengths and no branches.
+// The copy needs no check per packet, because only the worker can change it. The header ends at a
+// fixed offset, so that copying the header needs no lengths and no branches.
 //
-// Threads: part of a pipeline; its worker only.
+// Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include "encap.h"
 
 #define WEIR_OUTER_COPY4 48u // bytes copied in front of the inner packet: outer IPv4
-#define WEIR_OUTER_COPY6 64u // outer IPv6
+#define WEIR_OUTER_COPY6 64u // bytes copied for outer IPv6
 _Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a packet of the fast path has room");
 
 enum weir_outer_kind {
@@ -25,25 +25,25 @@ enum weir_outer_kind {
 
 // Two cache lines; an outer IPv4 header needs only the first.
 struct weir_outer {
-	struct weir_verdict verdict; // of a packet of a known flow to this backend
+	struct weir_verdict verdict; // verdict for a packet of a known flow to this backend
 	uint16_t source_low; // IPv4: low half of the source address, as in memory
-	uint16_t source_mask; // bits of it that come from the flow hash; 0 in source_low
+	uint16_t source_mask; // bits that come from the flow hash; 0 in source_low
 	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable, or down: for
 			    // slow_path.c
 	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory: of all
 			   // but the first, the length, and TTL and protocol
-	uint8_t header_bytes; // Ethernet and outer IP
+	uint8_t header_bytes; // length of Ethernet and outer IP headers
 	uint8_t kind; // enum weir_outer_kind
 	uint8_t header[62]; // ends at byte 48 (IPv4) or 64 (IPv6) after checksum
-	struct weir_row_head head; // of the row; all zeroes = there is no backend
+	struct weir_row_head head; // head of the row; all zeroes = no backend
 	uint8_t reserved1[32];
 };
 _Static_assert(sizeof(struct weir_outer) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_outer, header_bytes) == 16, "the copy begins here");
 
-// Fill from a private copy of a row. Returns false, and changes nothing, for a row that
-// weir_backend_row_build never makes, or with an invalid port or service. A backend that is removed
-// or down, or whose next hop is not resolved, has inner_max 0.
+// Fill the copy from a private copy of a row. Returns false, without a change, for a row that
+// weir_backend_row_build never creates, or a row with an invalid port or service. A backend that is
+// removed or down, or whose next hop is not resolved, has inner_max 0.
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services);
 
@@ -88,8 +88,8 @@ static __rte_always_inline void weir_outer_write6(
 }
 
 // Replace the Ethernet header of a packet that has a summary, of at most inner_max bytes, by the
-// backend's, and add the outer IP header; the frame's padding is cut off. The result is that of
-// weir_encap_push; a test compares the two.
+// backend's Ethernet header, and add the outer IP header; the frame's padding is cut off. The
+// result equals the result of weir_encap_push; a test compares the two results.
 static __rte_always_inline void weir_outer_push(
 	struct rte_mbuf *m, const struct weir_summary *s, const struct weir_outer *outer) {
 	uint64_t inner_off = (uint64_t)(s->ip - (const uint8_t *)m->buf_addr);

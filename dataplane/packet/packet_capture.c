@@ -10,7 +10,7 @@
 #include "parse.h"
 
 #define AHEAD 4u // packets whose first bytes are prefetched
-#define UNDESCRIBED 0xff // no enum weir_packet_kind
+#define UNDESCRIBED 0xff // value that is no enum weir_packet_kind
 
 _Static_assert(WEIR_BURST <= 64, "a bit per packet");
 _Static_assert(WEIR_REASON_NONE == WEIR_CAPTURE_NONE, "copied as it is");
@@ -18,23 +18,23 @@ _Static_assert(WEIR_PACKET_KIND_COUNT <= UNDESCRIBED, "no kind");
 
 struct noted { // a packet of the burst
 	struct weir_capture_record record;
-	struct weir_flow_key flow; // family 0 = of no flow
-	uint64_t flow_hash; // for the lookup in the table
+	struct weir_flow_key flow; // family 0 = no flow
+	uint64_t flow_hash; // hash for the lookup in the table
 	uint32_t part; // part of its flow; from the packet if parts come from RSS hashes
 };
 
 struct weir_packet_capture {
 	struct weir_pipeline *pipeline;
 	struct weir_capture_ring *ring;
-	const struct weir_ring_position *read; // control's
-	uint64_t number; // of the order whose terms these are; 0 = none yet
-	bool sound; // they are in range
+	const struct weir_ring_position *read; // read positions of control
+	uint64_t number; // number of the order of these terms; 0 = no order yet
+	bool sound; // the terms are in range
 	struct weir_capture_terms terms;
 	struct weir_icmp_limit limit;
-	uint64_t now_ns; // of the burst
+	uint64_t now_ns; // time of the burst
 	uint64_t candidates; // bits of packets that were saved
 	struct noted noted[WEIR_BURST];
-	uint8_t data[WEIR_BURST + 1][WEIR_CAPTURE_SNAP_MOST]; // the last one: for packets of no
+	uint8_t data[WEIR_BURST + 1][WEIR_CAPTURE_SNAP_MOST]; // the last element: for packets of no
 							      // burst
 };
 
@@ -76,7 +76,7 @@ static void adopt(struct weir_packet_capture *capture, uint64_t number, uint64_t
 	}
 }
 
-// Whether an order is active. Adopts its terms.
+// Whether an order is active. Adopts the terms of the order.
 static bool is_active(struct weir_packet_capture *capture, uint64_t now_ns) {
 	const struct weir_segment *segment = capture->pipeline->segment;
 	uint64_t number = weir_capture_wanted(segment);
@@ -98,7 +98,7 @@ static bool save(struct weir_packet_capture *capture, const struct rte_mbuf *m, 
 	const struct weir_capture_terms *terms = &capture->terms;
 	uint32_t wanted = RTE_MAX(terms->snap_bytes, (uint32_t)WEIR_HEADERS_BYTES);
 	uint32_t bytes = RTE_MIN(wanted, m->pkt_len);
-	// As much as the parser reads: headers may fill the first segment.
+	// Save as many bytes as the parser reads: headers may fill the first segment.
 	uint32_t readable = RTE_MAX(bytes, m->data_len);
 	const uint8_t *frame = rte_pktmbuf_read(m, 0, readable, data);
 
@@ -164,7 +164,7 @@ bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_m
 
 // --- data of the pipeline -------------------------------------------------------------------
 
-// Note the position of the flow, whose key has this hash, in the flow table.
+// Record the position in the flow table of the flow whose key has this hash.
 static void note_flow(struct weir_packet_capture *capture, struct noted *noted, uint64_t hash) {
 	const struct weir_pipeline *pipeline = capture->pipeline;
 	const struct weir_flow_secret *secret = &pipeline->flows->secret;

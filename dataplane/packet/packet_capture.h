@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Packet capture: copies packets for control, with their verdicts (capture.h). A packet is
-// rewritten in place and may have been sent before its final verdict is known. So for each burst,
-// while an order is active:
+// rewritten in place and may have been sent before its final verdict is known. Therefore each burst
+// takes these steps while an order is active:
 //   1. weir_packet_capture_begin        saves the first bytes of packets that may match
-//   2. weir_pipeline_process            as always
+//   2. weir_pipeline_process            processes the burst
 //   3. weir_packet_capture_note          copies the pipeline's results, which the next burst
 //                                       overwrites
-//   4. the caller delivers the packets  weir_packet_capture_undelivered for each that it cannot
+//   4. the caller delivers the packets  weir_packet_capture_undelivered for each packet that it
+//      cannot deliver
 //   5. weir_packet_capture_end          writes records
-// A packet has at most one record, of the worker that sets its final verdict: an offered packet is
-// recorded by the worker that gets it, unless the order includes offers.
+// A packet has at most one record, written by the worker that sets its final verdict: an offered
+// packet is recorded by the worker that gets the packet, unless the order includes offers.
 //
-// Threads: one per worker, that worker only. No lock, no allocation after create, no division.
+// Threads: one capture per worker, used only by that worker. No lock, no allocation after create,
+// no division.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -23,24 +25,24 @@
 struct weir_packet_capture;
 struct weir_pipeline;
 
-// pipeline: the worker's, borrowed. Returns 0 or -ENOMEM. [set-up]
+// Create a capture. pipeline: of the worker, borrowed. Returns 0 or -ENOMEM. [set-up]
 int weir_packet_capture_create(
 	struct weir_pipeline *pipeline, int socket, struct weir_packet_capture **ret);
 void weir_packet_capture_free(struct weir_packet_capture *capture); // NULL is allowed
 
-// Call before the pipeline processes the burst. Returns whether any packet may match; if not, skip
-// the other steps.
+// Save the first bytes of packets. Call before the pipeline processes the burst. Returns whether
+// any packet may match; if not, skip the other steps.
 bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_mbuf *const *pkts,
 	uint16_t n, uint8_t in_port, uint64_t now_ns);
-// Call after the pipeline has processed the burst.
+// Copy the pipeline's results. Call after the pipeline has processed the burst.
 void weir_packet_capture_note(
 	struct weir_packet_capture *capture, const struct weir_verdict *verdicts);
-// Packet i of the burst was not delivered but dropped for this reason.
+// Record that packet i of the burst was not delivered but dropped for this reason.
 void weir_packet_capture_undelivered(
 	struct weir_packet_capture *capture, uint32_t i, enum weir_drop_reason reason);
 void weir_packet_capture_end(struct weir_packet_capture *capture);
 
-// Record packets that were dropped outside the pipeline. port: WEIR_CAPTURE_NONE = not known.
-// Between bursts.
+// Record packets that were dropped outside the pipeline. port: WEIR_CAPTURE_NONE = unknown. Call
+// between bursts.
 void weir_packet_capture_dropped(struct weir_packet_capture *capture, struct rte_mbuf *const *pkts,
 	uint32_t n, uint8_t port, enum weir_drop_reason reason, uint64_t now_ns);

@@ -6,9 +6,9 @@
 #include "parse.h"
 
 #define TAGS_MAX 2u
-#define FRAGMENT_OFFSET 0x1fff // of the IPv4 header
+#define FRAGMENT_OFFSET 0x1fff // mask in the IPv4 header
 
-// Skips tags. Returns the offset after the Ethernet type, or 0.
+// Skip VLAN tags. Returns the offset after the EtherType, or 0.
 static uint32_t find_l3(const uint8_t *frame, uint32_t bytes, uint16_t *ret_type) {
 	uint32_t offset = WEIR_ETHERNET_BYTES;
 	uint16_t type;

@@ -14,8 +14,8 @@
 #define DAT WEIR_FLOW_EVENT_DATA
 
 // Valid are SYN; SYN ACK; RST with or without ACK; ACK; FIN ACK; each with or without PSH and URG.
-// No TCP implementation sends the others: no flags, FIN or data without ACK, two of SYN, FIN and
-// RST.
+// No TCP implementation sends other combinations: no flags, FIN or data without ACK, two of SYN,
+// FIN and RST.
 
 // clang-format off
 #define FLAGS \
@@ -33,11 +33,11 @@
 const struct weir_parse_tables weir_parse_tables = {
 	// The highest two bits are ECE and CWR (ECN).
 	.tcp_event = {FLAGS FLAGS FLAGS FLAGS},
-	// 0.x, 127.x, and all from 224.x up.
+	// Martian IPv4 sources: 0.x, 127.x, and 224.x or higher.
 	.martian_source4 = {[0] = WEIR_PARSE_REFUSED,
 		[127] = WEIR_PARSE_REFUSED,
 		[224 ... 255] = WEIR_PARSE_REFUSED},
-	// Unspecified, loopback and IPv4-mapped; multicast.
+	// Martian IPv6 sources: unspecified, loopback and IPv4-mapped; multicast.
 	.martian_source6 = {[0] = WEIR_PARSE_REFUSED, [255] = WEIR_PARSE_REFUSED},
 };
 
@@ -62,14 +62,15 @@ static void suspect(struct weir_descriptor *d, enum weir_drop_reason reason) {
 
 // --- L4 -------------------------------------------------------------------------------------
 
-// An IP packet: its first byte, how many of its bytes may be read, and its length.
+// An IP packet: the first byte, the number of readable bytes, and the length.
 struct ip_packet {
 	const uint8_t *data;
 	uint32_t readable;
 	uint32_t bytes;
 };
 
-// A first fragment must have the whole header, so that no later one can change it (RFC 1858).
+// A first fragment must have the whole header, so that no later fragment can change the header (RFC
+// 1858).
 static void truncated(struct weir_descriptor *d, bool fragment, enum weir_drop_reason reason) {
 	suspect(d, fragment ? WEIR_DROP_FRAGMENT_TINY : reason);
 }
@@ -132,7 +133,7 @@ static enum weir_packet_kind icmp6_kind(uint8_t type) {
 	if (type == 128) {
 		return WEIR_PACKET_ECHO;
 	}
-	// 1 to 4: unreachable, too big, time exceeded, parameter problem.
+	// Types 1 to 4: unreachable, too big, time exceeded, parameter problem.
 	return type >= 1 && type <= 4 ? WEIR_PACKET_ICMP_ERROR : WEIR_PACKET_OTHER;
 }
 
@@ -146,7 +147,7 @@ static void parse_icmp(struct weir_descriptor *d, const struct ip_packet *ip) {
 	d->kind = (uint8_t)(d->key.family == 4 ? icmp4_kind(icmp[0]) : icmp6_kind(icmp[0]));
 }
 
-// fragment: the first one of several.
+// fragment: the packet is a first fragment.
 static void parse_l4(
 	struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed, bool fragment) {
 	uint32_t l4_bytes = ip->bytes - d->l4_offset;
@@ -177,8 +178,9 @@ static void parse_l4(
 	}
 }
 
-// Only first fragments of TCP and UDP can be followed by others. The protocol of a later IPv6
-// fragment is not its datagram's but that of the header at the start of the first fragment.
+// Only first fragments of TCP and UDP can be followed by later fragments. The protocol of a later
+// IPv6 fragment is not the protocol of its datagram, but of the header at the start of the first
+// fragment.
 static void parse_fragment(
 	struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed, bool first) {
 	if (!first && d->key.family == 6) {
@@ -208,7 +210,7 @@ static bool is_martian_source4(uint32_t source, uint32_t destination) {
 }
 
 // True if the source is multicast, unspecified, loopback, IPv4-mapped or the destination itself. No
-// host sends IPv6 packets from a mapped one.
+// host sends IPv6 packets from an IPv4-mapped address.
 static bool is_martian_source6(const uint8_t *source, const uint8_t *destination) {
 	uint64_t high = weir_load64(source);
 	uint64_t low = weir_load64(source + 8);
@@ -235,7 +237,8 @@ static bool ipv4_checksum_good(const struct rte_mbuf *m, const uint8_t *ip, uint
 	return weir_checksum_fold(sum) == 0xffff;
 }
 
-// readable: bytes of the frame from ip on that may be read; bytes: those of the frame from ip on.
+// readable: number of readable bytes of the frame from ip on; bytes: number of bytes of the frame
+// from ip on.
 static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t readable,
 	uint32_t bytes, uint64_t seed, struct weir_descriptor *d) {
 	struct ip_packet packet = {.data = ip};
@@ -394,7 +397,7 @@ void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descri
 
 	memset(ret, 0, sizeof(*ret));
 	ret->kind = WEIR_PACKET_OTHER;
-	ret->key.family = 4; // until it is known; the rest of the pipeline requires 4 or 6
+	ret->key.family = 4; // until the family is known; later stages require 4 or 6
 	weir_descriptor_undecided(ret);
 	if (readable < WEIR_ETHERNET_BYTES) {
 		broken(ret, WEIR_DROP_FRAME_TOO_SHORT);
@@ -423,7 +426,7 @@ void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descri
 
 // --- fast path ------------------------------------------------------------------------------
 
-// True if the UDP header and the length in it fit the l4_bytes of the IP packet.
+// True if the UDP header and its length field fit the l4_bytes of the IP packet.
 static __rte_always_inline bool udp_length_fits(const uint8_t *udp, uint32_t l4_bytes) {
 	uint32_t udp_bytes = rte_be_to_cpu_16(weir_load16(udp + 4));
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Parse: fills a descriptor from the bytes of a frame: addresses, ports, hash, errors. Called by
-// pipeline.c for every packet. Uses no tables, so there are two kinds of bad packets: broken
-// (always dropped) and suspect (dropped if the destination is a VIP, else left to the kernel).
+// pipeline.c for every packet. Because parse uses no tables, there are two kinds of bad packets:
+// broken (always dropped) and suspect (dropped if the destination is a VIP, otherwise left to the
+// kernel).
 //
-// There are two parsers. weir_parse_slow() makes one check after the other and determines the drop
-// reason. weir_parse_fast() accepts most valid TCP and UDP packets, and leaves all others to the
-// slow parser. The slow parser accepts every packet that the fast one accepts; a test compares
-// them.
+// There are two parsers. weir_parse_slow() makes all checks in sequence and determines the drop
+// reason. weir_parse_fast() accepts most valid TCP and UDP packets, and leaves all other packets to
+// the slow parser. The slow parser accepts every packet that the fast parser accepts; a test
+// compares both parsers.
 //
 // Threads: pure functions. Reads never go beyond the first segment of the packet.
 #pragma once
@@ -42,12 +43,12 @@
 #define WEIR_TCP_SYN 0x02
 #define WEIR_TCP_RST 0x04
 
-// In packets of several segments, headers must lie within this many bytes.
+// In packets of several segments, headers must be within this number of bytes.
 #define WEIR_HEADERS_BYTES 256
 
-// Tables indexed by a byte of the packet. They are adjacent, so that one register holds their
-// address. All have the bit WEIR_PARSE_REFUSED where the fast path refuses the packet, so that one
-// branch checks the flags and the source.
+// Tables indexed by a byte of the packet. The tables are adjacent, so that one register holds their
+// address. All entries for which the fast path refuses the packet have the bit WEIR_PARSE_REFUSED,
+// so that one branch checks the flags and the source.
 #define WEIR_PARSE_REFUSED 0x80
 #define WEIR_TCP_INVALID 0xff
 struct weir_parse_tables {
@@ -55,7 +56,7 @@ struct weir_parse_tables {
 	// By the first byte of an IPv4 source: WEIR_PARSE_REFUSED if martian sources begin with it,
 	// else 0. weir_parse_slow checks the whole address.
 	uint8_t martian_source4[256];
-	uint8_t martian_source6[256]; // the same for IPv6
+	uint8_t martian_source6[256]; // by the first byte of an IPv6 source
 };
 extern const struct weir_parse_tables weir_parse_tables;
 
@@ -70,8 +71,8 @@ struct weir_parse_mac {
 	uint64_t mask;
 };
 
-// mac: 6 bytes, the port's own. any: accept every unicast address instead; so does an all-zero mac,
-// for ports without an address.
+// mac: 6 bytes, MAC address of the port. any: accept every unicast address instead; an all-zero
+// mac, of a port without an address, also accepts every unicast address.
 struct weir_parse_mac weir_parse_mac_of(const uint8_t *mac, bool any);
 
 // True if the port accepts a frame, of at least WEIR_ETHERNET_BYTES.
@@ -81,12 +82,12 @@ static __rte_always_inline bool weir_parse_mac_ours(
 }
 
 // Change the descriptor of a frame, of at least WEIR_ETHERNET_BYTES, that the port does not accept.
-// To another host: broken. Broadcast or multicast: suspect, so that it reaches no VIP, while the
-// kernel still gets its own (ARP, neighbour discovery).
+// A frame to another host is broken. A broadcast or multicast frame is suspect: the frame reaches
+// no VIP, but the kernel still gets frames for the host (ARP, neighbour discovery).
 void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
 
-// Gather the headers of a packet in several segments into the first: WEIR_HEADERS_BYTES, or as many
-// as it has room for (headers beyond that count as truncated). [worker]
+// Gather the headers of a packet in several segments into the first segment: WEIR_HEADERS_BYTES, or
+// the room of the first segment (later headers count as truncated). [worker]
 void weir_parse_gather(struct rte_mbuf *m);
 
 // Walk IPv6 extension headers. ip: at the IPv6 header, of which `bytes` may be read.
@@ -95,10 +96,10 @@ struct weir_ipv6_chain {
 	uint8_t protocol; // first header after the chain; of a later fragment: its Next Header,
 			  // which may be an extension header and does not describe the first
 			  // fragment
-	bool fragment; // of a packet in several pieces
+	bool fragment; // the packet is a fragment
 	bool later; // not the first fragment: the chain ends at the fragment header, data follows
-	uint16_t fragment_offset; // of its fragment header, from the IPv6 header
-	uint16_t offset; // of the first header after the chain
+	uint16_t fragment_offset; // offset of the fragment header from the IPv6 header
+	uint16_t offset; // offset of the first header after the chain
 };
 int weir_parse_ipv6_chain(const uint8_t *ip, uint32_t bytes, struct weir_ipv6_chain *ret);
 
@@ -114,15 +115,16 @@ static inline uint64_t weir_parse_hash(const struct weir_flow_key *key, uint64_t
 // --- fast path ----------------------------------------------------------------------------
 //
 // A packet of the fast path passes several comparisons, each followed by a branch that is not
-// taken: the CPU fuses the two into one operation, which costs less than combining all results
-// before one branch. Packets that fail one go to weir_parse_slow, and may still be valid.
+// taken: the CPU fuses comparison and branch into one operation, which costs less than combining
+// all results before one branch. Packets that fail a comparison go to weir_parse_slow, and may
+// still be valid.
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are put together by hand");
 
 // Headroom that suffices to copy any outer header before the IP header.
 #define WEIR_PARSE_HEADROOM 64u
 
-// True if ethertype and IP header, at ip, are those of the fast path: this family and version, no
+// True if the ethertype and the IP header at ip fit the fast path: this family and version, no
 // options, no fragment, TTL above 0, this protocol. Reads 16 bytes at once.
 static __rte_always_inline bool weir_parse_fast_head(
 	const uint8_t *ip, unsigned int family, uint8_t protocol) {
@@ -140,7 +142,8 @@ static __rte_always_inline bool weir_parse_fast_head(
 
 	memcpy(&head, ip - 2, sizeof(head));
 	head = (bytes)((head & (family == 4 ? mask4 : mask6)) == (family == 4 ? want4 : want6));
-	return __builtin_ia32_pmovmskb128((chars)head) == (0xffff & ~ttl); // it must differ
+	return __builtin_ia32_pmovmskb128((chars)head) ==
+	       (0xffff & ~ttl); // the TTL must differ from 0
 #else
 	if (family == 4) {
 		return weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_IPV4) && ip[0] == 0x45 &&
@@ -152,7 +155,7 @@ static __rte_always_inline bool weir_parse_fast_head(
 #endif
 }
 
-// Fill what all summaries have. family, protocol: constants.
+// Fill the fields that all summaries have. family, protocol: constants.
 static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, const uint8_t *ip,
 	uint32_t ip_bytes, uint32_t family, uint32_t protocol, uint32_t event) {
 	uint32_t outer = WEIR_OUTER_TTL | (family == 4 ? 4u : 41u) << 8;
@@ -167,8 +170,8 @@ static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, con
 	s->event = (uint8_t)event;
 }
 
-// Check the rest of an IPv4 packet with a header of the fast path. total: length in its header, and
-// at most the length of the packet.
+// Check the remaining fields of an IPv4 packet with a header of the fast path. total: length in the
+// header, at most the length of the packet.
 static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_t total,
 	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
@@ -183,7 +186,8 @@ static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_
 	if (unlikely((uint32_t)addresses == destination)) {
 		return false;
 	}
-	// Also if the NIC has checked it: reading its flag would cost as much.
+	// The checksum is also verified if the NIC has verified it, because reading the NIC's flag
+	// would cost as much.
 	if (unlikely(
 		    !weir_checksum_ipv4_right(weir_load64(ip), weir_load64(ip + 8), destination))) {
 		return false;
@@ -194,14 +198,14 @@ static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_
 	return true;
 }
 
-// Bytes of a TCP header's options: up to three more if reserved bits are set, and more than any
-// packet's length if the data offset is below the header's length.
+// Bytes of a TCP header's options: up to three bytes more if reserved bits are set, and more than
+// any packet's length if the data offset is below the header's length.
 static __rte_always_inline uint32_t weir_parse_tcp_options(const uint8_t *tcp) {
 	return ((uint32_t)tcp[12] - (WEIR_TCP_BYTES << 2)) >> 2;
 }
 
-// Check the rest of an IPv6 packet with a header of the fast path. payload: length in its header,
-// and at most the length of the packet.
+// Check the remaining fields of an IPv6 packet with a header of the fast path. payload: length in
+// the header, at most the length of the packet.
 static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_t payload,
 	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
@@ -211,7 +215,7 @@ static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_
 		     0)) {
 		return false;
 	}
-	// The source equals the destination, at least in its second half.
+	// Source and destination are equal, at least in their second halves.
 	if (unlikely(weir_load64(ip + 16) == weir_load64(ip + 32))) {
 		return false;
 	}
@@ -222,8 +226,8 @@ static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_
 	return true;
 }
 
-// TCP in IPv4 with a header of the fast path. readable: bytes of the frame from ip on, at least
-// those of both headers.
+// TCP in IPv4 with a header of the fast path. readable: bytes of the frame from ip on, at least the
+// length of both headers.
 static __rte_always_inline bool weir_parse_fast_tcp4(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint32_t headers = WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
@@ -262,13 +266,13 @@ static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t
 }
 
 // All packets of the fast path except untagged TCP. readable: bytes of the frame from ip on, at
-// least those of IPv4 and TCP headers.
+// least the length of IPv4 and TCP headers.
 bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s);
 
-// Find the IP header of a packet, and the number of bytes from there to the end of the frame: at
-// least IP and TCP headers. False: the packet is for the slow path. family: a constant, or 4 for
-// either.
+// Find the IP header of a packet, and the number of bytes from the IP header to the end of the
+// frame: at least IP and TCP headers. Returns false if the packet is for the slow path. family: a
+// constant, or 4 for IPv4 and IPv6.
 static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, unsigned int family,
 	const uint8_t **ret_ip, uint32_t *ret_readable) {
 	const uint32_t ip_bytes = family == 4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES;
@@ -288,9 +292,9 @@ static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, 
 	return true;
 }
 
-// Fill the summary of a packet accepted by weir_parse_fast_frame, except bucket and backend. False
-// for packets of the slow path, which include all broken ones: call weir_parse_slow. keys: of the
-// flow hash. [worker]
+// Fill the summary of a packet accepted by weir_parse_fast_frame, except bucket and backend.
+// Returns false for packets of the slow path, which include all broken packets: call
+// weir_parse_slow. keys: of the flow hash. [worker]
 static __rte_always_inline bool weir_parse_fast_packet(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	if (likely(weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_TCP))) {

@@ -12,11 +12,11 @@
 #include "shared_limit.h"
 #include "slow_path.h"
 
-// Number of packets to prefetch ahead of the one being parsed. With more than the CPU has buffers
-// for misses, it would stall.
+// Number of packets to prefetch ahead of the packet being parsed. With more packets than the CPU
+// has buffers for cache misses, the CPU would stall.
 #define AHEAD 6u
 
-// Own version, because rte_prefetch0_write is experimental in DPDK 22.11.
+// A local version, because rte_prefetch0_write is experimental in DPDK 22.11.
 static __rte_always_inline void prefetch_write(const void *line) {
 	__builtin_prefetch(line, 1, 3);
 }
@@ -40,8 +40,8 @@ static void publish(struct weir_pipeline *pipeline) {
 	memset(pending, 0, offsetof(struct weir_pending, drops));
 }
 
-// Adopt published changes. Flows of UDP are checked when the services have changed, those of TCP
-// when the drain of a removed bind is over, too.
+// Adopt published changes. UDP flows are checked when the services have changed; TCP flows are also
+// checked when the drain of a removed bind is over.
 static inline void adopt_changes(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	const struct weir_services_view *services = weir_reader_services(&pipeline->reader);
 
@@ -54,7 +54,7 @@ static inline void adopt_changes(struct weir_pipeline *pipeline, uint64_t now_ns
 
 // --- stage: parse ---------------------------------------------------------------------------
 
-// ipv6: the packet is probably IPv6, so its TCP header ends in the second cache line.
+// ipv6: the packet is probably IPv6, with a TCP header that ends in the second cache line.
 static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m, bool ipv6) {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 
@@ -65,7 +65,7 @@ static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m, bool i
 	}
 }
 
-// Prefetch the first packets of the burst. ipv6: they are probably IPv6.
+// Prefetch the first packets of the burst. ipv6: the packets are probably IPv6.
 static __rte_always_inline void prefetch_first(struct rte_mbuf **pkts, size_t packets, bool ipv6) {
 	for (size_t i = 0; i < RTE_MIN(packets, AHEAD); i++) {
 		prefetch_packet(pkts[i], ipv6);
@@ -75,9 +75,10 @@ static __rte_always_inline void prefetch_first(struct rte_mbuf **pkts, size_t pa
 // The loops below copy data that is shared by all packets of the burst and used several times to
 // local variables, because the compiler must assume that a store to a packet may change the
 // pipeline. Data used once stays in memory, as an operand that takes no register. Each loop is a
-// function of its own, so that it has all registers.
+// separate function, so that the loop can use all registers.
 
-// Parse a packet of the slow path. It gets a descriptor, and its bit in b->described.
+// Parse a packet of the slow path. The packet gets a descriptor, and its bit in b->described is
+// set.
 static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -101,7 +102,7 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 	b->described |= UINT64_C(1) << i;
 }
 
-// The hash that gives the buckets of a summary's flow. m: its packet, which carries the part of the
+// The hash that gives the buckets of a summary's flow. m: the packet, which carries the part of the
 // flow; NULL = the hash gives the part. family, and whether m is NULL: constants.
 static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *secret,
 	const struct weir_summary *s, const struct rte_mbuf *m, unsigned int family) {
@@ -111,8 +112,8 @@ static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *s
 			 : weir_flow_bucket_hash_in_part(secret, hash, weir_burst_part_of(m));
 }
 
-// Find the first bucket of a summary's flow and prefetch it. flows: of this family, a constant. m:
-// as above.
+// Find the first bucket of a summary's flow and prefetch the bucket. flows: of this family, a
+// constant. m: the packet if it carries the part of the flow, otherwise NULL.
 static __rte_always_inline void place(const struct weir_flow_secret *secret,
 	const struct weir_flow_family *flows, struct weir_summary *s, const struct rte_mbuf *m,
 	unsigned int family) {
@@ -125,8 +126,7 @@ static __rte_always_inline void place(const struct weir_flow_secret *secret,
 		    line * weir_flow_bucket_from(flows->bucket_count, hash, secret->first);
 	weir_flow_fetch(s->bucket);
 	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-		// Load the values from above again: keeping them would take registers from all
-		// packets.
+		// Load the values again: keeping the values would take registers from all packets.
 		rte_compiler_barrier();
 		weir_flow_fetch((uint8_t *)flows->buckets +
 				line * weir_flow_second_bucket(secret, flows, hash));
@@ -189,7 +189,8 @@ static __rte_noinline unsigned int parse_marked_tcp6(struct weir_burst *b) {
 	return parse_tcp(b, 6, true);
 }
 
-// Parse the rest of a burst of any kinds of packets. marked: as above.
+// Parse the remaining packets of a burst of any kinds of packets. marked: packets carry the part of
+// their flow.
 static __rte_always_inline void parse_any(
 	struct weir_burst *b, unsigned int first, const bool marked) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -232,8 +233,8 @@ static __rte_noinline void parse_marked(struct weir_burst *b, unsigned int first
 	parse_any(b, first, true);
 }
 
-// Most bursts have packets of one kind only, that of the burst before (of its first packet, if it
-// was mixed). A loop for one kind only checks that each packet is of that kind.
+// Most bursts have packets of only one kind, the kind of the previous burst (of its first packet,
+// if that burst was mixed). A loop for one kind only checks that each packet is of this kind.
 static void stage_parse(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	unsigned int parsed;
@@ -276,13 +277,13 @@ static __rte_always_inline void to_second(
 	weir_flow_fetch(s->bucket);
 }
 
-// Prefetch the second bucket for stage_lookup_second when the flow is not in its first.
+// Prefetch the second bucket for stage_lookup_second when the flow is not in its first bucket.
 static __rte_noinline void defer_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s) {
 	to_second(table, s, NULL);
 }
 
-// The same where packets carry the part of their flow.
+// Prefetch the second bucket where packets carry the part of their flow.
 static __rte_noinline void defer_marked_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s, const struct rte_mbuf *m) {
 	to_second(table, s, m);
@@ -308,7 +309,7 @@ static __rte_always_inline void look_up(struct weir_burst *b, const bool marked)
 		uint32_t backend;
 
 		// Most SYNs start flows: their two buckets, already prefetched, are searched later.
-		// A packet without a summary is handled like one: its event is 0 as well.
+		// A packet without a summary is handled like a SYN, because its event is also 0.
 		_Static_assert(WEIR_FLOW_EVENT_SYN == 0, "one comparison for both");
 		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
 			s->backend = WEIR_BACKEND_NONE;
@@ -343,7 +344,8 @@ static __rte_noinline void stage_lookup_marked(struct weir_burst *b) {
 	look_up(b, true);
 }
 
-// weir_lookup_slow, with a shortcut for packets whose flow is not in the table: the most frequent.
+// weir_lookup_slow, with a shortcut for the most frequent case: packets whose flow is not in the
+// table.
 static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	uint32_t unused[2];
@@ -356,7 +358,7 @@ static inline bool is_known(struct weir_burst *b, unsigned int i) {
 
 // Look up the packets that stage_lookup did not complete: first in the second bucket, then, for
 // packets that change the state of their flow, with the slow lookup. SYNs, packets whose flow is
-// not in the table, and all packets after those in b->misses are left for weir_new_flow_process.
+// not in the table, and all later packets in b->misses are left for weir_new_flow_process.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
@@ -446,8 +448,8 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	pipeline->pending.forwarded += packets - left;
 }
 
-// Complete the packets that stage_rewrite skipped: rewrite those without a summary, and set the
-// choice in the verdicts of those with a descriptor.
+// Complete the packets that stage_rewrite skipped: rewrite packets without a summary, and set the
+// choice in the verdicts of packets with a descriptor.
 static __rte_noinline void stage_rewrite_rest(struct weir_burst *b) {
 	const struct weir_descriptor *d = b->pipeline->descriptors;
 
@@ -577,7 +579,7 @@ __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
 	case WEIR_ACTION_KERNEL:
 		pipeline->pending.to_kernel--;
 		break;
-	case WEIR_ACTION_OFFER: // counted by the caller when it is handed over
+	case WEIR_ACTION_OFFER: // counted by the caller when the packet is handed over
 		break;
 	case WEIR_ACTION_DROP:
 		return;

@@ -56,7 +56,7 @@ static void take_flows(
 	struct weir_pipeline *pipeline, uint16_t backend, const struct weir_flow_tally *tally) {
 	uint16_t service = (uint16_t)tally->label;
 
-	// As at the begin of a flow: the row of a new backend may not have been read yet.
+	// The row of a new backend may not have been read yet, as at the begin of a flow.
 	if (pipeline->owner[backend] != service) {
 		weir_new_flow_owner(pipeline, backend, service);
 	}
@@ -70,7 +70,7 @@ static void take_flows(
 // Whether the pipeline has the backends of the flows.
 static bool is_up_to_date(struct weir_pipeline *pipeline, struct weir_flow_parcel *parcel) {
 	if (parcel->waits == WEIR_PIPELINE_PART_WAITS) {
-		return true; // missing rows cannot be read: the giver may lack them, too
+		return true; // missing rows cannot be read: the giver may also lack these rows
 	}
 	weir_reader_update(&pipeline->reader);
 	if (weir_reader_has_rows(&pipeline->reader, parcel->note)) {
@@ -108,7 +108,8 @@ static void give_flows(
 
 	gauges_sub(weir_burst_backend_counters(pipeline, backend), tally);
 	gauges_sub(weir_burst_service_counters(pipeline, service), tally);
-	if (pipeline->owner[backend] == service) { // else its state was reset for another service
+	if (pipeline->owner[backend] ==
+		service) { // otherwise the state was reset for another service
 		weir_policy_give_flows(&pipeline->policy, &pipeline->clients[service], backend,
 			tally->open, tally->half_open);
 		weir_new_flow_publish_half_open(pipeline, backend);

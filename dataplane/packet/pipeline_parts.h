@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipeline parts: moves a part of the flows from the pipeline of one worker to that of another,
-// with the gauges of backends and services that count them, and the state of policies.
+// Pipeline parts: moves a part of the flows from the pipeline of one worker to the pipeline of
+// another worker, with the gauges of backends and services that count the flows, and the state of
+// policies.
 //
 //   1. weir_pipeline_release_part   the giver, which owns the part
 //   2. weir_pipeline_adopt_part     the taker
 //   3. weir_pipeline_settle_part    the giver
 //
-// Each is called repeatedly, between bursts, until it returns true; the work per call is bounded.
-// Between the first call of 1 and the last one of 2 no pipeline may get packets of the part. The
-// giver subtracts the flows from its gauges only in 3, when they are in those of the taker: the sum
-// over all workers is never lower than the number of flows, so that control does not treat a
-// backend as drained while its flows are moving. After 3 the parcel is empty.
+// Each function is called repeatedly, between bursts, until it returns true; the work per call is
+// bounded. Between the first call of 1 and the last call of 2 no pipeline may get packets of the
+// part. The giver subtracts the flows from its gauges only in 3, when the taker's gauges include
+// the flows. Therefore the sum over all workers is never lower than the number of flows, and
+// control does not treat a backend as drained while its flows are moving. After 3 the parcel is
+// empty.
 //
-// Threads: 1 and 3 by the giver's worker, 2 by the taker's. The caller passes the parcel on with a
-// release store and an acquire load, before 2 and before 3. No lock, no allocation.
+// Threads: 1 and 3 by the giver's worker, 2 by the taker's worker. The caller passes the parcel on
+// with a release store and an acquire load, before 2 and before 3. No lock, no allocation.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct weir_pipeline;
-struct weir_flow_parcel; // flow_parts.h, which also makes it
+struct weir_flow_parcel; // created by flow_parts.h
 
 #define WEIR_PIPELINE_PART_SLICE 64u // backends that one call of adopt or settle counts
 
-// Own this part of shared flow memory (struct weir_flow_table_params), which no other pipeline
-// owns. part: below WEIR_FLOW_PARTS. [set-up]
+// Take ownership of a part of shared flow memory (struct weir_flow_table_params) that no other
+// pipeline owns. part: below WEIR_FLOW_PARTS. [set-up]
 void weir_pipeline_own_part(struct weir_pipeline *pipeline, uint32_t part);
 // True if the pipeline may get packets of the part: not while the part is moving. Always true with
 // private flow memory. [worker]

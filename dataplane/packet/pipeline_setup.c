@@ -15,7 +15,7 @@ static void *table_create(uint32_t count, size_t bytes, int socket) {
 }
 
 // Adopt a backend's published row. When the id changes its service, or becomes free, its state in
-// policies is reset; control does neither before its last flow has ended.
+// policies is reset; control does not change or free an id before its last flow has ended.
 static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row *row) {
 	struct weir_pipeline *pipeline = context;
 	const struct weir_row_head *head = &pipeline->outers[id].head;

@@ -8,8 +8,8 @@
 #include "rss_hash.h"
 #include "segment.h"
 
-// RSTs per second of one worker, and as many challenge ACKs: a backend that goes down, or drains,
-// has many clients.
+// Maximum of RSTs per second of one worker, and maximum of challenge ACKs: a backend that goes
+// down, or drains, has many clients.
 #define WEIR_RESETS_PER_SECOND 10000u
 
 // Replies per second of one worker, one token bucket each; 0 = none. As in the configuration.
@@ -20,7 +20,7 @@ struct weir_icmp_rates {
 };
 
 struct weir_fragment_params {
-	uint32_t entries; // datagrams; 0 = fragments are dropped
+	uint32_t entries; // number of datagrams; 0 = fragments are dropped
 	uint32_t timeout_ms;
 };
 
@@ -31,7 +31,8 @@ struct weir_pipeline_params {
 	uint64_t hash_seed;
 	struct weir_icmp_rates icmp;
 	struct weir_fragment_params fragments;
-	// For backends that are down; and challenge ACKs per second. 0 = WEIR_RESETS_PER_SECOND.
+	// RSTs per second for backends that are down, and challenge ACKs per second. 0 =
+	// WEIR_RESETS_PER_SECOND.
 	uint32_t resets_per_second;
 	uint32_t any_mac_ports; // a bit per port that accepts frames to any unicast MAC address
 	// With shared flow memory: the part of a flow comes from its RSS hash with this key, and
@@ -42,11 +43,11 @@ struct weir_pipeline_params {
 
 struct weir_pipeline;
 
-// params is copied, the segment is borrowed: it must outlive the pipeline. [set-up]
-// Returns 0, -EINVAL (worker out of range, or refused by the flow table), -ENOMEM.
+// Create a pipeline. params is copied; the segment is borrowed and must outlive the pipeline.
+// [set-up] Returns 0, -EINVAL (worker out of range, or refused by the flow table), -ENOMEM.
 int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret);
 void weir_pipeline_free(struct weir_pipeline *pipeline);
-// Free what is not memory of DPDK, at the end of the process.
+// Free the memory that is not from DPDK, at the end of the process.
 void weir_pipeline_abandon(struct weir_pipeline *pipeline);
 
 // Bytes of memory that a pipeline takes in addition to its flow table.

@@ -16,8 +16,8 @@
 struct refused {
 	uint8_t addresses[32]; // source and destination
 	uint16_t source_port, destination_port;
-	uint32_t sequence, acknowledged; // of the reply
-	uint8_t flags; // of the reply
+	uint32_t sequence, acknowledged; // numbers of the reply
+	uint8_t flags; // flags of the reply
 };
 
 static void read_refused(const uint8_t *ip, const struct weir_descriptor *d, struct refused *ret) {
@@ -96,8 +96,8 @@ static int reply(
 	if (rte_pktmbuf_headroom(m) < weir_icmp_reply_headroom(m)) {
 		return -ENOBUFS;
 	}
-	// All headers that were read lie in the first segment, and are at least as long as the new
-	// ones.
+	// All headers that were read are in the first segment, and are at least as long as the new
+	// headers.
 	weir_encap_cut(m, d->l3_offset + head + WEIR_TCP_BYTES);
 	if (d->key.family == 4) {
 		write_ipv4(ip, refused);

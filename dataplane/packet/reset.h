@@ -9,14 +9,14 @@
 
 #include "descriptor.h"
 
-// Turn a TCP packet into the RST for its sender (RFC 9293, 3.10.7.1): with the acknowledgment
-// number of the packet as sequence number, or else as an acknowledgment of the packet. The packet
-// must not be an RST itself. Returns 0, -EBADMSG (wrong TCP checksum; packet untouched), -ENOBUFS
-// (no headroom for a VLAN tag that the NIC stripped; packet untouched).
+// Rewrite a TCP packet into the RST for its sender (RFC 9293, 3.10.7.1). The RST has the
+// acknowledgment number of the packet as its sequence number; without that number, the RST
+// acknowledges the packet. The packet must not be an RST. Returns 0, -EBADMSG (wrong TCP checksum;
+// packet untouched), -ENOBUFS (no headroom for a VLAN tag that the NIC stripped; packet untouched).
 int weir_reset(struct rte_mbuf *m, const struct weir_descriptor *d);
 
-// Turn a SYN into a challenge ACK to its sender (RFC 5961, 4.2): an ACK of the SYN's own sequence
-// number, which acknowledges nothing. A client that has sent the SYN replies with an RST (RFC 9293,
-// 3.10.7.3) and retransmits the SYN; one with an open connection ignores it or repeats its last
-// ACK. Returns as weir_reset.
+// Rewrite a SYN into a challenge ACK to its sender (RFC 5961, 4.2): an ACK with the SYN's sequence
+// number, which acknowledges no data. A client that has sent the SYN replies with an RST (RFC 9293,
+// 3.10.7.3) and retransmits the SYN; a client with an open connection ignores the ACK or repeats
+// its last ACK. Returns the values of weir_reset.
 int weir_reset_challenge(struct rte_mbuf *m, const struct weir_descriptor *d);

@@ -108,8 +108,8 @@ void weir_slow_path_others(struct weir_burst *b) {
 
 // --- rewrite --------------------------------------------------------------------------------
 
-// Reply with a "too big" message. It has its own rate limit: pings must not stop path MTU
-// discovery.
+// Reply with a "too big" message. These messages have a separate rate limit, so that pings do not
+// stop path MTU discovery.
 static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_head *head) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	struct weir_icmp_limit *limit = &b->pipeline->too_big_limit;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow path: ICMP, bad packets, packets that do not fit. Separate from
-// pipeline.c so that the fast path stays dense in the instruction cache.
+// Slow path: processes ICMP, bad packets, and packets that do not fit the path to their backend.
+// Separate from pipeline.c so that the fast path stays dense in the instruction cache.
 //
-// Threads: part of a pipeline; its worker only.
+// Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
 
 #include "burst.h"
@@ -12,5 +12,5 @@
 void weir_slow_path_others(struct weir_burst *b);
 
 // Rewrite packet i, which the fast path skipped: makes all checks and sets the packet's verdict,
-// with the reason if it is dropped.
+// with the reason if the packet is dropped.
 void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i);

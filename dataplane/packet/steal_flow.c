@@ -31,7 +31,8 @@ static void put6(struct weir_message *message, const struct weir_flow_waiting *f
 	memcpy(to->destination, flow->key.destination, sizeof(to->destination));
 }
 
-// Put the flows of a line into the list. False if it has no room for all of them.
+// Put the flows of a line into the list. Returns false if the list has no room for all flows of the
+// line.
 static bool put_line(struct weir_message *message, uint8_t family,
 	const struct weir_flow_waiting *flows, uint32_t n) {
 	uint32_t room = family == 4 ? WEIR_WAITING_FLOWS4 : WEIR_WAITING_FLOWS6;
@@ -79,7 +80,7 @@ void weir_steal_list(
 			break;
 		}
 		family = weir_flow_walk_family(flows, line);
-		// From a crowded table none would be moved, so list none: that saves requests to
+		// No flow of a crowded table would be moved. Listing no flow saves requests to
 		// agents.
 		if (!weir_flow_crowded(flows, family)) {
 			n = weir_flow_waiting_in(flows, line, &search, now_ns, found);

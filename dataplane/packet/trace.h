@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Trace: the cycles of each stage of the pipeline. For weir-bench; a worker's pipeline has none,
-// which costs one well-predicted branch per stage and burst.
+// Trace: the cycles of each stage of the pipeline. For weir-bench; a worker's pipeline has no
+// trace, which costs one well-predicted branch per stage and burst.
 //
 // Threads: a trace belongs to the worker of its pipeline.
 #pragma once
@@ -27,11 +27,11 @@ enum weir_stage {
 };
 
 struct weir_trace {
-	uint64_t cycles[WEIR_STAGE_COUNT]; // TSC, added up
+	uint64_t cycles[WEIR_STAGE_COUNT]; // sum of TSC cycles
 	uint64_t last;
 };
 
-// The time after all earlier instructions and before all later ones.
+// The time after all earlier instructions and before all later instructions.
 static inline uint64_t weir_trace_now(void) {
 	uint64_t now;
 
@@ -45,14 +45,14 @@ static inline uint64_t weir_trace_now(void) {
 	return now;
 }
 
-// A burst begins.
+// Record that a burst begins.
 static inline void weir_trace_begin(struct weir_trace *trace) {
 	if (unlikely(trace != NULL)) {
 		trace->last = weir_trace_now();
 	}
 }
 
-// A stage has ended.
+// Record that a stage has ended.
 static inline void weir_trace_end(struct weir_trace *trace, enum weir_stage stage) {
 	if (unlikely(trace != NULL)) {
 		uint64_t now = weir_trace_now();

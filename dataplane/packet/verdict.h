@@ -11,7 +11,7 @@
 
 #define WEIR_BURST 64 // maximum packets per call of the pipeline
 
-#define WEIR_REASON_NONE 0xff // verdict.reason where there is none
+#define WEIR_REASON_NONE 0xff // value of verdict.reason without a reason
 
 struct weir_verdict { // one per packet of a burst
 	uint8_t action; // enum weir_action
@@ -21,8 +21,8 @@ struct weir_verdict { // one per packet of a burst
 			// backend; else WEIR_REASON_NONE
 	uint8_t choice; // enum weir_choice
 	uint8_t port; // index of the port to send on
-	uint16_t backend; // WEIR_BACKEND_NONE where none was chosen
-	uint16_t service; // WEIR_SERVICE_NONE where none matched
+	uint16_t backend; // WEIR_BACKEND_NONE = no backend was chosen
+	uint16_t service; // WEIR_SERVICE_NONE = no service matched
 };
 
 const char *weir_action_name(enum weir_action action);

@@ -29,7 +29,7 @@ void weir_buffers_fini(struct weir_buffers *buffers) {
 	}
 }
 
-// The pool for a device on this node. Virtual devices have no node, or report an arbitrary one;
+// The pool for a device on this node. Virtual devices have no node, or report an arbitrary node;
 // ordinary pages have no node.
 static unsigned int node_of(int socket) {
 	if (socket < 0 || rte_eal_has_hugepages() == 0) {
@@ -38,10 +38,10 @@ static unsigned int node_of(int socket) {
 	return socket >= 0 && socket < WEIR_NODES_MAX ? (unsigned int)socket : 0;
 }
 
-// rte_pktmbuf_pool_create, but with packed buffers, which may cross pages. That works where DPDK
-// uses virtual addresses, as all virtual devices do. Otherwise each buffer would take a page of 4
-// KiB, and net_af_xdp, which expects packed buffers, would give the kernel only a part of them:
-// packets in the other ones would be lost.
+// Like rte_pktmbuf_pool_create, but with packed buffers, which may cross pages. Packed buffers work
+// if DPDK uses virtual addresses, as for all virtual devices. Without packing, each buffer would
+// take a page of 4 KiB, and net_af_xdp, which expects packed buffers, would give the kernel only a
+// part of the buffers: packets in the remaining buffers would be lost.
 static struct rte_mempool *create_pool(
 	const char *name, uint32_t buffers, uint16_t room, int node) {
 	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room};

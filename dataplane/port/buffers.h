@@ -17,14 +17,14 @@ struct weir_buffers {
 	struct rte_mempool *pool[WEIR_POOLS_MAX][WEIR_NODES_MAX];
 };
 
-// plan: one pool each; borrowed until fini.
+// Initialize. Each entry of plan describes one pool; plan is borrowed until fini.
 void weir_buffers_init(
 	struct weir_buffers *buffers, const struct weir_pool_plan *plan, uint32_t plans);
 void weir_buffers_fini(struct weir_buffers *buffers); // after all devices are closed
-// The pool for buffers with this data room on a node (SOCKET_ID_ANY: the first), created on first
-// use. Returns 0, -ENOMEM, -EINVAL (a room that was not planned).
+// The pool for buffers with this data room on a node (SOCKET_ID_ANY: the first node), created on
+// first use. Returns 0, -ENOMEM, -EINVAL (a room that was not planned).
 int weir_buffers_pool(
 	struct weir_buffers *buffers, uint16_t room, int socket, struct rte_mempool **ret);
 
-// True if the buffers lie one after the other in one piece, as net_af_xdp expects.
+// True if the buffers are contiguous in memory, as net_af_xdp expects.
 bool weir_buffers_are_packed(struct rte_mempool *pool);

@@ -9,13 +9,14 @@ static bool is_free(const struct weir_path *path, uint64_t offset) {
 	return status == RTE_ETH_TX_DESC_DONE || status == RTE_ETH_TX_DESC_UNAVAIL;
 }
 
-// Offsets count from the next descriptor to be filled, which is the oldest one; so the newest has
-// the last offset. A packet takes one descriptor at least: as many packets before the newest one,
-// there is the last descriptor in question, or one that is newer.
+// Offsets count from the next descriptor to be filled, which is the oldest descriptor; the newest
+// descriptor has the last offset. A packet takes at least one descriptor: the descriptor `since`
+// before the newest descriptor belongs to the last packet in question or to a newer packet.
 //
 // Some drivers deviate. mlx5 and bnxt report the first n offsets as full when n packets wait.
-// Intel's check the next descriptor for which the device writes a status, up to WEIR_DEPARTURE_STEP
-// away: beyond the newest one, that is one of the oldest, which is free.
+// Intel's drivers check the next descriptor for which the device writes a status, up to
+// WEIR_DEPARTURE_STEP away: beyond the newest descriptor, this is one of the oldest descriptors,
+// which is free.
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put) {
 	uint64_t since = path->put - put;
 	uint64_t last;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Departure: whether a device has sent the packets in one of its transmit queues. There is no order
-// between two queues of a device, so before a flow changes to another queue (moves.h), its packets
-// in the first one must have departed.
+// Departure: whether a device has sent the packets in one of its transmit queues. Two queues of a
+// device have no common order. Therefore, before a flow changes to another queue (moves.h), its
+// packets in the previous queue must have departed.
 //
-// Only the worker that has a queue may query its driver. A worker that uses the queue through a
-// ring requests the state from that worker, which checks for a request once a turn, when it empties
-// the ring.
+// Only the worker that owns a queue may query its driver. A worker that uses the queue through a
+// ring requests the state from the owner of the queue, which checks for a request once per
+// iteration, when it empties the ring.
 //
 // Threads: as in transmit.h. S1: no lock, no wait.
 #pragma once
@@ -16,36 +16,37 @@
 
 #include "transmit.h"
 
-// Some drivers check only every n-th descriptor, and report nothing about the last ones.
+// Some drivers check only every n-th descriptor, and report no state of the last descriptors.
 #define WEIR_DEPARTURE_STEP 32u
 
-// True if the first `put` packets of the path's own queue have departed, except those of the last
-// WEIR_DEPARTURE_STEP that the driver does not report. False while it reports none. [worker]
+// True if the first `put` packets of the path's own queue have departed, except packets among the
+// last WEIR_DEPARTURE_STEP that the driver does not report. False while the driver reports no
+// departed packet. [worker]
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 
-// Request from the worker that has the queue of the path's ring whether the packets that it has
-// given to the device have departed. In force until weir_path_stop_requesting. [worker]
+// Request from the worker that owns the queue of the path's ring whether the packets given to the
+// device have departed. The request stays until weir_path_stop_requesting. [worker]
 static inline void weir_path_request(struct weir_path *path) {
 	__atomic_store_n(&path->outlet->asked, path->outlet->asked + 1, __ATOMIC_RELEASE);
 }
 
-// True if it has confirmed that. [worker]
+// True if the owner of the queue has confirmed the departure. [worker]
 static inline bool weir_path_is_answered(const struct weir_path *path) {
 	return __atomic_load_n(&path->outlet->answered, __ATOMIC_ACQUIRE) == path->outlet->asked;
 }
 
-// End a request, with or without an answer; does nothing if there is none. [worker]
+// End a request, with or without an answer; does nothing without a request. [worker]
 static inline void weir_path_stop_requesting(struct weir_path *path) {
 	if (path->ring != NULL && path->outlet->asked % 2 != 0) {
 		__atomic_store_n(&path->outlet->asked, path->outlet->asked + 1, __ATOMIC_RELEASE);
 	}
 }
 
-// True if there is a request without an answer. [its owner]
+// True if a request has no answer yet. [owner of the queue]
 static inline bool weir_outlet_is_requested(const struct weir_outlet *outlet) {
 	uint32_t asked = __atomic_load_n(&outlet->asked, __ATOMIC_ACQUIRE);
 
 	return asked % 2 != 0 && asked != outlet->answered;
 }
 
-void weir_outlet_answer(struct weir_outlet *outlet); // [its owner]
+void weir_outlet_answer(struct weir_outlet *outlet); // [owner of the queue]

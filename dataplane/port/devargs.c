@@ -24,7 +24,7 @@ static bool parse_pci(const char *text, char *ret, size_t bytes) {
 	return true;
 }
 
-// The driver of a virtual device: its name without the number at the end.
+// The driver of a virtual device: the name of the device without the number at the end.
 static void driver_of(const char *name, char *ret, size_t bytes) {
 	size_t length = strlen(name);
 
@@ -32,7 +32,7 @@ static void driver_of(const char *name, char *ret, size_t bytes) {
 		length--;
 	}
 	snprintf(ret, bytes, "%.*s", (int)length, name);
-	// Both names are DPDK's own.
+	// Both names are defined by DPDK.
 	if (strcmp(ret, "virtio_user") == 0) {
 		snprintf(ret, bytes, "net_virtio_user");
 	}

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WEIR_DEVARGS_BYTES 1024 // with what is appended
+#define WEIR_DEVARGS_BYTES 1024 // including appended arguments
 #define WEIR_DEVICE_NAME_BYTES 64
 
 struct weir_devargs {
@@ -18,11 +18,11 @@ struct weir_devargs {
 	bool pci;
 };
 
-// Returns 0, -EINVAL (no name, or a name without a driver), -ENAMETOOLONG.
+// Parse a device string. Returns 0, -EINVAL (no name, or a name without a driver), -ENAMETOOLONG.
 int weir_devargs_parse(const char *device, struct weir_devargs *ret);
-// Value of an argument. Returns false when it is not there or does not fit.
+// Get the value of an argument. Returns false if the argument is missing or does not fit.
 bool weir_devargs_get(const struct weir_devargs *devargs, const char *key, char *ret, size_t bytes);
 // Append key=value. Returns 0 or -ENAMETOOLONG (unchanged).
 int weir_devargs_append(struct weir_devargs *devargs, const char *key, const char *value);
-// True for a device of this driver.
+// Whether the device has this driver.
 bool weir_devargs_is(const struct weir_devargs *devargs, const char *driver);

@@ -16,7 +16,7 @@
 #include "netdev.h"
 #include "port_statistics.h"
 
-#define FRAME_BYTES 18u // Ethernet header and FCS, as DPDK reckons
+#define FRAME_BYTES 18u // Ethernet header and FCS, as counted by DPDK
 #define PACKET_SOCKET_HEADER 64
 
 static int refuse(char *why, size_t why_bytes, int error, const char *format, ...)
@@ -33,8 +33,8 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- configuration ------------------------------------------------------------------------
 
-// True if the device keeps a flow on one queue. Virtual devices do not: net_tap reports RSS, but
-// the kernel moves flows between queues.
+// True if the device keeps a flow on one queue. Virtual devices do not keep a flow on one queue:
+// net_tap reports RSS, but the kernel moves flows between queues.
 static bool has_rss(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info) {
 	return plan->devargs.pci &&
 	       (info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP)) != 0;
@@ -61,7 +61,8 @@ static bool uses_rss(const struct weir_device *device, const struct rte_eth_dev_
 	return device->rx_queues > 1 && device->spreads && info->flow_type_rss_offloads != 0;
 }
 
-// The largest MTU that the device admits. Some virtual drivers state only a longest frame.
+// The largest MTU that the device supports. Some virtual drivers report only a maximum frame
+// length.
 static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
 	uint32_t mtu = info->max_mtu != 0 ? info->max_mtu : UINT16_MAX;
 
@@ -71,8 +72,8 @@ static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
 	return (uint16_t)mtu;
 }
 
-// net_af_packet reports the longest standard Ethernet frame, but accepts what fits its framesz and
-// the interface; DPDK refuses to set a larger MTU on it.
+// net_af_packet reports the longest standard Ethernet frame, but accepts frames that fit its
+// framesz and the interface; DPDK refuses to set a larger MTU on the device.
 static int set_packet_socket_mtu(const struct weir_device_plan *plan, struct weir_device *device,
 	char *why, size_t why_bytes) {
 	char value[16] = "2048";
@@ -117,8 +118,8 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 	return 0;
 }
 
-// Interrupts and a key are optional: not all drivers support them. The key is given up first, since
-// devices that refuse it may have the same default key.
+// Interrupts and a key are optional: not all drivers support them. The key is omitted first,
+// because devices that refuse the key may have equal default keys.
 static int configure_with(const struct weir_device *device, struct rte_eth_conf *conf) {
 	struct rte_eth_rss_conf key = conf->rx_adv_conf.rss_conf;
 	struct rte_eth_rss_conf no_key = {.rss_hf = key.rss_hf};
@@ -209,8 +210,8 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 
 // --- the kernel's interface ---------------------------------------------------------------
 
-// The kernel's interface of the device. That of a net_tap that is a port is the other end of its
-// link, so it is left out.
+// The kernel's interface of the device. The interface of a net_tap port is the other end of the
+// link, and is therefore left out.
 static void find_interface(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info,
 	struct weir_device *device) {
 	char name[IF_NAMESIZE];
@@ -242,7 +243,7 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 		return refuse(why, why_bytes, -ENODEV, "device %s: no such interface: %s",
 			device->name, plan->interface);
 	}
-	// DPDK has probed PCI devices at start. Probe the others now.
+	// DPDK has probed PCI devices at start. Probe other devices now.
 	if (!plan->devargs.pci && rte_eth_dev_get_port_by_name(device->name, &device->id) < 0) {
 		r = rte_dev_probe(plan->devargs.text);
 	}
@@ -260,8 +261,9 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 	return 0;
 }
 
-// The MAC address of a device. net_pcap invents one; the correct one is that of the interface that
-// it opens. Capture files, net_null and net_ring have none: all their frames count as sent to them.
+// The MAC address of a device. net_pcap invents an address; the correct address is the address of
+// the opened interface. Capture files, net_null and net_ring have no address: all frames count as
+// sent to the device.
 static void take_mac(const struct weir_device_plan *plan, const struct rte_ether_addr *mac,
 	struct weir_device *device) {
 	bool pcap = weir_devargs_is(&plan->devargs, "net_pcap");
@@ -359,8 +361,8 @@ int weir_device_pair(
 	r = rte_eth_dev_default_mac_addr_set(exception->id, &mac);
 	if (r < 0) {
 		return refuse(why, why_bytes, r,
-			"device %s: cannot set its MAC address to that of %s: %s; set it with mac= "
-			"or ip link",
+			"device %s: cannot set the MAC address of %s: %s; set the address with "
+			"mac= or ip link",
 			exception->name, port->name, strerror(-r));
 	}
 	memcpy(exception->mac, port->mac, sizeof(port->mac));
@@ -378,7 +380,8 @@ int weir_device_pair(
 	return 0;
 }
 
-// The drivers of AF_XDP and AF_PACKET always report a link. The interface may have a new name.
+// The drivers of AF_XDP and AF_PACKET always report a link, so that the interface is checked. The
+// interface may have a new name.
 static bool has_carrier(const struct weir_device *device) {
 	char name[IF_NAMESIZE];
 

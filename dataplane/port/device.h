@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device: one DPDK Ethernet device, opened as planned: a port, or the exception device of one.
+// Device: one DPDK Ethernet device, opened as planned: a port, or the exception device of a port.
 //
 // Threads: open and close by main, while no worker runs; the struct is read-only for workers.
 #pragma once
@@ -15,46 +15,46 @@
 
 struct weir_device {
 	uint16_t id; // DPDK's port id
-	uint8_t port; // index of the port that it belongs to
+	uint8_t port; // index of the port that the device belongs to
 	bool exception;
 	bool open;
 	bool spreads; // a flow stays on one receive queue: no distributor needed
-	struct weir_rss rss; // if it spreads
-	bool multi_segment; // sends packets that lie in several buffers
-	bool any_mac; // accepts frames to any MAC address: it has no address of its own
-	bool kernel_has_copy; // the kernel receives the same packets
+	struct weir_rss rss; // RSS of a device that spreads flows
+	bool multi_segment; // can send packets in several buffers
+	bool any_mac; // has no MAC address, and accepts frames to any MAC address
+	bool kernel_has_copy; // the kernel also receives the packets of this device
 	uint16_t rx_queues;
 	uint16_t tx_queues;
-	uint16_t tx_descriptors; // of each of them
+	uint16_t tx_descriptors; // descriptors per transmit queue
 	uint16_t mtu;
 	uint32_t frame_max; // longest frame to send, bytes
 	uint8_t mac[6];
-	char interface[WEIR_INTERFACE_BYTES]; // of the kernel, "" = none
+	char interface[WEIR_INTERFACE_BYTES]; // interface of the kernel, "" = none
 	uint32_t ifindex; // 0 = none
 	char name[WEIR_DEVICE_NAME_BYTES];
 	uint32_t xdp_sockets;
-	int xdp_socket[WEIR_QUEUES_MAX]; // of AF_XDP; the driver's
+	int xdp_socket[WEIR_QUEUES_MAX]; // AF_XDP sockets, owned by the driver
 };
 
-// Probe, configure and start. workers: transmit queues wanted.
-// Returns 0, or negative errno with one line in why (DPDK has logged more); *ret is closed then.
+// Probe, configure and start a device. workers: requested number of transmit queues. Returns 0, or
+// negative errno with one line in why (DPDK has logged more); on failure *ret is closed.
 int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *buffers,
 	uint32_t workers, struct weir_device *ret, char *why, size_t why_bytes);
-void weir_device_close(struct weir_device *device); // fine when it is not open
+void weir_device_close(struct weir_device *device); // does nothing if the device is not open
 
 // Give an exception device the MAC address of its port, so that the kernel answers ARP and ND with
 // that address, and let the port receive multicast frames. Returns 0 or negative errno with one
-// line in why: usable, but the kernel does not receive all packets meant for it.
+// line in why: the device is usable, but the kernel does not receive all of its packets.
 int weir_device_pair(
 	struct weir_device *port, struct weir_device *exception, char *why, size_t why_bytes);
 
-// True if the link is up, as the driver and the kernel see it.
+// True if the link is up, according to the driver and the kernel.
 bool weir_device_link(const struct weir_device *device);
 
-// State of the kernel's interface that a device was opened on. Drivers do not detect a change.
+// State of the kernel's interface of a device. Drivers do not detect a change.
 enum weir_device_interface {
-	WEIR_INTERFACE_PRESENT, // or the device has no interface of the kernel
+	WEIR_INTERFACE_PRESENT, // present, or the device has no interface of the kernel
 	WEIR_INTERFACE_REMOVED,
-	WEIR_INTERFACE_REPLACED, // removed, and another one has its name now
+	WEIR_INTERFACE_REPLACED, // removed, and a new interface has its name
 };
 enum weir_device_interface weir_device_interface(const struct weir_device *device);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Device plan: the parameters for opening a device and a pool of packet buffers. Computed from the
-// configuration by plan.c of the process; device.c and buffers.c carry it out.
+// configuration by plan.c; device.c and buffers.c carry out the plan.
 //
 // Threads: one, before the workers exist.
 #pragma once
@@ -14,8 +14,8 @@
 #include "rss.h"
 
 #define WEIR_DEVICES_MAX (2 * WEIR_PORTS_MAX) // each port and its exception device
-#define WEIR_QUEUES_MAX 64 // of one device
-#define WEIR_POOLS_MAX 4 // sizes of packet buffers
+#define WEIR_QUEUES_MAX 64 // maximum number of queues of one device
+#define WEIR_POOLS_MAX 4 // maximum number of sizes of packet buffers
 #define WEIR_INTERFACE_BYTES 16
 #define WEIR_TX_RING 1024 // packets that wait for the worker that owns a transmit queue
 
@@ -23,15 +23,15 @@ struct weir_device_plan {
 	struct weir_devargs devargs;
 	uint8_t port; // index in the configuration
 	bool exception; // the port's exception device, not the port itself
-	bool spreads; // a flow stays on one of its queues; for PCI known only when it is open
-	bool interrupts; // enable them: workers sleep until packets arrive
-	uint16_t queues; // to receive on; PCI: at most
+	bool spreads; // a flow stays on one queue; for PCI known only when the device is open
+	bool interrupts; // enable interrupts: workers sleep until packets arrive
+	uint16_t queues; // number of receive queues; for PCI, the maximum
 	uint16_t descriptors; // per queue
 	uint16_t mtu;
 	uint16_t room; // data room of receive buffers
-	char interface[WEIR_INTERFACE_BYTES]; // the kernel's name of it, "" = none known
-	// Of RSS, the same for all devices, and secret: with the key an attacker can choose flows
-	// that all go to one queue. If a driver refuses it, the driver's own key is used.
+	char interface[WEIR_INTERFACE_BYTES]; // name of the kernel's interface, "" = unknown
+	// RSS key, equal for all devices, and secret: with the key an attacker can choose flows
+	// that all go to one queue. If a driver refuses the key, the driver's own key is used.
 	uint8_t rss_key[WEIR_RSS_KEY_ROOM];
 };
 

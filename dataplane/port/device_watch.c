@@ -20,7 +20,7 @@ static void watch_link(struct weir_device_watch *watch, const struct weir_device
 		"port %s: %s: link %s", port, device->name, link ? "up" : "down");
 }
 
-// Frames to the new address are dropped, and those that are sent have the old one.
+// Frames to the new address are dropped, and sent frames have the old address.
 static void watch_mac(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	uint8_t mac[6];
@@ -41,7 +41,7 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 }
 
 // The MTU of an interface can be changed at any time. Longer packets are then lost without a
-// counter of the dataplane: sent ones in the kernel, received ones before the interface.
+// counter of the dataplane: sent packets in the kernel, received packets before the interface.
 static void watch_mtu(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	int mtu = device->ifindex == 0 || device->exception ? -ENODEV
@@ -54,7 +54,7 @@ static void watch_mtu(struct weir_device_watch *watch, const struct weir_device 
 	if (lowered) {
 		weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
 			"port %s: the MTU of interface %s was lowered to %d, longer packets are "
-			"lost: ip link set %s mtu %u",
+			"lost; run \"ip link set %s mtu %u\"",
 			port, device->interface, mtu, device->interface, device->mtu);
 	} else {
 		weir_log_event(log, WEIR_LOG_INFO, ABOUT(port),
@@ -64,8 +64,8 @@ static void watch_mtu(struct weir_device_watch *watch, const struct weir_device 
 	watch->mtu_lowered = lowered;
 }
 
-// Sockets stay bound to a removed interface, and do not use a new one of its name. The other ports
-// continue until that exists and a restart can open it.
+// Sockets stay bound to a removed interface, and do not use a new interface with its name. Other
+// ports continue until the new interface exists and a restart can open it.
 static int watch_interface(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	enum weir_device_interface state = weir_device_interface(device);
@@ -73,14 +73,16 @@ static int watch_interface(struct weir_device_watch *watch, const struct weir_de
 	if (state != WEIR_INTERFACE_PRESENT && !watch->removed) {
 		watch->removed = true;
 		weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
-			"port %s: interface %s was removed: waiting for another of this name", port,
-			device->interface);
+			"port %s: interface %s was removed: waiting for a new interface of this "
+			"name",
+			port, device->interface);
 	}
 	if (state != WEIR_INTERFACE_REPLACED) {
 		return 0;
 	}
 	weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
-		"port %s: interface %s was replaced by another: restart weir-dataplane to use it",
+		"port %s: interface %s was replaced: restart weir-dataplane to use the new "
+		"interface",
 		port, device->interface);
 	return -ENODEV;
 }

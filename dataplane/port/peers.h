@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Peers: a ring from each worker to the next one, for packets of flows that a worker lacks
+// Peers: a ring from each worker to the next worker, for packets of flows that a worker lacks
 // (offer.h).
 //
-// Threads: worker w puts into ring[(w + 1) % workers] and takes from ring[w]. The rest is set-up.
+// Threads: worker w puts packets into ring[(w + 1) % workers] and takes packets from ring[w]. All
+// functions are for set-up.
 #pragma once
 
 #include <stdint.h>
@@ -16,9 +17,9 @@ struct rte_ring;
 
 struct weir_peers {
 	uint32_t workers;
-	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by the worker that takes from it
+	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by the worker that takes packets from the ring
 };
 
-// workers: at least 2. Returns 0, -EINVAL, -ENOMEM.
+// Create the rings. workers: at least 2. Returns 0, -EINVAL, -ENOMEM.
 int weir_peers_create(uint32_t workers, int socket, struct weir_peers **ret);
 void weir_peers_free(struct weir_peers *peers); // also frees the packets in rings; NULL is allowed

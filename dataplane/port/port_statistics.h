@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Port statistics: counters of a device, and of the kernel for AF_XDP, of packets that no worker
-// received.
+// Port statistics: reads the counters of a device, and for AF_XDP the kernel's counters of packets
+// that no worker received.
 //
-// Threads: main. Reading takes system calls, with some drivers milliseconds: never a worker.
+// Threads: main, never a worker: reading makes system calls, which take milliseconds with some
+// drivers.
 #pragma once
 
 #include "device.h"
 #include "layout.h"
 
-// The AF_XDP sockets of this process that are not in listed[0..n). Returns how many of them were
-// put into ret, at most `room`.
+// List the AF_XDP sockets of this process that are not in listed[0..n). Returns the number of
+// sockets written to ret, at most `room`.
 uint32_t weir_xdp_sockets(const int *listed, uint32_t n, int *ret, uint32_t room);
 
 struct weir_port_statistics {
 	uint16_t device; // DPDK's port id
-	bool counts_refused; // as errors: packets that did not fit its queue, at each try
-	uint32_t sockets; // of AF_XDP
-	int socket[WEIR_QUEUES_MAX]; // the driver's
+	bool counts_refused; // the device counts a packet that does not fit its queue as an error
+	uint32_t sockets; // number of AF_XDP sockets
+	int socket[WEIR_QUEUES_MAX]; // sockets owned by the driver
 	uint32_t xstats;
-	uint64_t xstat[WEIR_PORT_XSTATS]; // DPDK's numbers of those that are shown
+	uint64_t xstat[WEIR_PORT_XSTATS]; // DPDK's numbers of the shown statistics
 };
 
-// Prepare to read a device that was opened. Writes the names of the extended statistics.
+// Prepare to read an open device. Writes the names of the extended statistics.
 void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	const struct weir_device *device, struct weir_port_counters *counters);
 

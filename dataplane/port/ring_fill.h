@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ring fill: how many packets wait in a ring between two workers. DPDK's rte_ring_count does not
-// use atomic loads for the indices that both workers write.
+// Ring fill: the number of packets that wait in a ring between two workers. DPDK's rte_ring_count
+// does not use atomic loads for the indices, which are written by two workers.
 //
-// Threads: any; the number may be outdated at once.
+// Threads: any; the number may be outdated when the function returns.
 #pragma once
 
 #include <stdint.h>

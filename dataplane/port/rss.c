@@ -68,8 +68,8 @@ static bool restarts(const struct rte_eth_dev_info *info) {
 	return info->driver_name != NULL && strncmp(info->driver_name, "mlx5", 4) == 0;
 }
 
-// The size of the table. mlx5 has one entry for each queue, if these are a power of two, until its
-// table is changed first.
+// The size of the table. mlx5 has one entry for each queue, if the number of queues is a power of
+// two, until the table is first changed.
 static uint16_t find_table(uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues) {
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
 

@@ -26,7 +26,7 @@
 
 // --- messages -----------------------------------------------------------------------------
 
-// The libraries pass no context to these.
+// The libraries pass no context to these callbacks.
 static const struct weir_log *messages;
 
 __attribute__((format(printf, 1, 0))) static int write_message(const char *format, va_list args) {
@@ -66,8 +66,8 @@ static socklen_t claim_address(uint32_t ifindex, struct sockaddr_un *ret) {
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-// Find the process that holds the claim. Returns 0 or negative errno (-ECONNREFUSED: it does not
-// listen).
+// Find the process that holds the claim. Returns 0 or negative errno (-ECONNREFUSED: the process
+// does not listen).
 static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	socklen_t length = sizeof(*ret);
@@ -76,7 +76,7 @@ static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struc
 	if (fd < 0) {
 		return -errno;
 	}
-	// The credentials are those that the holder had when it began to listen.
+	// The credentials are the holder's credentials at the time when it began to listen.
 	if (connect(fd, (const struct sockaddr *)address, bytes) < 0 ||
 		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &length) < 0) {
 		r = -errno;
@@ -115,7 +115,7 @@ int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t 
 	if (r == -EADDRINUSE) {
 		r = find_holder_patiently(&address, bytes, &holder);
 		if (r == -ECONNREFUSED || (r == 0 && holder.uid != 0 && holder.uid != geteuid())) {
-			return fd; // of a user without rights
+			return fd; // the claim of an unprivileged user is ignored
 		}
 		snprintf(why, why_bytes, "interface %s is used by weir-dataplane, pid %d",
 			interface, (int)holder.pid);

@@ -12,21 +12,22 @@
 
 #include "log.h"
 
-// Write warnings of libbpf and libxdp, which the driver uses too, to this log.
-// log must outlive the libraries.
+// Write warnings of libbpf and libxdp, which the driver also uses, to this log. log must outlive
+// the libraries.
 void weir_steer_take_messages(const struct weir_log *log);
 
-// A claim to an interface: held by one dataplane at a time in a network namespace, released by the
-// kernel when its holder exits for any reason. It is an abstract unix socket; its holder's
-// credentials are checked, and a claim of an unprivileged user is ignored. Returns a descriptor to
-// keep open, -EBUSY (why names the other process), or negative errno.
+// Claim an interface. In a network namespace, one dataplane at a time holds the claim, which the
+// kernel releases when the holder exits for any reason. The claim is an abstract unix socket; the
+// holder's credentials are checked, and a claim of an unprivileged user is ignored. Returns a
+// descriptor to keep open, -EBUSY (why names the holder), or another negative errno.
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
-// Detach a stale steer program from the interface. Call with the claim held: then its dataplane has
-// exited. Any other program stays: -EBUSY, and why says how to detach it. Returns 1 (detached), 0
-// (there was none), or negative errno.
+// Detach a stale steer program from the interface. Call with the claim held, which shows that the
+// program's dataplane has exited. Returns 1 (detached), 0 (no program), -EBUSY (the interface has
+// another program, which stays; why describes how to detach the program), or another negative
+// errno.
 int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
 // The VIP map of the program on the interface, alone or under libxdp's dispatcher.
-// Returns a descriptor, -ENOENT (no program there has one), or negative errno.
+// Returns a descriptor, -ENOENT (no program has a VIP map), or another negative errno.
 int weir_steer_map(uint32_t ifindex);

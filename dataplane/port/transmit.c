@@ -12,8 +12,8 @@
 #include "departure.h"
 #include "ring_fill.h"
 
-// A full queue of a NIC at line rate has room again sooner; a stuck device must not delay the
-// others.
+// A full queue of a NIC at line rate has room again within this time; a stuck device must not delay
+// other devices.
 #define TRIES 8
 
 static uint16_t send_now(uint16_t device, uint16_t queue, struct rte_mbuf **pkts, uint16_t n) {
@@ -77,7 +77,8 @@ uint16_t weir_outlet_drain(struct weir_outlet *outlet) {
 static int make_path(struct weir_transmit *transmit, const struct weir_device *device, uint32_t d,
 	uint32_t owner, uint32_t worker) {
 	uint32_t workers = transmit->workers;
-	uint32_t place = (worker + workers - owner) % workers; // among the users of the device
+	uint32_t place =
+		(worker + workers - owner) % workers; // index among the users of the device
 	uint32_t sender = (owner + place % device->tx_queues) % workers;
 	struct weir_path *path = &transmit->path[d][worker];
 	struct weir_outlet *outlet;

@@ -24,7 +24,7 @@ PROBE, ANSWER, STEAL, STEAL_ANSWER, TCP = 1, 2, 3, 4, 5
 HEADER = struct.Struct("!4sBBH")
 PROBE_FIELDS = struct.Struct("!QQ16sQQIII")
 ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
-PORT_WORD_FIELDS = struct.Struct("!B48sH3s")  # after those: also the speed and model of CPUs
+PORT_WORD_FIELDS = struct.Struct("!B48sH3s")  # fields after ANSWER_FIELDS: port count, speed and model of CPUs
 PORT_WORD = struct.Struct("!HBB")
 PORT_WORDS, GCU = 1 << 31, 1 << 16
 PROTOCOLS = {"tcp": 6, "udp": 17}
@@ -81,13 +81,13 @@ class Agent:
         self.started = time.monotonic()
         self.word, self.serial, self.why = WORDS["ready"], 1, ""
         self.values = {}  # values of FIELDS, as in the datagram
-        # of ports: {("tcp", 80): "down"} or ("down", 1), 1 is a reason; sent when requested
+        # states of ports, sent on request: {("tcp", 80): "down"}, or ("down", 1) with reason 1
         self.port_words = {}
         self.balancers, self.silent = {}, False
         self.steal = None  # called with each steal request and its sender
 
     def answer(self, balancer, /, unasked=False, key=None, **over):
-        """A datagram; over: fields with other values than the correct ones."""
+        """An answer as a datagram; over: fields with incorrect values."""
         number, secret = key or self.key
         at = {"agent": self.process, "balancer": balancer.number, "serial": self.serial,
               "challenge": balancer.challenge, "word": self.word, "why": self.why,
@@ -112,7 +112,7 @@ class Agent:
         return seal(ANSWER, number, secret, fields)
 
     def pack_port_words(self):
-        """One word of a port each, as in the datagram."""
+        """The announced states of the ports, as in the datagram."""
         packed = []
         for (protocol, port), said in self.port_words.items():
             word, reason = (said, 0) if isinstance(said, str) else said
@@ -120,7 +120,7 @@ class Agent:
         return packed
 
     def steal_answer(self, request, result, **over):
-        """A datagram that answers a steal request; over: fields with other values."""
+        """A datagram that answers a steal request; over: fields with incorrect values."""
         at = {**request, **over}
         return seal(STEAL_ANSWER, *self.key, STEAL_ANSWER_FIELDS.pack(
             at["agent"], at["balancer"], at["id"], int((time.monotonic() - self.started) * 1000),

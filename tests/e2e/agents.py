@@ -11,8 +11,8 @@ KEY_ID = 7
 
 
 class Agents:
-    """One `weir-agent run` per backend of the lab. Made before the lab's own programs start, by
-    start_lab(), or after:
+    """One `weir-agent run` per backend of the lab. Agents are created before the programs of the lab
+    start, by start_lab(), or afterwards, with:
 
         lab.extra = Agents.configuration(lab)
     """
@@ -96,7 +96,7 @@ def mounts():
 
 
 class Cgroups:
-    """A cgroup with a quota of CPU time per backend, of v1 or v2, as on this machine."""
+    """A cgroup with a quota of CPU time for each backend; cgroup v1 or v2, depending on the machine."""
 
     PERIOD_US = 20000
 
@@ -121,7 +121,7 @@ class Cgroups:
                     os.kill(int(pid), signal.SIGKILL)
 
     def make(self, number, cpus=None):
-        """Returns the options of weir-agent that name it."""
+        """Create the cgroup of a backend. Returns the options of weir-agent that name this cgroup."""
         name = f"weir-{os.getpid()}-{number}"
         kinds = ("cpu", "cpuacct") if "cpu" in self.mounts else ("unified",)
         folders = []
@@ -151,7 +151,7 @@ class Cgroups:
             self.write(folder, "cgroup.procs", pid)
 
     def used(self, number):
-        """CPU seconds used by its processes."""
+        """CPU seconds used by the processes in the cgroup of a backend."""
         for folder in self.folders[number]:
             with contextlib.suppress(FileNotFoundError):
                 with open(os.path.join(folder, "cpuacct.usage"), encoding="ascii") as file:

@@ -13,7 +13,7 @@ OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm
 
 
 class Browser:
-    """The caller kills its program, or removes the namespace."""
+    """Chromium in a namespace. The caller kills its program, or removes the namespace."""
 
     def __init__(self, namespace, folder):
         self.namespace = namespace
@@ -47,18 +47,18 @@ class Browser:
         return self.call("POST", self.session + "/execute/sync", {"script": script, "args": []})
 
     def rows(self, table, kind=":not(.group)"):
-        """Texts of the cells of a table, without its head and those of groups of rows (kind: a CSS selector)."""
+        """Texts of the cells of a table, without its header and the headers of row groups (kind: a CSS selector)."""
         return self.run(f"return [...document.querySelectorAll('#{table} tbody tr{kind}')]"
                         ".map((row) => [...row.cells].map((cell) => cell.textContent));")
 
     def scheme(self, name):
-        """Prefer `light` or `dark`, as the settings of a desktop do."""
+        """Set the preferred colour scheme, `light` or `dark`, as desktop settings do."""
         self.call("POST", self.session + "/goog/cdp/execute",
                   {"cmd": "Emulation.setEmulatedMedia",
                    "params": {"features": [{"name": "prefers-color-scheme", "value": name}]}})
 
     def width(self, pixels, height=1800):
-        """Make the page this wide; windows of the browser have a larger least width."""
+        """Set the width of the page, which may be less than the minimum width of a browser window."""
         self.call("POST", self.session + "/goog/cdp/execute",
                   {"cmd": "Emulation.setDeviceMetricsOverride",
                    "params": {"width": pixels, "height": height, "deviceScaleFactor": 1, "mobile": False}})
@@ -78,7 +78,7 @@ class Browser:
         return picture
 
     def updated(self, times=1, timeout=60):
-        """Wait until the page has shown this many more replies."""
+        """Wait until the page has shown `times` more replies."""
         script = "return Number(document.body.dataset.updates || 0);"
         before = self.run(script)
         wait_for("the page to update", lambda: self.run(script) >= before + times, timeout, 0.1)

@@ -18,7 +18,7 @@ FIELDS = ("frame.comment", "frame.interface_name", "frame.len", "frame.cap_len",
           "frame.packet_flags_direction")
 INBOUND = 1
 
-# comment: its verdict; length: of the frame; data: the captured part of it
+# comment: the packet's verdict; length: bytes of the frame; data: the captured bytes
 Packet = namedtuple("Packet", "comment port length data")
 Ended = namedtuple("Ended", "status packets lost limited err")
 
@@ -44,13 +44,13 @@ class Weirctl:
         self.process.communicate()
 
     def wait_begun(self):
-        """Wait until the audit list shows that its capture has begun."""
+        """Wait until the audit list shows that the capture of this weirctl has begun."""
         wait_for("the capture to begin", lambda: any(
             (entry["command"], entry["pid"], entry["outcome"]) ==
             ("capture.start", self.process.pid, "done") for entry in self.lab.api("audit.show")))
 
     def end(self, timeout=10):
-        """Wait for its end. Returns (exit status, standard output, standard error)."""
+        """Wait for the end of weirctl. Returns (exit status, standard output, standard error)."""
         out, err = self.process.communicate(timeout=timeout)
         return self.process.returncode, out, err
 
@@ -71,7 +71,7 @@ class Capture(Weirctl):
         return os.path.exists(self.file) and os.path.getsize(self.file) > 100
 
     def wait_for(self, count, timeout=10):
-        """Wait until this many packets are in the file."""
+        """Wait until `count` packets are in the file."""
         wait_for(f"{count} captured packets",
                  lambda: len(tshark(self.file).splitlines()) >= count, timeout, 0.2)
 
@@ -86,7 +86,7 @@ class Capture(Weirctl):
         wait_for("no more packets", quiet, 20, 0.25)
 
     def stop(self):
-        """^C. Returns Ended."""
+        """Interrupt weirctl, as ^C does. Returns Ended."""
         self.process.send_signal(signal.SIGINT)
         return self.ended()
 
@@ -100,7 +100,7 @@ class Capture(Weirctl):
 def packets(file):
     """The packets read by tshark, with their bytes read by scapy; both must read the whole file."""
     logging.getLogger("scapy").setLevel(logging.ERROR)  # comments without line ends
-    from scapy.utils import RawPcapNgReader  # takes half a second
+    from scapy.utils import RawPcapNgReader  # this import takes half a second
     text = tshark(file)
     with contextlib.closing(RawPcapNgReader(file)) as reader:
         frames = [data for data, _ in reader]

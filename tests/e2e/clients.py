@@ -185,7 +185,7 @@ class KeepAlive:
         self.backend = self.ask()
 
     def get(self, path):
-        """(backend, body)"""
+        """One request. Returns (backend, body)."""
         self.file.write(f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\n\r\n".encode())
         self.file.flush()
         head = {}
@@ -229,8 +229,7 @@ def check_lines(found):
 
 
 def lose(sock, one_of):
-    """Drop random packets before the client's TCP, by a filter of its socket: the server has to send
-    them again."""
+    """Drop random packets at the client's socket, by a filter, so that the server has to retransmit them."""
     code = [(0x20, 0, 0, 0xfffff000 + 56), (0x94, 0, 0, one_of), (0x15, 0, 1, 0), (0x06, 0, 0, 0),
             (0x06, 0, 0, 0xffffffff)]  # a random number, modulo, 0? drop, else accept
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *op) for op in code))
@@ -250,7 +249,7 @@ class Udp:
         self.count = 0
 
     def ask(self):
-        """Send one datagram; returns the backend's name. OSError without an answer."""
+        """Send one datagram; returns the backend's name. Raises OSError if no answer arrives."""
         self.count += 1
         payload = b"datagram %d" % self.count
         self.sock.send(payload)
@@ -269,8 +268,8 @@ HELD_AFTER = 8 << 20  # bytes
 class Download:
     """One curl that downloads a file and hashes it, in the background.
 
-    With `held` it reads 8 MB, and the rest in finish(): until then the server still has much of a
-    file of 24 MB, for any time.
+    With `held` the download stops after 8 MB, and finish() reads the rest. Until then the server
+    still has to send much of a 24 MB file.
     """
 
     def __init__(self, namespace, host, path, timeout=300, held=False):
@@ -297,7 +296,7 @@ class Download:
         self.exit = self.process.wait()
 
     def backend(self):
-        """The backend that serves it, from the headers of the response."""
+        """The backend that serves the download, from the headers of the response."""
         def named():
             with open(self.head.name, "rb") as file:
                 return re.search(rb"X-Backend: (\S+)", file.read())

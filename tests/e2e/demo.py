@@ -189,8 +189,7 @@ class Demo:
             load.wait_for_more(200)
             again = load.since(back).served[name]
             print(f"   {name} was restarted and serves again: {again} connections\n")
-        # Refusals by a dead backend before any health check could detect it are not failures of
-        # Weir.
+        # A dead backend refuses connections until a health check detects it: no failures of Weir.
         early = load.between(0, noticed)
         refused = [e for e in early.errors if any(f"curl exit {n}:" in e for n in REFUSED)]
         early.errors = [e for e in early.errors if e not in refused]

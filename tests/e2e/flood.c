@@ -2,11 +2,11 @@
 //
 // Flood: packets of many flows, or forged ones from random sources, as fast as a packet socket
 // accepts them. For scenarios_hostile.py. TCP checksums are 0: the balancer does not check them,
-// and the backends' kernels drop such packets early, so that this machine spends little CPU time
-// besides the balancer's.
+// and the backends' kernels drop such packets early, so that most CPU time is left for the
+// balancer.
 //
 // usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT [PER_SECOND]
-//            one packet of each of COUNT flows from number FIRST on, at the speed of the others, or
+//            one packet of each of COUNT flows from number FIRST on, as fast as possible, or
 //            evenly at this rate
 //        flood DEVICE MAC VIP PORT hot SECONDS PER_SECOND FLOW...
 //            data of these flows in turn, at this total rate
@@ -157,7 +157,7 @@ static void put_tcp_frame(
 	end_frame(flood, at + payload);
 }
 
-// 10.192.0.0/10, a few ports of each client.
+// The source address of a flow, in 10.192.0.0/10; each client has a few ports.
 static uint32_t flow_source(uint32_t flow) {
 	return 0x0ac00000u + 256 + flow / 4;
 }
@@ -201,7 +201,7 @@ static void put_icmp(struct flood *flood, uint32_t source, uint64_t random) {
 
 static void put_forged(struct flood *flood, enum kind kind) {
 	uint64_t random = next_random(flood);
-	// 1.0.0.0 to 9.255.255.255: no martian addresses, and none used by the flows.
+	// Sources 1.0.0.0 to 9.255.255.255 are no martian addresses, and the flows do not use them.
 	uint32_t source =
 		(1 + (uint32_t)(random >> 32) % 9) << 24 | (uint32_t)(random >> 8 & 0xffffff);
 
@@ -256,7 +256,7 @@ static bool send_batch(struct flood *flood) {
 	return true;
 }
 
-// per_second 0 = as fast as possible.
+// per_second: 0 = as fast as possible.
 static bool send_flows(
 	struct flood *flood, enum kind kind, uint32_t first, uint32_t count, uint32_t per_second) {
 	uint64_t begin = now_ns();
@@ -273,7 +273,7 @@ static bool send_flows(
 	return send_batch(flood);
 }
 
-// Send this many packets per second of these flows in turn, a thousandth of them each millisecond.
+// Send data of the given flows in turn: per_second / 1000 packets each millisecond.
 static bool send_hot(struct flood *flood, uint32_t seconds, uint32_t per_second,
 	const char *const *flows, uint32_t count) {
 	uint64_t begin = now_ns(), packets = (uint64_t)seconds * per_second;

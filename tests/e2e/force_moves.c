@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Force moves: replaces weir-control, and requests a bucket from each worker a hundred times a
-// second, mostly one of those with the most packets. It may be killed at any time and started
-// again, as weir-control may. Before, stealing of buckets must have been enabled in the dataplane
-// (workers.steal).
+// second, mostly a bucket with many packets. Like weir-control, it may be killed at any time and
+// started again. Stealing of buckets must be enabled in the dataplane (workers.steal).
 //
 // usage: force_moves RUN_DIR MOVES
 // Prints the total number of buckets moved, by any process, after every 10 moves; ends after MOVES
@@ -19,14 +18,14 @@
 #include "segment.h"
 
 #define DEADLINE_NS 1000000000ull
-#define PAUSE_NS 10000000 // of each worker, between two requests: time for its packets
+#define PAUSE_NS 10000000 // between two requests to a worker, so that it can process packets
 #define ATTACH_TRIES 100
 #define EVERY 10u
 
 struct forcing {
 	struct weir_segment *segment;
 	uint64_t sequence, random;
-	uint64_t packets[WEIR_BUCKETS]; // when it began
+	uint64_t packets[WEIR_BUCKETS]; // packets of each bucket when the process began
 };
 
 static uint64_t now_ns(void) {
@@ -170,5 +169,5 @@ int main(int argc, char **argv) {
 		forcing.packets[b] = packets_of(forcing.segment, b);
 	}
 	force(&forcing, strtoull(argv[2], NULL, 10));
-	return 0; // when it ends, the dataplane detaches it
+	return 0; // the dataplane detaches this process when it ends
 }

@@ -98,11 +98,11 @@ class Lab:
         self.dies_with_us = dies_with_us
         self.dataplane_options = ("--group", "nogroup", "--control-user", "nobody",
                                   "--steer-object", os.path.join(self.build, "bpf", "steer.bpf.o"))
-        self.dataplane_env = None  # its environment, None = ours
+        self.dataplane_env = None  # environment of the dataplane; None = that of this process
         self.port_mac = None  # MAC address of the balancer's port, if a scenario needs it
         self.control_options = ("--user", "nobody", "--group", "nogroup")
         self.namespaces, self.programs = {}, {}
-        self.links, self.commands = [], {}  # until apply()
+        self.links, self.commands = [], {}  # collected until apply()
         self.dir = None
 
     # --- making and removing ---------------------------------------------------------------
@@ -227,7 +227,7 @@ class Lab:
 
     def link(self, namespace, device, peer, addresses, peer_addresses=(), bridge=None, mtu=1500):
         """A veth pair: `device` in the namespace, `peer` in net, there routed or in a bridge."""
-        # The device is up before its peer, so that the peer is up, with carrier, when it gets addresses.
+        # The device is set up before its peer: the peer then has a carrier when it gets addresses.
         self.links.append((("link", "add", device, "up", "mtu", mtu, "netns", namespace.name, "type",
                             "veth", "peer", "name", peer, "mtu", mtu, "netns", self.net.name), peer))
         if bridge:
@@ -395,7 +395,7 @@ class Lab:
         """Check that every backend that is not drained gets new flows; otherwise an AssertionError
         names it.
 
-        Backends of a service that are in no subset get none.
+        Backends that are in no subset of a service get no new flows.
         """
         divided = {each["name"] for each in self.services if "subset" in each}
         for backend in self.backends():
@@ -495,8 +495,8 @@ class Lab:
 
 
 def make_random_file(path, size):
-    """Of random bytes: a block again and again, turned by a byte more each time, which takes less
-    time than those of the kernel. Returns the sha256."""
+    """A file of random bytes: one random block, written repeatedly, rotated by one more byte each
+    time, which is faster than random bytes of the kernel. Returns the sha256."""
     digest, random, turned = hashlib.sha256(), os.urandom(1 << 22), 0
     with open(path, "wb") as file:
         while size > 0:

@@ -4,8 +4,8 @@ import contextlib
 import signal
 import subprocess
 
-# Sends its only descriptor of a connection, whose close then waits for 100 s, to the socket of the
-# argument ("@NAME" = abstract). It waits there until a receiver closes it.
+# Sends its only descriptor of a connection, whose close takes 100 s, to the socket of the argument
+# ("@NAME" = abstract). The descriptor is queued in that socket until a receiver closes it.
 SEND_LINGERING = """
 import array, socket, struct, sys
 path = sys.argv[1]
@@ -32,8 +32,8 @@ sys.stdin.read()
 
 @contextlib.contextmanager
 def lingering(namespace, program, path, user, group=None):
-    """The program takes a connection of this user that is slow to close. It is stopped meanwhile, so that it has the
-    last reference."""
+    """The program gets a connection of this user that is slow to close. The program is stopped
+    meanwhile, so that it has the last reference to the connection."""
     program.send_signal(signal.SIGSTOP)
     with namespace.inside():
         sender = subprocess.Popen(["/usr/bin/python3", "-c", SEND_LINGERING, path], user=user,
@@ -41,7 +41,7 @@ def lingering(namespace, program, path, user, group=None):
                                   extra_groups=[], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL)
     try:
-        sender.stdout.readline()  # "sent", or a kernel that refuses it
+        sender.stdout.readline()  # "sent", or the error of a kernel that refuses the descriptor
         program.send_signal(signal.SIGCONT)
         yield
     finally:

@@ -16,7 +16,7 @@ import socket
 import sys
 
 PTRACE_SEIZE = 0x4206
-SYS_PIDFD_OPEN, SYS_PIDFD_GETFD = 434, 438  # the same on all architectures
+SYS_PIDFD_OPEN, SYS_PIDFD_GETFD = 434, 438  # these numbers are the same on all architectures
 libc = ctypes.CDLL(None, use_errno=True)
 
 

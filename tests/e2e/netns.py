@@ -20,7 +20,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LabError(Exception):
-    """The lab itself is broken; this is no result about the product."""
+    """The lab is broken: the scenario has no result about Weir."""
 
 
 def sh(*command, check=True, **options):
@@ -33,13 +33,13 @@ def sh(*command, check=True, **options):
 
 
 def ip_batch(commands, namespace=None):
-    """Commands of ip, in this order, by one process: to start it takes longer than what they do."""
+    """Run commands of ip in this order, by one process: starting ip takes longer than the commands."""
     text = "".join(" ".join(map(str, command)) + "\n" for command in commands)
     if text:
         sh("ip", *(("-n", namespace) if namespace else ()), "-batch", "-", input=text)
 
 
-# On a busy machine conditions come true later: scripts/test multiplies what scenarios wait for.
+# scripts/test multiplies the timeouts of scenarios, because they need more time on a busy machine.
 PATIENCE = float(os.environ.get("WEIR_PATIENCE", "1"))
 
 
@@ -99,7 +99,7 @@ class Namespace:
             return sh(*command, check=check, **options)
 
     def sysctl(self, **values):
-        """net__ipv4__ip_forward=1 and the like. /proc/sys/net is that of the thread's namespace."""
+        """Set values like net__ipv4__ip_forward=1. A thread sees the /proc/sys/net of its namespace."""
         with self.inside():
             for key, value in values.items():
                 path = "/proc/sys/" + key.replace("__", "/")
@@ -170,7 +170,7 @@ class Program:
                 ended_with_parent(signal.SIGKILL)
 
         with namespace.inside(), open(log, "ab") as file:
-            self.log_start = file.tell()  # the log may have output of earlier runs
+            self.log_start = file.tell()  # the log file may contain output of earlier runs
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                 start_new_session=True, preexec_fn=prepare, env=env)
@@ -180,7 +180,7 @@ class Program:
         return self.process.poll() is None
 
     def output(self):
-        """Its output so far."""
+        """The output of this run of the program."""
         try:
             with open(self.log, "rb") as file:
                 file.seek(self.log_start)
@@ -197,13 +197,13 @@ class Program:
             os.kill(self.pid, number)
 
     def kill(self):
-        """SIGKILL to it and all its children."""
+        """Send SIGKILL to the program and all its children."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self, timeout=5.0):
-        """SIGTERM, then SIGKILL. Returns the exit status."""
+        """Send SIGTERM, and SIGKILL after the timeout. Returns the exit status."""
         self.signal(signal.SIGTERM)
         try:
             self.process.wait(timeout)
@@ -233,7 +233,7 @@ def on_signals_raise():
 
 
 def ended_with_parent(number):
-    """The kernel sends this process the signal when the thread that created it ends."""
+    """The kernel sends the process this signal when the thread that created the process ends."""
     libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 

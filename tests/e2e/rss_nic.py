@@ -7,11 +7,11 @@ import struct
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NAME = "0000:99:00.0"
-QUEUES, ENTRIES = 16, 1024  # of tests/nic/nic_state.h
+QUEUES, ENTRIES = 16, 1024  # as in tests/nic/nic_state.h
 
 
 def fields():
-    """The words of the state, in their order."""
+    """The fields of the NIC's state, in their order."""
     with open(os.path.join(os.path.dirname(HERE), "nic", "nic_state.h"), encoding="utf-8") as file:
         return re.findall(r"\tX\((\w+)\)", file.read())
 
@@ -42,7 +42,7 @@ class RssNic:
         struct.pack_into("=Q", self.state, 8 * self.words[name], value)
 
     def put_first(self, pid):
-        """The simulated hardware does not wait for workers."""
+        """Raise the priority of the NIC's thread: the simulated hardware must not wait for workers."""
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as comm:
                 if comm.read().strip() == "nic-wire":

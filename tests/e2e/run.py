@@ -183,7 +183,7 @@ class Running:
 
 def run_all(chosen, build, jobs):
     """Run scenarios, `jobs` at once; afterwards those that run in pairs, then those that run alone.
-    Yields each finished one. Any end of this function ends the scenarios first."""
+    Yields each finished one. However this function ends, it ends the running scenarios first."""
     running = []
     try:
         for at_once in (None, 2, 1):

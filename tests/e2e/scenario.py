@@ -6,10 +6,10 @@
         \"\"\"One line for --list.\"\"\"
 
 The arguments are those of Lab; with start=False the scenario starts the programs itself, and
-alone=True is for scenarios that measure times or CPU shares: no other scenario runs at the same
-time. With pair=True one other scenario marked so may run: their measurements need less than half of
-the machine. short=True: included in the short form of scripts/test, which takes seconds. A scenario
-that does not end within `seconds` has failed.
+alone=True is for scenarios that measure times or CPU shares: no other scenario runs at the same time.
+With pair=True one other scenario with pair=True may run at the same time: each needs less than half
+of the machine. short=True: included in the short form of scripts/test, which takes seconds. A
+scenario that does not end within `seconds` has failed.
 """
 from lab import Lab
 

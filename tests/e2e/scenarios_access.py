@@ -12,7 +12,7 @@ from lingering import lingering
 from netns import wait_for
 from scenario import scenario
 
-MEMBER = 45678  # a user that exists by its number alone
+MEMBER = 45678  # a user ID without a name
 GROUP = 65534  # nogroup: the group of the lab's sockets
 
 
@@ -36,7 +36,7 @@ def weirctl_as_member(lab, *words, groups=()):
 
 
 def running_files(lab):
-    """Of the configuration that runs."""
+    """Names of the files that hold the running configuration."""
     return [name for name in os.listdir(lab.run_dir) if name.endswith(".json")]
 
 
@@ -90,7 +90,7 @@ def members_may_read_but_not_change(lab):
     for words in (("backend", "drain", "web/web-1"), ("weight", "set", "web/web-1", "7"),
                   ("config", "reload"), ("config", "diff", "/etc/shadow")):
         status, out, err = weirctl_as_member(lab, *words)
-        assert status == 1 and "may only look" in err and "--admin-group" in err, (words, err)
+        assert status == 1 and "may only read" in err and "--admin-group" in err, (words, err)
     backend = lab.backend("web-1")
     assert backend["admin"] == "ready" and backend["runtime_weight"] is None, backend
     members_attempts_are_in_the_audit(lab)
@@ -160,7 +160,7 @@ def with_a_disturbing_member(lab):
 
 @scenario(start=False, services=[web()])
 def run_dir_of_an_older_version_is_repaired(lab):
-    """A run directory that the group could write, with a foreign socket, is taken over"""
+    """A group-writable run directory with a foreign socket is repaired and used"""
     os.mkdir(lab.run_dir)
     os.chown(lab.run_dir, 0, GROUP)
     os.chmod(lab.run_dir, 0o770)

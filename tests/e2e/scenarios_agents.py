@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How weir-control handles reports of agents: words, false reports, limits. The agent is
-agent.py."""
+"""How weir-control handles reports of agents: announced states, false reports, limits. The agent is agent.py."""
 import contextlib
 import itertools
 import os
@@ -77,7 +76,7 @@ class Flows:
         self.thread.join()
 
     def work(self):
-        """Sockets are kept until they were answered, or 200 others were opened."""
+        """Sockets are kept until they have got an answer, or until 200 other sockets were opened."""
         poll, flows = select.epoll(), {}
         with self.namespace.inside():
             while not self.over:
@@ -177,7 +176,7 @@ SLOW = {"type": "http", "path": "/healthz", "interval_ms": 4000, "rise": 2}
 @scenario(services=[service("web", 80, check=SLOW, agent=AGENT), unchecked(agent=AGENT)],
           config=QUICK, start=False)
 def port_that_is_down_takes_only_its_service(lab):
-    """Port 80 down: its service refuses, another one of the host does not; then new checks decide"""
+    """Port 80 announced as down: only its service is refusing; afterwards new checks decide"""
     with agents(lab) as served:
         one = served[1]
         wait_for("healthy", lambda: health(lab, "web") == "healthy", 20)
@@ -191,7 +190,7 @@ def port_that_is_down_takes_only_its_service(lab):
         assert "port 80: no listening socket" in shown, shown
         shown = lab.weirctl("health", "show", "web")[1]
         assert "reports down: port 80: no listening socket; HTTP 200" in shown, shown
-        # Its checks passed all the time. The next ones do not wait for the interval.
+        # The checks of the service passed all the time. The next checks do not wait for the interval.
         passes = lab.api("health.show", service="web")[0]["passes"]
         one.say("ready")
         wait_for("healthy again", lambda: health(lab, "web") == "healthy", 20)
@@ -213,7 +212,7 @@ def port_that_is_down_takes_only_its_service(lab):
 @scenario(services=[unchecked(agent=AGENT, health_check={"type": "agent", "rise": 2, "fall": 3})],
           config=QUICK, start=False)
 def end_of_down_waits_for_answers(lab):
-    """Check type agent: after down, `rise` answers without it make the backend healthy"""
+    """Check type agent: after "down", `rise` answers without "down" make the backend healthy"""
     with agents(lab, (1, 2, 3, 4)) as served:
         wait_for("healthy", lambda: health(lab, "echo") == "healthy", 10)
         served[1].say("down")
@@ -239,7 +238,7 @@ def ready_waits_for_the_check(lab):
 
 @scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)
 def full_accept_queue_gets_no_new_flows(lab):
-    """An accept queue of three quarters of its limit is at-limit within one report; half releases"""
+    """An accept queue at 3/4 of its limit makes a backend at-limit within one report; 1/2 ends the state"""
     with agents(lab, (1, 2, 3, 4)) as served:
         one = served[1]
 
@@ -270,7 +269,7 @@ def full_accept_queue_gets_no_new_flows(lab):
 
 @scenario(services=[unchecked(agent=AGENT), checked(agent=AGENT)], config=QUICK, start=False)
 def weir_agent_states_are_followed(lab):
-    """weir-agent itself: ready, lame duck by its command line, ready again, and stopped"""
+    """States of weir-agent: ready, lame duck by its command line, ready again, and stopped"""
     with agents(lab, (2,)):
         directory = os.path.join(lab.dir, "weir-agent")
         options = ("--run-dir", directory)
@@ -298,7 +297,8 @@ def weir_agent_states_are_followed(lab):
         command("lame-duck", "--interval", "1s")
         wait_for("lame duck", lambda: all(health(lab, s) == "lame-duck"
                                           for s in ("echo", "checked")), 5)
-        repeats = "warning: announced lame-duck by its agent, which repeats it: weir-agent ready on the host"
+        repeats = ("warning: the agent announces lame-duck again in its next report; to end this, "
+                   "run \"weir-agent ready\" on the host")
         assert repeats in lab.weirctl("backend", "ready", "echo/web-1")[1]
         wait_for("lame duck again", lambda: health(lab, "echo") == "lame-duck", 5)
         command("ready")
@@ -333,7 +333,7 @@ def cpu_model(name):
 @scenario(services=[unchecked(agent=AGENT, backends={f"web-{n}": "auto" for n in (1, 2, 3, 4)})],
           config=QUICK, start=False)
 def automatic_weights_differ_between_generations(lab):
-    """Weight "auto": the same CPUs and GHz, other speeds; the table gcu; an agent without a speed"""
+    """Weight "auto" of CPUs that differ only in speed: reported speed, table gcu, unknown speed"""
     def weights():
         return [lab.backend(f"web-{n}", "echo")["auto_weight"] for n in (1, 2, 3, 4)]
     with agents(lab, (1, 2, 3, 4)) as served:

@@ -10,7 +10,7 @@ from scenario import scenario
 
 
 def connect(lab, times):
-    """Connections one after the other. Returns their backends."""
+    """Open connections one after the other. Returns the backends of the connections."""
     served = set()
     for _ in range(times):
         with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
@@ -24,7 +24,7 @@ def history(lab, name):
 
 @scenario(services=[lines()])
 def unresolved_next_hop_gets_no_flows(lab):
-    """A backend gets no flow until its next hop is resolved, nor after losing it"""
+    """A backend gets no flows before its next hop is resolved, or after its next hop is lost"""
     lab.write_config([lines({name: 100 for name in (*BACKENDS, "web-9")})])
     lab.weirctl("config", "reload")
     assert "web-9" not in connect(lab, 40)
@@ -70,7 +70,7 @@ def ejected(lab, name):
 
 
 def ejected_for_failures(lab, name, timeout):
-    """Connect until the backend is ejected: then it gets no new flow, and its flows stay."""
+    """Connect until the backend is ejected: it gets no new flows, and its flows continue."""
     lost = 0
 
     def is_ejected():
@@ -93,7 +93,7 @@ def ejected_for_failures(lab, name, timeout):
 
 @scenario(services=[lines(**EJECTION)], config=QUICK)
 def refusing_backend_is_ejected(lab):
-    """No health check, and a server that is stopped: ejected, for longer the second time"""
+    """Without a health check, a stopped server is ejected, for longer the second time"""
     server = lab.programs["server-3"]
     server.kill()
     ejected_for_failures(lab, "web-3", 2)
@@ -111,13 +111,13 @@ def refusing_backend_is_ejected(lab):
 
 @scenario(services=[lines(**EJECTION)], config=QUICK)
 def silent_backend_is_ejected(lab):
-    """No health check, and a host that answers no SYN: ejected, and taken back"""
+    """Without a health check, a host that answers no SYN is ejected, and used again later"""
     host = lab.namespaces["b2"]
     host.ip("route", "add", "blackhole", "192.0.2.0/24")  # of the clients
     ejected_for_failures(lab, "web-2", 0.7)
     host.ip("route", "del", "blackhole", "192.0.2.0/24")
     wait_for("the ejection to be over", lambda: not ejected(lab, "web-2"), 10)
-    assert history(lab, "web-2")[-1] == ("outliers", "ejection is over")
+    assert history(lab, "web-2")[-1] == ("outliers", "ejection has ended")
     wait_for("web-2 to be used", lambda: "web-2" in connect(lab, 20), 10)
     assert try_to_connect(lab, 40, 2) == 0 and not ejected(lab, "web-2")
 
@@ -166,7 +166,7 @@ HALF = {"outlier_ejection": {"base_ejection_ms": 20000, "max_ejection_percent": 
 
 @scenario(services=[echo(ONE_OF_IPV6, **HALF), lines(**HALF)])
 def backend_without_decapsulation_is_ejected(lab):
-    """No health check, and decapsulation that is killed: ejected for UDP and for TCP"""
+    """Without a health check, a backend whose decapsulation is killed is ejected, for UDP and for TCP"""
     def why(service, name):
         return [c["why"] for c in lab.api("health.history", service=service, backend=name)]
 
@@ -185,7 +185,8 @@ def backend_without_decapsulation_is_ejected(lab):
             assert REJECTED in last and kind in last, last
         assert not used("web-3") and not used("web-4")
         lab.wait_published()
-        for port in range(20000, 20040):  # new sessions only reach the others. Those of Datagrams have higher ports
+        # new sessions reach only other backends; sessions of Datagrams have higher ports
+        for port in range(20000, 20040):
             with contextlib.closing(clients.Udp(lab.client, VIP4, source_port=port)) as session:
                 assert session.ask() in ("web-1", "web-2")
         lab.start_decapsulation(3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""New flows get a backend by policy and weight; existing flows keep theirs."""
+"""New flows get a backend by policy and weight; existing flows keep their backend."""
 import contextlib
 import json
 import shutil
@@ -17,7 +17,7 @@ FALL, INTERVAL_S = 3, 0.4  # of lab.web()
 
 @scenario(services=[web(backends={"web-1": 100, "web-2": 200, "web-3": 300, "web-4": 400})])
 def shares_follow_weights(lab):
-    """1,000 connections: shares of slots within 1 % of the weights, and of flows near them"""
+    """1,000 connections: shares of slots within 1 % of the weights, and shares of flows near the weights"""
     wanted = {"web-1": 10.0, "web-2": 20.0, "web-3": 30.0, "web-4": 40.0}
     for backend in lab.backends():
         share = wanted[backend["name"]]
@@ -130,7 +130,7 @@ def host_drain_waits_for_removed_backends(lab):
 
 @scenario(services=[lines()])
 def drain_waits_for_a_former_address(lab):
-    """backend drain --wait while connections to the address that a reload took from it are open"""
+    """backend drain --wait while connections to the backend's former address are open"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     former = lab.backend("web-4", "lines")["address"]
     config = lines(backends={"web-1": 100, "web-2": 100, "web-4": 100})
@@ -152,7 +152,7 @@ def drain_waits_for_a_former_address(lab):
 
 @scenario(services=[lines()])
 def maintenance_gets_no_new_flows(lab):
-    """Maintenance is like drain for new flows; with every backend in it, new connections fail"""
+    """Maintenance is like drain for new flows; if all backends are in maintenance, new connections fail"""
     for name in BACKENDS[:3]:
         assert "warning" not in lab.weirctl("backend", "maintenance", name)[1]
     assert lab.weirctl("backend", "drain", "web-4")[1].endswith(
@@ -277,7 +277,7 @@ def tcp_client_of_a_dead_backend_gets_an_rst(lab):
         lab.wait_published()
         clients_of[what] = [ask(found[vip].pop(name)) for vip in (VIP4, VIP6)]
         one, other = ("rehashed", "reset") if number == 2 else ("reset", "rehashed")
-        wait_for("the count", lambda: lab.backend(name, "lines")[one] >= 2)  # 3 if one sends again
+        wait_for("the count", lambda: lab.backend(name, "lines")[one] >= 2)  # 3 if a client retransmits
         assert lab.backend(name, "lines")[other] == 0, lab.backend(name, "lines")
     assert clients_of == {"rehash": ["reset"] * 2, "reset": ["reset"] * 2}, clients_of
     wait_for("the drops", lambda: lab.drops().get("backend_down", 0) >= 2)
@@ -346,7 +346,7 @@ def s6_weight_changes_move_no_flow(lab):
 @scenario(short=True, services=[lines()],
           config={"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"closing": 1000}}})
 def removed_backend_keeps_its_id_while_flows_refer_to_it(lab):
-    """The id of a removed backend is not reused for a new one while it has flows"""
+    """The id of a removed backend is not reused for a new backend while the removed backend has flows"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     ids = {b["name"]: b["id"] for b in lab.backends()}
     lab.write_config([lines(backends={"web-1": 100, "web-2": 100, "web-3": 100})])
@@ -391,7 +391,7 @@ def reload_changes_only_what_differs(lab):
     whats = " ".join(c["kind"] + " " + c["what"] for c in changes)
     assert "web-4" in whats and "web-3" in whats and "web-1" not in whats, changes
     assert "echo" not in whats, changes
-    # What it costs: each backend has one open line.
+    # The cost of each change: each backend has one open line.
     costs = {c["what"]: c.get("cost") for c in changes}
     assert costs["service lines backend web-4"] == {
         "effect": "stay", "flows": 1, "text": "1 open flow: TCP stays until it ends"}, costs
@@ -408,7 +408,7 @@ def reload_changes_only_what_differs(lab):
 
 @scenario(services=[web()])
 def sighup_reloads(lab):
-    """SIGHUP to control reads its own configuration again, also after a reload of another file"""
+    """SIGHUP makes control read its configuration file again, also after a reload of another file"""
     lab.write_config([web(backends={"web-2": 100})])
     other = lab.config_path + ".other"
     shutil.copy(lab.config_path, other)

@@ -12,7 +12,7 @@ from scenario import scenario
 from scenarios_ports import start_with_tap
 
 
-AT_ONCE = {"drain": {"removed_ms": 0}}  # binds go to the kernel, services end
+AT_ONCE = {"drain": {"removed_ms": 0}}  # binds and services are removed at once, without a drain
 REMOVED_S = 8
 SLOWLY = {"on_backend_down": "reset", "drain": {"removed_ms": REMOVED_S * 1000}}
 
@@ -63,20 +63,20 @@ def remove_binds(lab):
 
 @scenario(services=[web(), lines()])
 def removed_bind_keeps_open_connections(lab):
-    """Connections outlive their bind, new ones are the kernel's; on_backend_down of a deleted service; AF_XDP"""
+    """Connections outlive their bind, new ones go to the kernel; on_backend_down of a deleted service; AF_XDP"""
     remove_binds(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=[web(), lines()])
 def removed_bind_keeps_open_connections_with_tap(lab):
-    """The same with a tap device"""
+    """Connections outlive their bind, new connections go to the kernel; tap device"""
     start_with_tap(lab)
     remove_binds(lab)
 
 
 @scenario(services=[web(), lines()])
 def removed_bind_leaves_the_kernel_its_syn_cookies(lab):
-    """A server of the balancer has the port now; it remembers no handshake. Open connections stay"""
+    """A server on the balancer uses the port of a removed bind, with SYN cookies; open connections stay"""
     open_lines = [clients.Line(lab.client, vip) for vip in (VIP4, VIP6)]
     reload_with(lab, other_port(**AT_ONCE))
     lab.lb.ip("address", "add", VIP4 + "/32", "dev", "lo")
@@ -152,7 +152,7 @@ def vip_drain_waits_for_a_renamed_service(lab):
     lab.write_config([dict(lines(), name="renamed")])
     lab.weirctl("config", "reload")
     code, text, _ = lab.weirctl("vip", "drain", "--interval=300ms", "--wait", VIP4, check=False)
-    assert code == 4 and "includes the flows of lines, which a reload took from it" in text, (code, text)
+    assert code == 4 and "includes the flows of lines, which a reload removed from this VIP" in text, (code, text)
     assert " 1 open flow kept" in text and line.ask() == line.backend, text
     line.close()
     code, text, _ = lab.weirctl("vip", "drain", "--wait", VIP4, check=False)
@@ -160,7 +160,7 @@ def vip_drain_waits_for_a_renamed_service(lab):
 
 
 class Removal:
-    """Downloads at the time of a reload that removes what serves the first of them."""
+    """Downloads during a reload that removes the VIP or service of the first download."""
 
     def __init__(self, lab, *vips):
         self.lab = lab
@@ -213,8 +213,8 @@ def removed_vip_drains_then_resets(lab):
     one_vip["binds"] = [bind for bind in one_vip["binds"] if bind["address"] != VIP4]
     with Removal(lab, VIP4, VIP6) as removal:
         text = removal.reload(one_vip, lines())
-        # Both downloads: flows are counted by service, and the texts say so.
-        assert "up to 2 open flows, those of all binds of the service: " in text, text
+        # Both downloads count: flows are counted by service, as the text states.
+        assert "up to 2 open flows of all binds of the service: " in text, text
         assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP6, 80)
         removal.restart_control()
         assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP4)
@@ -222,8 +222,8 @@ def removed_vip_drains_then_resets(lab):
         assert removal.downloads[1].running(), "a download from the VIP that stays"
         ends = ends_of_drains(lab)
         assert ends == [f"removed bind tcp {VIP4}:80: drain deadline reached: its open flows reset; "
-                        "the whole service has 2"], ends
-        assert is_refused(lab, VIP4, 80)  # until all of its clients have got an RST
+                        "the whole service has 2 open flows"], ends
+        assert is_refused(lab, VIP4, 80)  # until all clients of the VIP have got an RST
         lab.write_config([web(**SLOWLY), lines()])
         lab.weirctl("config", "reload")
         wait_for("the VIP", lambda: not is_refused(lab, VIP4, 80), 5)
@@ -231,7 +231,7 @@ def removed_vip_drains_then_resets(lab):
 
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_service_drains_then_resets(lab):
-    """The same for a service that is removed"""
+    """A service removed by a reload: a download goes on to the deadline, new flows are refused; SIGKILL of control"""
     lab.make_file("big", 200 << 20)
     with Removal(lab, VIP4, VIP6) as removal:
         removal.reload(lines())
@@ -243,11 +243,12 @@ def removed_service_drains_then_resets(lab):
         for words in (("service", "show", "web"), ("backend", "show", "web/"),
                       ("flow", "list", "--service", "web")):
             code, _, error = lab.weirctl(*words, check=False)
-            assert code == 1 and "it was removed, and drains for at most " in error, (words, error)
+            assert code == 1 and "the service was removed, and drains for at most " in error, (words, error)
         flows = [line.split() for line in lab.weirctl("flow", "list")[1].splitlines()]
         assert sum(row[3:4] == ["web"] for row in flows) >= 2, flows
         assert removal.are_reset(*removal.downloads)
         assert ends_of_drains(lab) == ["drain deadline reached: 2 open flows reset"], ends_of_drains(lab)
         assert is_refused(lab, VIP4, 80)
-        wait_for("the reason why its backends are listed", lambda: "leaving, no open flow, its removed binds refuse "
-                 "packets for another " in lab.weirctl("backend", "show")[1], 5)
+        wait_for("the reason why its backends are listed",
+                 lambda: "leaving, no open flow, removed binds refuse packets for another "
+                 in lab.weirctl("backend", "show")[1], 5)

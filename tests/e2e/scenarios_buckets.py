@@ -95,7 +95,7 @@ def enough_moved(lab):
 
 
 def stays_even(lab):
-    """A condition: the last EVEN_READINGS readings were even. Workers that wait for a CPU look
+    """A condition: the last EVEN_READINGS readings were even. A worker that waits for a CPU counts as
     busy, so shares may be even for a moment without any move."""
     in_a_row = []
 
@@ -147,24 +147,24 @@ def spread(lab, workers):
 
 @scenario(start=False, lb_mtu=1500, workers=TWO, alone=True, services=SERVICES)
 def two_workers_share_hot_flows(lab):
-    """Most packets belong to a few flows of one worker: the other gets half, no flow is lost"""
+    """Most packets belong to a few flows of one worker: another worker takes half, no flow is lost"""
     spread(lab, 2)
 
 
 @scenario(start=False, lb_mtu=1500, workers=FOUR, alone=True, services=SERVICES)
 def four_workers_share_hot_flows(lab):
-    """The same with four workers: all get a part"""
+    """Most packets belong to a few flows of one of four workers: each worker gets a part"""
     spread(lab, 4)
 
 
 KILLS = 10
-# Packets per second: a ring has room for an eighth of a second, for any other load of the machine
+# Packets per second: rings have room for an eighth of a second, for a machine with other load
 GENTLE = 8_000
 STEALING = {"cores": [0, 1], "steal": True}
 
 
 def all_accounted_for(lab):
-    """A condition: no received packet is still in flight between workers."""
+    """A condition: no received packet is in flight between workers."""
     return total(lab, "rx_packets") == sum(total(lab, c) for c in (
         "forwarded", "replied", "to_kernel", "dropped", "handed_over"))
 
@@ -179,8 +179,7 @@ def put_first(lab):
 
 
 def lost(lab):
-    """The number of dropped packets of flows. Others are ARP, for which there is no exception
-    port."""
+    """The number of dropped packets of flows. Other drops are of ARP packets: there is no exception port."""
     return {reason: n for reason, n in lab.drops().items() if reason != "no_exception_port"}
 
 

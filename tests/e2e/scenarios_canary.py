@@ -109,7 +109,7 @@ def failing_canary_is_rolled_back(lab):
     lab.start_metrics()
     fail(lab, 3, 2)
     with Requests(lab) as requests, contextlib.ExitStack() as stack:
-        while True:  # a connection to it, before
+        while True:  # a connection to the canary, before its rollback
             open_ = stack.enter_context(connect(lab.client))
             if ask(open_, "/")[1] == "web-3":
                 break
@@ -145,7 +145,7 @@ def end_without_a_file(lab):
             return json.load(file)["canaries"][0]["state"]
     os.mkdir(path + ".new")
     code, _, err = lab.weirctl("canary", "start", "api", "web-3", check=False)
-    assert code == 1 and "cannot save the canary" in err, (code, err)
+    assert code == 1 and "the canary was not started, because it cannot be saved in" in err, (code, err)
     os.rmdir(path + ".new")
     assert "warning" not in lab.weirctl("canary", "start", "api", "web-3", "--every", "300s")[1]
     os.mkdir(path + ".new")
@@ -185,7 +185,7 @@ def good_canary_is_promoted(lab):
         lab.wait_ready()
         assert canary_of(lab)["step"] == 2
         wait_for("its end", lambda: canary_of(lab)["state"] == "promoted", 60, 0.05)
-        lab.programs["control"].kill()  # the promotion may not be in the file yet: its last step begins again
+        lab.programs["control"].kill()  # the promotion may not be in the file yet: then the last step begins again
         with open(os.path.join(lab.run_dir, "control", "canaries.json"), encoding="ascii") as file:
             saved = json.load(file)["canaries"][0]
         assert (saved["state"], saved["weight"]) in (("promoted", None), ("running", 200)), saved
@@ -199,7 +199,7 @@ def good_canary_is_promoted(lab):
 
 @scenario(start=False, hosts=2, services=[work({"web-1": 100, "web-2": 100}, agent=AGENT)])
 def canary_is_judged_by_agents(lab):
-    """Agents report requests while a canary runs, with a policy that needs none; a silent one pauses it"""
+    """Agents report requests of a canary even if the policy needs no reports; a silent agent pauses it"""
     with Pair(lab) as pair:
         pair.start(burn_ms=(0, 0), sleep_ms=(1, 1))
         with Steady(lab.client, 60) as load:

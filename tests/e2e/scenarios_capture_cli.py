@@ -26,7 +26,7 @@ def service_packets(lab, name):
 
 
 def is_to(frame, vip):
-    """Whether it is a frame with TCP or UDP to this address."""
+    """Whether the frame is TCP or UDP to this address."""
     if b":" in vip.encode():
         return frame[12:14] == b"\x86\xdd" and frame[38:54] == socket.inet_pton(
             socket.AF_INET6, vip)
@@ -52,7 +52,7 @@ def captures_agree_with_counters_and_the_wire(lab):
         for vip in (VIP4, VIP6):
             result = clients.curl_batch(lab.client, vip, 40)
             assert result.ok == 40, result.errors[:5]
-        line = clients.Line(lab.client, VIP4)  # of another service
+        line = clients.Line(lab.client, VIP4)  # a connection of another service
         capture.wait_quiet()  # the last packets of connections come after the answers
         count = service_packets(lab, "web") - before
         ended = capture.stop()
@@ -255,7 +255,7 @@ def one_capture_at_a_time(lab):
         assert capture.stop().status == 0
     for words in (("capture", "start", "/tmp/none"), ("trace", "tcp", "192.0.2.2:1", f"{VIP4}:80")):
         status, _, err = weirctl_as_member(lab, *words)
-        assert status == 1 and "may only look" in err, (words, err)
+        assert status == 1 and "may only read" in err, (words, err)
     assert not os.path.exists("/tmp/none")
     mode = os.stat(capture.file).st_mode & 0o777
     assert mode == 0o600, oct(mode)
@@ -354,7 +354,7 @@ def trace_text_names_commands(lab):
     with Weirctl(lab, *trace_of(VIP4, "--duration", "6")) as trace:
         status, out, err = trace.end(20)
     assert status == 0 and out == "no packets of this flow\n", out
-    assert err == "weirctl: no packet of this flow for 5.0s; waiting (^C to end)\n", err
+    assert err == "weirctl: no packet of this flow for 5.0s; still waiting (press ^C to end)\n", err
     with Weirctl(lab, *trace_of(VIP4)) as trace:
         trace.wait_begun()
         trace.process.send_signal(signal.SIGINT)

@@ -25,7 +25,7 @@ def write(folder, name, content):
 
 
 def start_servers(lab, number):
-    """Its folder is the one that the servers read."""
+    """Start the check servers of a backend. Returns the folder that they read."""
     folder = os.path.join(lab.dir, f"checks-{number}")
     os.mkdir(folder)
     sh("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
@@ -66,7 +66,7 @@ def checks_of_every_type(lab):
     write(folder, "line", "drain")
     expect(lab, "line", "lame-duck", "healthy")
     expect(lab, "beside", "lame-duck", "healthy")
-    write(folder, "line", "up")  # which does not end a drain
+    write(folder, "line", "up")  # "up" does not end a drain
     time.sleep(1)
     expect(lab, "line", "lame-duck", "healthy")
     lab.weirctl("backend", "ready", "beside/web-1")
@@ -92,7 +92,7 @@ def checks_of_every_type(lab):
 
 
 def wait_for_results(lab, count):
-    """Wait until each check, and each probe of an agent, has ended this many times more."""
+    """Wait until each check, and each probe of an agent, has ended `count` more times."""
     ended, ages = Counter(), {}
 
     def look():
@@ -146,7 +146,7 @@ def without_link(lab, namespace):
             agent={"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300},
             health_check={"type": "agent", "rise": 1, "fall": 3})])
 def lost_link_blames_no_backend(lab):
-    """Without a link checks have no result and reset nothing; a server that dies is found after it"""
+    """Without a link, checks have no result; a server that died meanwhile is detected afterwards"""
     agents = Agents(lab)
     lab.extra = Agents.configuration(lab)
     lab.write_config()

@@ -89,8 +89,8 @@ def drain_after_both_restarted_waits_for_the_recount(lab):
 
 
 def breaks_at_restart(lab):
-    """(open flows, of these broken by a restart at most, of these only if they are older), and the
-    text; all of one moment."""
+    """(open flows, flows that a restart breaks at most, flows that it breaks only if they are older),
+    and the text, all of one moment."""
     number = lab.api("config.waiting")["restart"]
     return (number["open_flows"], number["breaks"], number["older"]), \
         lab.weirctl("config", "waiting")[1]
@@ -104,7 +104,7 @@ def answers(line):
 
 @scenario(services=[lines()])
 def connections_older_than_a_change_of_weights_count_as_broken(lab):
-    """A restart breaks no more connections than "config waiting" says, after a change of weights"""
+    """A restart breaks no more connections than "config waiting" shows, after a change of weights"""
     with contextlib.ExitStack() as stack:
         def connect():
             return stack.enter_context(contextlib.closing(clients.Line(lab.client, VIP4)))
@@ -228,7 +228,7 @@ def health_lost_and_restored_keeps_flows(lab):
 
 
 def compare_form(documented, real, path):
-    """Both have the same keys and types. null and empty lists are not compared."""
+    """Check that both answers have the same keys and types. null and empty lists are not compared."""
     if documented is None or real is None:
         return
     if path.endswith((".settings", ".subset", ".drops", ".changes[]", ".report", ".xstats")):  # some of the keys
@@ -294,8 +294,7 @@ WRITERS, WRITES = 8, 50
 
 
 def write_in_turns(lab, writer, done):
-    """Set weights of a backend that others also change, then of one that only this client
-    changes."""
+    """Set weights of a backend that other clients also change, then of a backend that only this client changes."""
     service = ("web", "lines")[writer % 2]
     mine = f"web-{writer // 2 + 1}"
     with contextlib.closing(lab.api_connect()) as sock:
@@ -381,7 +380,7 @@ def resident_kib(pid):
 
 @scenario(services=[web()])
 def reloads_take_no_memory(lab):
-    """A reload needs memory for every id (15 MB): weir-control is as large after 20 as after 2"""
+    """weir-control is as large after 20 reloads as after 2, although each reload needs 15 MB for ids"""
     pid, resident = lab.programs["control"].pid, []
     for turn in range(20):
         lab.services[0]["backends"][0]["weight"] = 100 + turn

@@ -104,7 +104,7 @@ def data_path_checks_find_lost_vips(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_without_a_result_change_nothing(lab):
-    """A local VIP, or a removed device: the states stay, and the details show the reason"""
+    """With a local VIP, or a removed device, data path checks keep the states and show the reason"""
     start(lab, OPTION)
     lab.lb.ip("addr", "add", VIP4 + "/32", "dev", "lo")
     wait_for_no_result(lab, 1, f"{VIP4} is an address of this host")  # checks of the other VIP pass
@@ -124,7 +124,7 @@ def data_path_checks_without_a_result_change_nothing(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_continue_after_a_kill(lab):
-    """SIGKILL to control: the next one has the same device and rules, without duplicates"""
+    """SIGKILL to control: the next process has the same device and rules, without duplicates"""
     start(lab, OPTION)
     assert len(rules(lab)) == 2, rules(lab)
     second = lab.program("second", lab.lb, lab.binary("weir-control"), "--config", lab.config_path,
@@ -133,7 +133,7 @@ def data_path_checks_continue_after_a_kill(lab):
     assert second.process.returncode == 1 and "already running" in second.output(), second.output()
     tables = sh("ip", "-n", lab.lb.name, "rule")
     assert "47771" not in tables, tables  # its rules would stay
-    # systemd-networkd removes others when it is restarted
+    # systemd-networkd removes rules of other protocols when it is restarted
     assert {rule["protocol"] for rule in rules(lab)} == {"kernel"}, rules(lab)
     for _ in range(2):
         lab.programs["control"].kill()
@@ -150,7 +150,7 @@ def data_path_checks_continue_after_a_kill(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_need_their_option(lab):
-    """Without the option, or the privileges for it: control does not start, and refuses a reload"""
+    """Without the option, or the privileges for it, control does not start, and refuses a reload"""
     lab.start_backends()
     lab.start_dataplane()
 

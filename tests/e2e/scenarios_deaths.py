@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How soon a dead server gets no new flow, and a new one gets flows again: weir-agent watches the
-listening sockets of nginx. With the kernel's time of the packets, as in scenarios_lame_duck.py.
+"""How soon a dead server gets no new flows, and a new server gets flows again: weir-agent watches the
+listening sockets of nginx. Times are the kernel's timestamps of packets, as in
+scenarios_lame_duck.py.
 
 WEIR_TRIALS sets the number of kills (default 4). Figures are the median, the 99th percentile and the
 largest, in milliseconds.
@@ -26,7 +27,7 @@ from taps import Tap
 TRIALS = int(os.environ.get("WEIR_TRIALS", "4"))
 PORT, FIN, RST = 80, 1, 4
 UNASKED = 21  # of ANSWER_FIELDS
-PORTS = {"web": PORT, "lines": 7000}  # of nginx, and of a server that goes on
+PORTS = {"web": PORT, "lines": 7000}  # ports of nginx, and of a server that keeps running
 AGENT = {"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300}
 ALLOWED_S = 0.005  # beyond two round trips and the publication
 FREE_DEATHS = 2  # of an agent, before births are held down
@@ -37,10 +38,10 @@ SERVICES = [service(name, port, backends={"web-1": 900, "web-2": 100}, vips=(VIP
             for name, port in PORTS.items()]
 
 # Seconds. close: from kill() until the last process of nginx, which needs a CPU to end, closes its
-# sockets; last: from there to the last new flow that reaches the dead server; notice: from there to
-# the agent's notice, as it leaves the backend. after: from the notice to that flow; flows: the number
-# of flows after it. trip: from the notice to the probe that acknowledges it, at the backend.
-# published: duration of the publication.
+# sockets; last: from that close to the last new flow that reaches the dead server; notice: from that
+# close until the agent's notice leaves the backend; after: from the notice to the last new flow;
+# flows: new flows after the notice; trip: from the notice until the probe that acknowledges it
+# reaches the backend; published: duration of the publication.
 Death = namedtuple("Death", "close last notice after flows trip published")
 
 
@@ -54,8 +55,8 @@ def first_notice(packets, since):
 
 
 def closed_at(packets, since):
-    """When the connection that nginx has with this test was closed: right after the listening sockets
-    of that process, in the order of their descriptors."""
+    """When nginx's connection to this test was closed. A process closes its descriptors in order, so
+    that is right after its listening sockets."""
     return next((packet.at for packet in packets if packet.sent and packet.flags & (FIN | RST)
                  and packet.source == PORT and packet.at > since), None)
 
@@ -99,7 +100,7 @@ class Nginx:
             return file.read().split()
 
     def start(self):
-        """On the CPU of its agent: the backend is another host than the balancer."""
+        """Start nginx on the CPU of its agent, because backend and balancer are different hosts."""
         self.lab.start_nginx(1)
         self.pond.place("nginx-1", True)
 
@@ -116,7 +117,7 @@ class Nginx:
                  lambda: self.lab.backend("web-1")["in_selection"] == used, 15, 0.02)
 
     def start_agent_again(self):
-        """One that has seen no deaths."""
+        """Start an agent that has detected no deaths."""
         self.lab.programs[self.pond.agents.name(1)].kill()
         os.remove(os.path.join(self.pond.agents.run_dir(1), "word"))
         self.pond.agents.start(1)
@@ -167,7 +168,7 @@ class Nginx:
 
 
 def ask_reload(nginx):
-    """New workers, the same sockets: no death."""
+    """Reload nginx: new workers with the same sockets are no death."""
     before, workers = nginx.port()["deaths"], nginx.workers()
     nginx.lab.programs["nginx-1"].signal(signal.SIGHUP)
     wait_for("other workers", lambda: nginx.workers() and not set(nginx.workers()) & set(workers), 10)
@@ -176,7 +177,7 @@ def ask_reload(nginx):
 
 
 def ask_stop(nginx):
-    """SIGSTOP: a server that hangs has its sockets. Checks may find it, the kernel does not."""
+    """Stop nginx by SIGSTOP: its sockets stay open, so that only health checks can detect it."""
     before = nginx.port()["deaths"]
     nginx.signal(signal.SIGSTOP)
     seen = nginx.port()["for_ms"]
@@ -209,7 +210,7 @@ def ask_quit(nginx):
 @scenario(services=SERVICES, config=QUICK, start=False, alone=True, seconds=120 + 6 * TRIALS,
           hosts=2)
 def kernel_death_and_birth(lab):
-    """kill -9 of nginx to its last new flow: two round trips, a publication and a little"""
+    """From kill -9 of nginx to its last new flow: two round trips, a publication and a little"""
     nginx = Nginx(lab)
     deaths, births = [], []
     with nginx.pond.flows(PORT):
@@ -234,8 +235,8 @@ def kernel_death_and_birth(lab):
             f"{max(d.flows for d in deaths)} at most, {within} of {len(deaths)} within; "
             f"{row('notice of birth to first flow', births)} ms")
     print(f"\n    {text}", end=" ", flush=True)
-    # Both sides of each comparison wait for the same CPUs. Looks once a second would be ten times
-    # later, and so would be checks.
+    # Both sides of each comparison wait for the same CPUs. An agent that reads the sockets once a
+    # second would be ten times later, as would health checks.
     assert of([d.last for d in deaths], 0.5) < 5 * of([d.trip for d in deaths], 0.5) + ALLOWED_S, text
     assert within >= 0.5 * len(deaths), text
     history = [each for each in lab.api("health.history", service="web", backend="web-1")

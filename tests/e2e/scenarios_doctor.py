@@ -18,7 +18,7 @@ OTHER_VIP = "198.51.100.11"
 
 
 def inside(namespace, *command):
-    """Run it with the /sys of the namespace. Returns (exit status, output)."""
+    """Run the command with the /sys of the namespace. Returns (exit status, output)."""
     said = sh("ip", "netns", "exec", namespace.name, "bash", "-c", '"$@"; echo "exit $?"', "-",
               *command)
     output, _, status = said.strip().rpartition("exit ")
@@ -33,7 +33,7 @@ def weirctl_doctor(lab, *options):
 
 
 def agent_doctor(lab, number, *options):
-    """The same of weir-agent doctor on a backend."""
+    """{(check, subject): finding}, and the exit status, of weir-agent doctor on a backend."""
     status, output = inside(
         lab.namespaces[f"b{number}"], lab.binary("weir-agent"), "doctor", "eth0", "--json",
         "--key-file", lab.dir + "/agent.keys", "--run-dir", f"{lab.dir}/speaker-{number}", *options)
@@ -50,7 +50,7 @@ def find(lab, check, subject, level, words="", look_at=weirctl_doctor):
 
 
 def called(lab, words):
-    """A command in a cure, of a weirctl whose --run-dir is not the usual one."""
+    """A weirctl command as cures print it when --run-dir is not the default."""
     return f"weirctl --run-dir {lab.run_dir} {words}"
 
 
@@ -98,7 +98,8 @@ def doctor_finds_problems_of_backends(lab):
     lab.programs["agent-1"].stop()
     row = find(lab, "backends", "web/web-1", "fault", "but not through the tunnel")
     assert row["cure"] == "ssh 10.0.0.11 systemctl enable --now weir-decap", row
-    lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0")  # what that unit starts
+    # the unit in the printed command starts this program
+    lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0")
     find(lab, "backends", "web/web-1", "ok")
 
     lost = ("1", VIP4), ("1", VIP6), ("1", OTHER_VIP), ("2", VIP4), ("2", VIP6)  # of both families in both
@@ -106,7 +107,8 @@ def doctor_finds_problems_of_backends(lab):
         inside(lab.namespaces["b" + number], "ip", "addr", "del", vip, "dev", "lo")
         row = find(lab, "backends", "web/web-" + number, "fault", f"decapsulates, but VIP {vip} does not answer")
         other = (":" in vip) != (number == "2")
-        assert row["found"].endswith(" is not decapsulated there") == other, row
+        assert row["found"].endswith((" does not decapsulate IPv4 in IPv6",
+                                      " does not decapsulate IPv6 in IPv4")) == other, row
         cure(lab, row)
         find(lab, "backends", "web/web-" + number, "ok", "and its 3 VIPs answer")
     lab.lb.ip("route", "add", "unreachable", VIP6)  # as on a router
@@ -162,7 +164,7 @@ def doctor_finds_problems_of_the_balancer(lab):
 
 
 def changes_that_wait(lab):
-    """What runs and what waits for a restart of the dataplane, also after one of control."""
+    """Check the running values and those that wait for a restart of the dataplane, also after a restart of control."""
     lab.port = {"mtu": 1550}
     lab.extra = {"instance": {"name": "lb-0", "hash_seed": "0x0123456789abcdef"}}
     lab.write_config()
@@ -178,15 +180,15 @@ def changes_that_wait(lab):
         found, _ = weirctl_doctor(lab)
         row = found["restart", "port wan mtu"]
         assert row["level"] == "notice" and row["cure"] == "systemctl restart weir-dataplane", row
-        assert "1600 runs, 1550 waits" in row["found"], row
+        assert "1600 is in use, 1550 waits" in row["found"], row
         assert row["found"].endswith("which breaks none of 0 open flows"), row
         assert "mtu of port wan is 1600" in found["port-mtu", "lb0"]["found"], found
         lab.programs["control"].stop()
         found, _ = weirctl_doctor(lab, "--config", lab.config_path)
-        assert "1600 runs, 1550 waits" in found["restart", "port wan mtu"]["found"], found
+        assert "1600 is in use, 1550 waits" in found["restart", "port wan mtu"]["found"], found
         lab.start_control()
         lab.wait_ready()
-    lab.programs["dataplane"].kill()  # which leaves its file
+    lab.programs["dataplane"].kill()  # SIGKILL leaves the file of the dataplane
     lab.start_dataplane()
     lab.wait_ready()
     assert lab.api("config.waiting")["changes"] == lab.api("config.diff")["changes"] == []
@@ -198,7 +200,7 @@ def changes_that_wait(lab):
 
 
 def check_directory_in_environment(lab):
-    """A weirctl that has the directory from its environment leaves it out of cures, except after sudo."""
+    """If weirctl gets the directory from its environment, cures do not name it, except after sudo."""
     lab.api("backend.drain", backend="web-1")
     for variable, options, prefix in ((lab.run_dir, (), "weirctl "),
                                       (lab.run_dir, ("--run-dir", lab.run_dir), "weirctl "),
@@ -215,8 +217,7 @@ def check_directory_in_environment(lab):
 
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_works_without_the_daemons(lab):
-    """Faults without the processes and without a usable backend; what waits for a restart; without root it
-    sends no packets"""
+    """Doctor without daemons and without a usable backend; values that wait for a restart; no packets without root"""
     changes_that_wait(lab)
     lab.kill_backend(1)
     find(lab, "services", "web", "fault", "no eligible backend")
@@ -261,7 +262,7 @@ def doctor_works_without_the_daemons(lab):
                      + re.escape("sudo " + called(lab, "doctor")) + "$", output, re.M), output
     row = find(lab, "dataplane", "weir-dataplane", "fault", "no packet is forwarded")
     assert row["cure"] == "systemctl start weir-dataplane", row
-    lab.start_dataplane()  # what that does
+    lab.start_dataplane()  # as the printed command does
     find(lab, "control", "weir-control", "ok")
     lab.programs["control"].stop()
     found, status = weirctl_doctor(lab)
@@ -281,7 +282,8 @@ def doctor_works_without_the_daemons(lab):
     status, output = inside(lab.lb, "setpriv", "--reuid", "nobody", "--bounding-set", "-all",
                             lab.binary("weirctl"), "doctor", "--config", lab.config_path,
                             "--run-dir", lab.run_dir)
-    assert re.search(r"^notice +backends +backends +not probed: Operation not permitted; run as root\n +\$ "
+    assert re.search(r"^notice +backends +backends +backends are not probed: "
+                     r"Operation not permitted; run weirctl as root\n +\$ "
                      + re.escape("sudo " + called(lab, "doctor --config " + lab.config_path)) + "$", output,
                      re.M), output
 
@@ -315,10 +317,10 @@ def doctor_checks_what_runs_without_a_valid_file(lab):
         found, status = weirctl_doctor(lab, *options)
         row = found["config", lab.config_path]
         assert status == 2 and row["level"] == level and words in row["found"], found
-        assert row["found"].partition("not checked: ")[2].split(", ") == skipped, row
+        assert row["found"].partition("skipped checks: ")[2].split(", ") == skipped, row
         return found
     for options in ((), ("--config", lab.config_path)):
-        found = look_at(options, "notice", "the values that run are checked; ", ["restart"])
+        found = look_at(options, "notice", "the running configuration is checked; ", ["restart"])
         assert found["port-mtu", "lb0"]["level"] == "fault", found
         assert found["vips", VIP4]["level"] == "fault", found
         assert "but not through the tunnel" in found["backends", "web/web-1"]["found"], found
@@ -331,7 +333,8 @@ def doctor_checks_what_runs_without_a_valid_file(lab):
     lab.programs["dataplane"].stop()
     found, _ = weirctl_doctor(lab, "--config", lab.config_path)
     row = found["config", lab.config_path]
-    assert row["level"] == "warning" and "what runs is unknown: not checked: restart, cores, " in row["found"], row
+    words = "the running configuration is unknown; skipped checks: restart, cores, "
+    assert row["level"] == "warning" and words in row["found"], row
     assert row["found"].endswith("redirects, neighbour-table, offloads, vips, rp-filter, backends"), row
 
 
@@ -339,7 +342,7 @@ PLACES = ("here", "elsewhere", "nowhere")
 
 
 def check_places(lab, other, places):
-    """No finding about a daemon contradicts where it runs; the cures name the other directory."""
+    """Check that no finding contradicts where a daemon runs, and that cures name the other directory."""
     found, exit_status = weirctl_doctor(lab, "--config", lab.config_path)
     summary = lab.weirctl("status", check=False)[1]
     shown = lab.weirctl("service", "show", check=False)[2]
@@ -374,7 +377,7 @@ def start_at(lab, name, folder):
 
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_names_the_directory_of_daemons(lab):
-    """weirctl with the run directory of other daemons names theirs, and contradicts itself nowhere"""
+    """weirctl with a wrong run directory names the directory of the daemons, without a contradiction"""
     other, at = lab.dir + "/other", {"here": lab.run_dir, "elsewhere": lab.dir + "/other"}
     for name in ("dataplane", "control"):
         lab.programs[name].stop()
@@ -406,14 +409,15 @@ def doctor_names_the_directory_of_daemons(lab):
         assert found["program", "weir-" + name]["level"] == "ok", found
     wrong = lab.dir + "/missing"
     status, output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--run-dir", wrong)
-    assert re.search(rf"^notice +access +{wrong} +does not exist: --run-dir must be that of", output, re.M), output
+    assert re.search(rf"^notice +access +{wrong} +does not exist: use the --run-dir of weir-dataplane",
+                     output, re.M), output
     os.rmdir(lab.run_dir)
     os.rename(lab.run_dir + ".away", lab.run_dir)
     lab.api("version")
 
 
 def wrong_directory_of_agent(lab, run_dir):
-    """weir-agent with the run directory of no agent names that of the one which runs."""
+    """weir-agent with the run directory of no agent names the directory of the running agent."""
     b1, pid, wrong = lab.namespaces["b1"], lab.programs["speaker-1"].pid, lab.dir + "/wrong"
     use = f"weir-agent run does not run in {wrong}, but pid {pid} runs in {run_dir}: use --run-dir {run_dir}"
     agent = lab.binary("weir-agent")
@@ -446,7 +450,7 @@ def doctor_finds_problems_on_a_backend(lab):
     run_dir = agents.run_dir(1)
     row = expect("balancers", run_dir, "notice", "weir-agent is not responding")
     assert row["cure"] == "systemctl enable --now weir-agent", row
-    agents.start(1)  # what that unit starts
+    agents.start(1)  # the unit in the printed command starts an agent
     expect("balancers", "weir-agent run", "ok", "probe it: 1")
     wrong_directory_of_agent(lab, run_dir)
     found, status = look(lab)
@@ -498,7 +502,7 @@ def doctor_finds_problems_on_a_backend(lab):
     find(lab, "health", "backends", "ok")
     agents.drain(1)  # SIGTERM: it stays a lame duck
     expect("balancers", run_dir, "notice", "weir-agent is not responding")
-    row = find(lab, "health", subject, "warning", "and its weir-agent, which can end that, is silent")
+    row = find(lab, "health", subject, "warning", "and its weir-agent, which can end this state, does not answer")
     command, _, other = row["cure"].partition(" # or: ")
     assert command == "ssh 10.0.0.11 systemctl start weir-agent", row
     assert other == called(lab, "backend ready web/web-1"), row

@@ -10,7 +10,7 @@ from scenarios_hostile import flood, worker
 
 FLOWS = 120_000
 CHUNK = 20_000
-PER_SECOND = 60_000  # a worker of this lab has no core of its own
+PER_SECOND = 60_000  # a worker of this lab has no dedicated core
 LARGE = {"flow_table": {"flows_per_worker": 262144}}
 
 
@@ -37,8 +37,7 @@ def tuple_of(flow):
 
 
 def check_list(flows, tolerance=0):
-    """The flood's flows, each once; but insertions may displace others within the table
-    meanwhile."""
+    """Check that the list has each flow of the flood once; concurrent insertions may move flows within the table."""
     ours = [f for f in flows if not f["source"].startswith("192.0.2.")]
     different = len({tuple_of(f) for f in ours})
     assert different >= FLOWS - tolerance and len(ours) <= different + tolerance, \

@@ -15,7 +15,7 @@ from scenario import scenario
 SECONDS = int(os.environ.get("WEIR_FLOOD_SECONDS", "1"))
 FLOWS = 100_000
 CHUNK = 1_000
-CONNECTIONS = 16  # of wrk
+CONNECTIONS = 16  # connections of wrk
 # Room for the flows in addition to the quarter for half-open ones: in a full table idle flows are
 # evicted.
 TABLE = {"flow_table": {"flows_per_worker": 150_000}}
@@ -37,8 +37,7 @@ def flood(lab, *arguments, port=80):
 
 
 def send_chunk(lab, kind, first):
-    """Send a packet of each of CHUNK flows and wait for all, because a worker of this lab has no
-    core of its own."""
+    """Send a packet of each of CHUNK flows and wait for all, because a worker of this lab has no dedicated core."""
     for _ in range(20):
         before = worker(lab)["rx_packets"]
         flood(lab, "flows", kind, first, CHUNK)
@@ -61,8 +60,7 @@ def establish(lab):
 
 @contextlib.contextmanager
 def clients_silenced(lab):
-    """Late packets of real clients' connections, which may be retransmitted for a long time, start
-    flows."""
+    """Silence the clients: late packets of their connections, which may be retransmitted for long, start flows."""
     vips = ("blackhole", "198.51.100.0/24")
 
     def silent():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How soon a lame duck gets no new flow: weir-agent, weir-control and weir-dataplane, with the
-kernel's time of the packets.
+"""How soon a lame duck gets no new flows, by weir-agent, weir-control and weir-dataplane. Times are
+the kernel's timestamps of packets.
 
 WEIR_TRIALS sets how often each case is tried (default 5). Figures are the median, the 99th percentile
 and the largest, in milliseconds.
@@ -38,11 +38,11 @@ def of_two(name, **more):
 
 SERVICES = [of_two("unchecked"), of_two("checked", check={"type": "http", "path": "/healthz"})]
 
-# Seconds. last: from the agent's notice, as it leaves the backend, to the last new flow that
-# reaches it; flows: the number of these. trip: from that notice to the probe that acknowledges it,
-# at the backend. control: the part of it between receiving and sending at the balancer's device.
-# trips: from other probes to their answers, at the balancer. published: duration of the publication
-# of the word.
+# Seconds. last: from the moment when the agent's notice leaves the backend to the last new flow at
+# the backend; flows: the number of new flows in that time; trip: from the notice until the probe that
+# acknowledges it reaches the backend; control: the part of trip between receiving and sending at the
+# balancer's device; trips: from other probes to their answers, at the balancer; published: duration
+# of the publication of the announced state.
 Trial = namedtuple("Trial", "last flows trip control trips published")
 
 
@@ -64,7 +64,7 @@ def find_word(packets):
 
 
 def acknowledged(packets, serial):
-    """Time of the first probe that acknowledges it; None without one."""
+    """Time of the first probe that acknowledges this serial; None without such a probe."""
     probes = ((packet.at, fields_of(packet, PROBE, PROBE_FIELDS)) for packet in packets)
     return next((at for at, probe in probes if probe and probe[6] == serial), None)
 
@@ -152,7 +152,7 @@ class Pond:
             program.kill()
 
     def trial(self, name, flows):
-        """flows: a context in which they start; none: they are already running."""
+        """flows: a context that starts new flows, or none if new flows are already running."""
         lab = self.lab
         with contextlib.ExitStack() as stack:
             there, elsewhere = (stack.enter_context(Tap(lab.namespaces[name], "eth0"))
@@ -214,8 +214,8 @@ def lame_duck_reaches_new_flows_at_once(lab):
                     f"{row('other round trips', plain)} ms, flows "
                     f"{max(t.flows for t in trials)} at most, {within} of {len(trials)} within")
             print(f"\n    {text}", end=" ", flush=True)
-            # Both sides of the comparison wait for the same CPUs. It would fail if the notice were
-            # processed, or published, ten times later.
+            # Both sides of the comparison wait for the same CPUs. The comparison would fail if the
+            # notice were processed, or published, ten times later.
             assert within >= 0.8 * len(trials), text
             assert of([t.trip for t in trials], 0.5) < 5 * of(plain, 0.5), text
     history = lab.api("health.history", service="checked", backend="web-1")

@@ -112,7 +112,7 @@ def many_binds(services):
 
 @scenario()
 def binds_beyond_the_vip_map_are_reported(lab):
-    """A reload with more binds than AF_XDP's VIP map holds: weirctl reports it; the others work"""
+    """A reload with more binds than AF_XDP's VIP map holds: weirctl reports it; other binds work"""
     lab.extra = {"instance": {"hash_seed": "0x0123456789abcdef"}}
 
     def reload(services, status):
@@ -121,7 +121,7 @@ def binds_beyond_the_vip_map_are_reported(lab):
         assert done == status, (done, error)
         return error
     error = reload(258, 1)
-    assert error.startswith("weirctl: not published yet: XDP VIP maps: the binds need "), error
+    assert error.startswith("weirctl: changes are not published yet: XDP VIP maps: the binds need "), error
     assert "XDP VIP maps" in lab.weirctl("version", check=False)[2]
     result = clients.curl_batch(lab.client, VIP4, 20)
     assert result.ok == 20, result.errors[:5]

@@ -91,7 +91,7 @@ def check_formats(lab):
 
 
 def check_durations(families):
-    """Each finished check is in the histogram of its service, and none in that of another."""
+    """Check that each finished check is in the histogram of its service, and in no other histogram."""
     name = "weir_service_check_duration_seconds"
     for service in ("web", "lines"):
         finished = sum(number for what in ("passed", "failed")
@@ -105,14 +105,14 @@ def check_durations(families):
 
 
 def check_starts(lab, families):
-    """In this order, and not long ago."""
+    """Check that start times are in this order, and recent."""
     started = [value(families, f"weir_{name}_start_time_seconds")
                for name in ("dataplane", "control", "metrics")]
     assert started == sorted(started) and time.time() - 120 < started[0] < time.time(), started
 
 
 def check_reloads(lab):
-    """A refused reload shows until one is accepted; the time is that of the last accepted one."""
+    """A refused reload is shown until a reload is accepted; the time is that of the last accepted reload."""
     names = [f"weir_config_last_reload_{end}" for end in ("successful", "success_timestamp_seconds")]
     families = age_out(lab)
     good, since = (value(families, name) for name in names)
@@ -179,7 +179,7 @@ def metrics_agree_with_clients_and_servers(lab):
 
 @scenario(services=[web()])
 def metrics_omit_unavailable_values(lab):
-    """No counters without weir-dataplane, only that state without weir-control; both come back"""
+    """Without weir-dataplane no counters, without weir-control only that state; all values come back"""
     lab.start_metrics()
     families = age_out(lab)
     assert value(families, "weir_worker_up", worker="0") == value(families, "weir_serving") == 1
@@ -206,14 +206,14 @@ def metrics_omit_unavailable_values(lab):
     assert clients.curl_batch(lab.client, VIP4, 10).ok == 10
 
 
-# --- requests that are none ---------------------------------------------------------------------
+# --- invalid requests ---------------------------------------------------------------------------
 
 def status_of(lab, *lines_, **more):
     return http(lab, "/metrics", *lines_, **more)[0]
 
 
 def check_names(lab):
-    """Serves only host names that no other site can resolve to this address."""
+    """weir-metrics accepts only host names that no other site can resolve to this address."""
     for host in ("127.0.0.1", "localhost:9479", "LOCALHOST", "[::1]:9479", "10.0.0.2:1",
                  "lb.example.net:9479", "LB.example.NET"):
         assert status_of(lab, host=host) == 200, host
@@ -222,7 +222,7 @@ def check_names(lab):
                  "x" * 4000):
         assert status_of(lab, host=host) in (400, 403), host
     assert raw(lab, b"GET /metrics HTTP/1.1\r\n\r\n")[0] == 400
-    assert status_of(lab, "Host: localhost") == 400  # a second one
+    assert status_of(lab, "Host: localhost") == 400  # a second Host header
 
 
 def check_paths(lab):
@@ -294,7 +294,7 @@ def metrics_server_survives_hostile_clients(lab):
         wait_for("a client to be served between them",
                  lambda: raw(lab, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 120)[0]
                  == 200, 150)
-        # 7 times 32, each of which silence ends within 2 s, not after the 10 s of an idle one
+        # 7 groups of 32: a silent client is disconnected within 2 s, an idle connection after 10 s
         assert time.monotonic() - began < 50, time.monotonic() - began
     assert lab.programs["metrics"].alive()
 
@@ -334,8 +334,8 @@ def status(lab, name):
 
 
 def cost(lab, *commands):
-    """CPU seconds of weir-control for one call of each: the minimum of some rounds, because it also
-    does other work."""
+    """CPU seconds of weir-control for one call of each command: the minimum of several rounds,
+    because weir-control also does other work."""
     rounds = []
     with contextlib.closing(lab.api_connect()) as sock:
         for _ in range(5):

@@ -73,7 +73,7 @@ def go_through(lab, family):
         assert got == (0, MEGABYTES << 20, wanted), (vip, got, wanted)
         for size in (1400, 1472, 8000, 65000):
             for df in (False, True):
-                # The first one may be answered with "too big".
+                # The first datagram may be answered with "too big".
                 wait_for(f"{size} bytes to {vip} with{'' if df else 'out'} DF over IPv{family}",
                          lambda v=vip, s=size, d=df: send_datagram(lab, v, s, d), 15)
     workers = lab.api("worker.show")
@@ -140,9 +140,9 @@ def flood_of_errors(lab, errors, per_second=4000):
 
 @scenario(services=[web(), upload({"web-2": 100})])
 def forged_path_mtu_is_bounded(lab):
-    """ICMP errors about other packets change nothing; others go not below 576; a route's MTU"""
-    send_error(lab, "10.0.0.3", "10.0.0.11", 1300)  # not our source
-    send_error(lab, "10.0.0.2", "10.0.0.99", 1300)  # no backend
+    """ICMP errors about other packets change nothing; the path MTU stays at least 576; MTU of a route"""
+    send_error(lab, "10.0.0.3", "10.0.0.11", 1300)  # the source is not the balancer's
+    send_error(lab, "10.0.0.2", "10.0.0.99", 1300)  # the destination is no backend
     send_error(lab, "10.0.0.2", "10.0.0.12", 68)
     log = lab.programs["control"].output
     wait_for("path MTU of web-2", lambda: "web-2: path MTU to 10.0.0.12 is 576" in log(), 5)
@@ -159,7 +159,7 @@ def forged_path_mtu_is_bounded(lab):
     wait_for("MTU of the route", lambda: "web-3: path MTU to 10.0.0.13 is 1450" in log(), 5)
     assert lab.backend("web-3")["path_mtu"] == 1450, lab.backend("web-3")
     lab.lb.ip("route", "del", "10.0.0.13/32", "dev", "lb0")
-    wait_for("MTU of the port", lambda: "web-3: path MTU to 10.0.0.13 is that of the port again"
+    wait_for("MTU of the port", lambda: "web-3: path MTU to 10.0.0.13 is the MTU of the port again"
              in log(), 5)
     result = clients.curl_batch(lab.client, VIP4, 50)
     assert result.ok == 50, result.errors[:5]
@@ -168,7 +168,7 @@ def forged_path_mtu_is_bounded(lab):
 @scenario(services=[web([{"name": "web-1", "address": "10.0.0.11"},
                          {"name": "web-2", "address": "2001:db8:a::12"}])])
 def path_mtu_is_detected_in_a_flood_of_errors(lab):
-    """A router's errors are processed among thousands of unrelated ones per second"""
+    """A router's ICMP errors are processed among thousands of unrelated errors per second"""
     errors = [error4("10.0.0.2", "10.0.0.99", 1300), error4("10.0.0.2", "10.0.0.12", 0, 3, 17)]
     log = lab.programs["control"].output
     with flood_of_errors(lab, errors):
@@ -194,7 +194,7 @@ def send_redirect(lab, gateway):
 
 @scenario(start=False, services=[web(backends(4))], hosts=2)
 def redirects_are_followed_no_longer_than_by_the_kernel(lab):
-    """A forged redirect, which the kernel uses for minutes, diverts a backend's packets"""
+    """A forged redirect diverts a backend's packets only as long as the kernel uses it: minutes"""
     narrow_path(lab, 1600)
     lab.lb.sysctl(net__ipv4__conf__all__accept_redirects=1)
     lab.start()
@@ -223,7 +223,7 @@ def narrow_tunnel_path_ipv4(lab):
 
 @scenario(start=False, services=[web(backends(6)), upload(backends(6)), echo(backends(6))], hosts=1)
 def narrow_tunnel_path_ipv6(lab):
-    """The same through an IPv6 tunnel path"""
+    """100 MB each way and datagrams of 64 KB through an IPv6 tunnel path of 1,400 bytes"""
     narrow_path(lab)
     lab.start()
     go_through(lab, 6)
@@ -265,9 +265,9 @@ def fragments_follow_the_first(lab):
         receiver.bind(("2001:db8:c::2", 4000))
         receiver.settimeout(1)
         for header in (options, IPv6ExtHdrRouting(type=2, segleft=0) / options):
-            # The backend learns the path MTU for its answers from the first one.
+            # The backend learns the path MTU for its answers from the first datagram.
             wait_for("fragments answered", lambda h=header: answered(raw, receiver, h, 5000), 15)
-        # A backend answers these only if it has the security association.
+        # A backend answers IPsec fragments only if it has the security association.
         before = forwarded(lab)
         header = AH(nh=17, payloadlen=4, spi=7, seq=1, icv=b"0" * 12)
         pieces = pieces_behind(header, os.urandom(5000), 4001)
@@ -281,12 +281,12 @@ def fragments_follow_the_first(lab):
 
 @scenario(services=[echo(backends=ONE)])
 def ipv6_fragments_with_options(lab):
-    """IPv6 fragments that start with an extension header follow the first one (AF_XDP)"""
+    """IPv6 fragments that start with an extension header follow the first fragment (AF_XDP)"""
     fragments_follow_the_first(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=[echo(backends=ONE)])
 def ipv6_fragments_with_options_tap(lab):
-    """The same with a tap device, which has no steer program"""
+    """IPv6 fragments that start with an extension header, on a tap device without a steer program"""
     start_with_tap(lab)
     fragments_follow_the_first(lab)

@@ -14,7 +14,7 @@ from scenario import scenario
 AGENT = {"interval_ms": 200, "timeout_ms": 200, "inactive_interval_ms": 200}
 FOUR_WORKERS = {"cores": [0, 1, 0, 1]}
 OWN = 48  # flows of the first instance, on four backends
-OTHERS = 144  # flows of the other one, all on web-1
+OTHERS = 144  # flows of the second instance, all on web-1
 
 
 def counted(policy, backends=None):
@@ -22,8 +22,8 @@ def counted(policy, backends=None):
 
 
 def second_instance(lab):
-    """A lab with another balancer and another client, whose packets to the VIP are routed to it.
-    Backends are those of `lab`, which removes everything."""
+    """A second lab: another balancer, and another client whose packets to the VIP are routed to that
+    balancer. The backends are those of `lab`, which removes everything."""
     other = copy.copy(lab)
     other.dir = os.path.join(lab.dir, "second")
     os.mkdir(other.dir)
@@ -50,7 +50,7 @@ def second_instance(lab):
 
 @contextlib.contextmanager
 def two_instances(lab, policy):
-    """Both with four workers; the other one has web-1 alone. Yields the other one."""
+    """Two instances with four workers each; the second instance has only web-1. Yields the second instance."""
     agents = Agents(lab, "--port", "7000")
     lab.extra = Agents.configuration(lab)
     lab.write_config()
@@ -91,21 +91,21 @@ def flows_of_the_other_instance_count(lab, policy):
         assert serve(other, OTHERS, others) == {"web-1": OTHERS}
         wait_for("a report of the other flows", lambda: reported(lab, "web-1") >= OTHERS, 10)
         given = serve(lab, OWN, own)
-        assert given["web-1"] <= OWN / 24, (given, use_of_reports(lab))  # else a quarter
+        assert given["web-1"] <= OWN / 24, (given, use_of_reports(lab))  # without reports web-1 gets a quarter
         while others:
             others.pop().close()
         wait_for("a report of their ends", lambda: reported(lab, "web-1") < OTHERS / 2, 10)
         given = serve(lab, OWN // 2, own)
-        assert given["web-1"] >= OWN / 16, given  # it has the fewest now
+        assert given["web-1"] >= OWN / 16, given  # web-1 has the fewest flows now
 
 
 @scenario(start=False, services=[counted("least-loaded")], workers=FOUR_WORKERS)
 def least_loaded_counts_flows_of_another_instance(lab):
-    """Two instances of four workers: one avoids a backend that the other has loaded, while it is"""
+    """Two instances of four workers: least-loaded avoids a backend while the other instance loads it"""
     flows_of_the_other_instance_count(lab, "least-loaded")
 
 
 @scenario(start=False, services=[counted("power-of-two")], workers=FOUR_WORKERS)
 def power_of_two_counts_flows_of_another_instance(lab):
-    """The same with power-of-two"""
+    """Two instances of four workers: power-of-two avoids a backend while the other instance loads it"""
     flows_of_the_other_instance_count(lab, "power-of-two")

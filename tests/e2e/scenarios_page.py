@@ -40,7 +40,7 @@ def text_of(browser, element):
 
 
 def groups(browser):
-    """Of each service in the table of backends: its own line, and the names of the backends below."""
+    """For each service in the table of backends: its row, and the names of the backends below."""
     found = []
     for head, name, address, state in browser.run(
             "return [...document.querySelectorAll('#backends tbody tr')].map((row) => "
@@ -225,7 +225,7 @@ def page_shows_events(lab):
     wait_for("control down", lambda: text_of(browser, "control") == "control down", 30, 0.1)
     assert "weir-control is not running" in text_of(browser, "problem")
     assert "forwards with its last tables" in text_of(browser, "problem") and is_stale(browser)
-    assert len(browser.rows("backends")) == 8  # as they were last
+    assert len(browser.rows("backends")) == 8  # the page keeps the last values
     check_names(browser, problem=True)
     check_contrast(browser, "page-control-down")
     lab.start_control()
@@ -249,7 +249,7 @@ def events(browser):
 
 
 def cell(browser, table, name, title):
-    """Of the first row of this name."""
+    """A cell of the first row with this name."""
     return column(browser, table, title)[[row[0] for row in browser.rows(table)].index(name)]
 
 
@@ -309,11 +309,11 @@ def page_shows_drains_reloads_and_starts(lab):
 
 
 def a_vip_drains(lab, browser, other):
-    """The end names the bind, whatever the flow to another VIP of the service does."""
+    """The event at the end names the bind, regardless of the flow to another VIP of the service."""
     bind = f"bind tcp [{VIP6}]:7000: "
     lab.weirctl("vip", "drain", "--interval=0.1s", VIP6)
     wait_for("the deadline of the VIP", lambda: events(browser).get(("lines", "end of drain"))
-             == bind + "drain deadline reached: its open flows kept; the whole service has 1", 30, 0.1)
+             == bind + "drain deadline reached: its open flows kept; the whole service has 1 open flow", 30, 0.1)
     other.close()
     lab.weirctl("vip", "drain", VIP6)
     wait_for("the end of its drain", lambda: events(browser).get(("lines", "end of drain"))
@@ -367,7 +367,7 @@ def page_keeps_its_plots_over_restarts(lab):
         lab.start_metrics(*options)
         wait_for("weir-metrics", lambda: plotted(lab), 10)
         assert len(plotted(lab)[0]) <= 2
-        assert lab.programs["metrics"].output().count("is not a history of this version") == 1
+        assert lab.programs["metrics"].output().count("is not a history file of this version") == 1
     assert browser.complaints() == []
 
 

@@ -49,7 +49,7 @@ def shares(lab, field):
 
 
 def service_times_ms(lab):
-    """Mean or median, as configured; None when unknown or not measured."""
+    """The mean or median service time, as configured; None when unknown or not measured."""
     return shares(lab, "service_time_ms")
 
 
@@ -74,7 +74,7 @@ def warm_up(lab, servers, count=200):
 
 
 def spread(served, names=BACKENDS):
-    """The load of the most loaded divided by that of the least loaded."""
+    """The load of the most loaded backend divided by the load of the least loaded backend."""
     least = min(served[name] for name in names)
     return max(served.values()) / least if least else math.inf
 
@@ -120,7 +120,7 @@ def inverse_to_cost(load, ms=None):
 
 
 def weight_over_cost(load):
-    """A turn ends with the first flow that starts after the weight, in ms, is used up."""
+    """A backend's turn ends with the first flow that starts when the weight, in ms, is used up."""
     near(load.served(), {name: math.ceil(WEIGHTS[name] / cost)
                          for name, cost in costs(load).items()}, 1.5)
 
@@ -187,8 +187,7 @@ def policies_give_the_documented_shares(lab):
 # --- round robin, one worker and several -----------------------------------------------------
 
 def equal_shares(lab, workers):
-    """Round robin and weighted round robin: as even as each worker's choices, one flow off for each
-    worker."""
+    """Round robin and weighted round robin: shares may differ by one flow for each worker."""
     servers = Servers(lab, (2, 2, 2, 2))
     for name, parts in (("round-robin", EQUAL), ("weighted-round-robin", WEIGHTS)):
         set_policy(lab, name)
@@ -207,7 +206,7 @@ def round_robin_is_exact(lab):
 
 @scenario(workers={"cores": [0, 1, 1]}, services=[work(backends=WEIGHTS, **policy("round-robin"))])
 def round_robin_of_three_workers_is_exact(lab):
-    """Three workers behind the software distributor: one flow per worker, no more"""
+    """Three workers behind the software distributor: round robin differs by one flow per worker at most"""
     equal_shares(lab, 3)
 
 
@@ -219,7 +218,7 @@ SINKHOLE = "web-1"
 @scenario(services=[work(**policy("least-loaded"))],
           config={"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"syn_seen": 500}}})
 def least_loaded_leaves_a_sinkhole(lab):
-    """New flows leave a backend that refuses within a second; with round robin they do not"""
+    """Least-loaded stops sending new flows to a refusing backend within a second; round robin does not"""
     servers = Servers(lab, (20, 20, 20, 20))
     with Work(lab.client, CLIENTS) as load:
         load.wait_for_more(200)
@@ -253,7 +252,7 @@ def least_loaded_leaves_a_sinkhole(lab):
 
 @scenario(services=[work(**policy("least-loaded"))])
 def least_loaded_avoids_a_stuck_server(lab):
-    """A server that accepts and never answers holds a few flows; with round robin it holds all"""
+    """A server that accepts and never answers holds a few flows with least-loaded, all with round robin"""
     servers = Servers(lab, (20, 20, 20, 20))
     with Work(lab.client, CLIENTS) as load:
         load.wait_for_more(200)
@@ -263,8 +262,8 @@ def least_loaded_avoids_a_stuck_server(lab):
         accepted[SINKHOLE] = before
         load.wait_for_more(450)
         got = servers.accepted() - accepted
-        # It gets as many as each other backend has in progress, a third of the other clients, and
-        # then no more.
+        # The stuck server gets as many flows as each other backend has in progress, a third of the
+        # other clients, and then no more.
         assert got[SINKHOLE] <= CLIENTS / 3 + 1, got
         assert got[SINKHOLE] < 0.05 * sum(got.values()), got
         assert not load.errors(), load.errors()[:3]
@@ -282,7 +281,7 @@ def limited(when):
 
 @scenario(services=[lines(**policy("round-robin"), **limited("reject"))])
 def flow_control_rejects_and_recovers(lab):
-    """Two flows per backend: the ninth is rejected, counted and shown; served when one has ended"""
+    """Two flows per backend: the ninth flow is rejected, counted and shown, and served when a flow has ended"""
     opened = [clients.Line(lab.client, VIP4) for _ in range(8)]
     try:
         assert Counter(line.backend for line in opened) == {name: 2 for name in BACKENDS}
@@ -322,7 +321,7 @@ def flow_control_rejects_and_recovers(lab):
 
 @scenario(services=[lines(**policy("round-robin"), **limited("spill"))])
 def flow_control_spills_to_the_least_loaded(lab):
-    """Two flows per backend: further ones go to the least loaded, and are counted as spilled"""
+    """Two flows per backend: further flows go to the least loaded backend, and are counted as spilled"""
     opened = []
     try:
         for count in range(1, 17):
@@ -364,7 +363,7 @@ def s6_policy_changes_move_no_flow(lab):
     downloads = [clients.Download(lab.client, VIP4, "/slow/long") for _ in range(4)]
 
     def check_flows():
-        """Connections are at the same backends; finished downloads are intact."""
+        """Check that connections are at their backends, and that finished downloads are intact."""
         load.wait_for_more(30)
         clients.check_lines(found)
         for i, download in enumerate(downloads):
@@ -412,7 +411,7 @@ def s6_policy_changes_move_no_flow(lab):
 
 @scenario(alone=True, services=[work(**policy("least-loaded", error_window_ms=1000))])
 def service_times_are_correct(lab):
-    """Mean and median service time agree with clients; none with a policy that needs none"""
+    """Mean and median service time agree with clients; no service time if the policy needs none"""
     servers = Servers(lab, MILLISECONDS.values())
     measured(lab, servers, 200)
     assert not any(service_times_ms(lab).values()), service_times_ms(lab)
@@ -468,7 +467,7 @@ def fair_share_continues_without_control(lab):
 
 @scenario(services=[work(**policy("fair-share"))])
 def fair_share_does_not_flood_a_returning_backend(lab):
-    """A backend gets its share after a drain, and not all flows"""
+    """After a drain a backend gets its share of new flows, not all new flows"""
     servers = Servers(lab, MILLISECONDS.values())
     warm_up(lab, servers)
     with Work(lab.client, CLIENTS) as load:

@@ -188,7 +188,7 @@ def udp_bind_moves(lab):
 
 @scenario(start=False, lb_mtu=1500, services=colours(9000, 9001))
 def udp_bind_moves_with_tap(lab):
-    """The same with a tap device, which still receives packets without a bind"""
+    """A UDP client keeps its port while the bind moves to another service and is removed; tap device"""
     start_with_tap(lab)
     move_udp_bind(lab)
 
@@ -292,8 +292,8 @@ def lowered_mtu_of_an_interface_is_reported(lab):
     """Another program lowers the MTU of lb0: longer packets are lost, and the log has the reason"""
     def log():
         return lab.programs["dataplane"].output()
-    said = ("port wan: the MTU of interface lb0 was lowered to 1500, longer packets are lost: "
-            "ip link set lb0 mtu 1600")
+    said = ("port wan: the MTU of interface lb0 was lowered to 1500, longer packets are lost; "
+            "run \"ip link set lb0 mtu 1600\"")
     assert "the MTU of" not in log()
     lab.lb.ip("link", "set", "lb0", "mtu", 1500)
     wait_for("the lowered MTU in the log", lambda: said in log(), 5)
@@ -409,7 +409,7 @@ def closed_ports_of_a_wide_range(lab):
     for vip in (VIP4, VIP6):
         assert connect(lab, vip, 1999) == "connected", (vip, lab.drops())
         assert connect(lab, vip, 7000) == "connected", (vip, lab.drops())
-        assert connect(lab, vip, 65001) == "Connection refused", vip  # by the kernel
+        assert connect(lab, vip, 65001) == "Connection refused", vip  # refused by the kernel
     assert "no_exception_port" not in lab.drops(), lab.drops()
     lab.write_config([wide(closed_ports="reject")])
     lab.weirctl("config", "reload")

@@ -18,7 +18,7 @@ SHORT = {"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"closing": 300
 
 
 def of_this_lab(lab, text):
-    """The script with its probes for this lab's programs alone: other labs run the same files."""
+    """The script with its probes limited to this lab's programs: other labs run the same program files."""
     ours = " || ".join(f"pid == {lab.programs[name].process.pid}"
                        for name in ("dataplane", "control"))
     return re.sub(r"^(usdt:.*)\n(?:/(.*)/\n)?\{",
@@ -108,7 +108,7 @@ def drops_script_agrees_with_weirctl(lab):
 
 @scenario(services=[web()], config=SHORT)
 def flow_lifetimes_script_agrees_with_weirctl(lab):
-    """flow-lifetimes.bt has each flow that has ended, of IPv4 and IPv6, by how it ended"""
+    """flow-lifetimes.bt has each ended flow of IPv4 and IPv6, and how the flow ended"""
     script = Script(lab, "flow-lifetimes")
     for vip in (VIP4, VIP6):
         assert clients.curl_batch(lab.client, vip, REQUESTS).ok == REQUESTS

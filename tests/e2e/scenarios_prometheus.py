@@ -76,7 +76,7 @@ def check_scrape(lab):
 
 
 def check_rules(lab):
-    """All of them can be evaluated."""
+    """Check that all alert rules can be evaluated."""
     rules = [rule for group in ask(lab, "rules")["groups"] for rule in group["rules"]]
     assert len(rules) > 10
     for rule in rules:

@@ -124,14 +124,14 @@ def half_the_cpu_gets_half_the_flows(lab):
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_gets_as_many_flows_by_turns(lab):
-    """Round robin in comparison: equal shares, and the slower one twice as busy"""
+    """Round robin, one backend with half the CPU: equal shares, and that backend is twice as busy"""
     half_cpu(lab, {"name": "round-robin"}, 2,
              lambda w: close(w.ratio, 1, 0.05) and w.used[1] > 1.5 * w.used[0])
 
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_has_no_effect_by_load(lab):
-    """Least loaded in comparison: with one request per backend no better than round robin"""
+    """Least loaded, one backend with half the CPU: no better than round robin at one request per backend"""
     half_cpu(lab, {"name": "least-loaded"}, 2,
              lambda w: 0.95 < w.ratio < 1.5 and w.used[1] > 1.25 * w.used[0])
 
@@ -180,7 +180,7 @@ def weights(lab):
 
 
 def capacity(lab, name, source):
-    """The capacity of a backend, once it comes from this source."""
+    """The capacity of a backend, when its source is `source`."""
     wait_for(f"capacity of {name}: {source}",  # measured with the lowest priority
              lambda: (lab.backend(name, "work")["capacity"] or {}).get("source") == source, 60)
     return lab.backend(name, "work")["capacity"]
@@ -193,7 +193,7 @@ def rounded(weight):
 
 @scenario(start=False, pair=True, hosts=2)
 def automatic_weights_follow_the_cpu_quota(lab):
-    """Weight "auto": CPUs x GCU x 30 of the agents, also silent ones and after a restart"""
+    """Weight "auto": CPUs x GCU x 30 reported by agents, also if they fall silent, and after a restart"""
     lab.services = [work({name: "auto" for name in PAIR}, agent=AGENT,
                          policy={"name": "weighted-round-robin"})]
     with Pair(lab, (1.5, 0.5)) as pair:
@@ -206,7 +206,7 @@ def automatic_weights_follow_the_cpu_quota(lab):
         assert "measured by its agent" in shown, shown
         with Steady(lab.client, 20) as load:
             watch(pair, load, 3, lambda w: close(w.ratio, wanted["web-1"] / wanted["web-2"], 0.1))
-            waste = lab.weirctl("service", "waste", "work")[1]  # which no policy requests
+            waste = lab.weirctl("service", "waste", "work")[1]  # figures that no policy requests
             assert "work: 2 of 2 backends report utilization" in waste, waste
         pair.cgroups.limit(2, 1.0)
         wanted["web-2"] = rounded(speed["web-2"])

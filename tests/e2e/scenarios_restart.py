@@ -12,7 +12,7 @@ from scenario import scenario
 
 HOSTS = 8
 MEGABYTE = 1 << 20
-RATE = 4 * MEGABYTE  # nginx's limit below /slow/
+RATE = 4 * MEGABYTE  # nginx's rate limit below /slow/
 
 
 def backends(number=HOSTS):
@@ -94,8 +94,8 @@ def wrk(lab):
 
 @contextlib.contextmanager
 def undisturbed_requests(lab):
-    """Requests and slow downloads, none of which may fail within the block. Yields the Downloads, which
-    it must look at now and then."""
+    """Requests and slow downloads, none of which may fail within the block. Yields the Downloads,
+    which the caller must check from time to time."""
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)
     downloads = Downloads(lab, "/slow/slow.bin", digest, 6)
     downloads.look()
@@ -149,7 +149,7 @@ def too_short_a_drain_breaks_the_longer_downloads(lab):
 
 @scenario(start=False, hosts=HOSTS, services=[service()], seconds=300)
 def rolling_restart_by_checks_alone_breaks_requests(lab):
-    """Without agents: requests on a server that ends fail, and new ones until that is detected"""
+    """Without agents: requests on a server that ends fail, as do new requests until checks detect the end"""
     lab.start()
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)
     downloads = Downloads(lab, "/slow/slow.bin", digest, 6)

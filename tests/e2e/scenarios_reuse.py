@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client reuses its port while the backend of its previous connection drains, or an attacker
-forges a SYN of a connection there: the reaction of real kernels to Weir's challenge ACK."""
+"""A client reuses its port while the backend of its previous connection drains, or an attacker forges
+a SYN of a connection to that backend: the reaction of real kernels to Weir's challenge ACK."""
 import clients
 from lab import VIP4, VIP6, lines
 from netns import wait_for
@@ -8,7 +8,7 @@ from scenario import scenario
 from scenarios_limits import raw_socket, syn
 from scenarios_ports import start_with_tap
 
-PORT = 40000  # of the client
+PORT = 40000  # port of the client
 ROUND_ROBIN = {"name": "round-robin"}
 
 
@@ -86,6 +86,6 @@ def reused_port_leaves_a_draining_backend(lab):
 
 @scenario(start=False, lb_mtu=1500, services=[lines(policy=ROUND_ROBIN)])
 def reused_port_leaves_a_draining_backend_with_tap(lab):
-    """The same with a tap device"""
+    """A client's port has a new connection, or a forged SYN, while its backend drains; tap device"""
     start_with_tap(lab)
     check_all(lab)

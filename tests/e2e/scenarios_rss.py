@@ -19,12 +19,12 @@ from scenarios_buckets import (EVEN, FOUR, HOT, ROUND_ROBIN, TWO, UNCHANGED, all
 
 SERVICES = [web(policy=ROUND_ROBIN), lines(policy=ROUND_ROBIN)]
 WITHIN = 2.0  # seconds until the load is even
-WITHIN_SHARED = 60.0  # if another task on its CPU makes a worker look busy
+WITHIN_SHARED = 60.0  # seconds if workers share CPUs, so that a waiting worker counts as busy
 TX_NS = 10_000  # time per packet in a worker, with a system call for each
 PER_SECOND = 10_000
-FEW = 50  # few packets: neighbour discovery
+FEW = 50  # a few packets more: neighbour discovery
 WINDOW = 0.25  # seconds over which the shares of workers are measured
-FEW_HOT = 2  # flows of each worker: with one, packets would arrive faster than a queue pauses
+FEW_HOT = 2  # busy flows of each worker: packets of one flow would arrive faster than a queue pauses
 PAUSE_US = 500  # pause of a transmit queue, while the others continue
 FAULTS = ("unsent", "unknown", "reordered", "strayed")
 
@@ -41,7 +41,7 @@ def start(lab):
 
 
 def shares_cpus(lab):
-    """Whether workers share CPUs, so that rings of a waiting one may overflow."""
+    """Whether workers share CPUs, so that rings of a waiting worker may overflow."""
     return len(lab.workers["cores"]) > len(set(lab.workers["cores"]))
 
 
@@ -53,8 +53,8 @@ def put_before(lab):
 
 
 def check_faults(nic, missed=0):
-    """No packet was lost, reordered or sent to another backend, and none is in flight. missed:
-    packets counted as lost because a queue or a ring was full."""
+    """Check that no packet was lost, reordered or sent to another backend, and that no packet is in
+    flight. missed: packets counted as lost because a queue or a ring was full."""
     def settled():
         assert nic["judged"] > 0 and nic["lost"] + nic["pending"] <= missed, nic.show()
         assert not any(nic[name] for name in FAULTS), nic.show()
@@ -87,8 +87,8 @@ def unevenness(forwarded):
 
 
 def even(lab):
-    """A condition: the shares of a window are even; if workers share CPUs, and so look busy while
-    waiting, each has a part."""
+    """A condition: the shares of a window are even. If workers share CPUs, a waiting worker counts as
+    busy: then each worker has a part."""
     def condition():
         found = shares(lab)
         if shares_cpus(lab):
@@ -137,13 +137,13 @@ def spread(lab, hot, within):
 
 @scenario(start=False, workers=TWO, alone=True, services=SERVICES)
 def rss_two_workers_share_hot_flows(lab):
-    """Most packets belong to a few flows of one queue: even within 2 s, and the table follows"""
+    """Most packets belong to a few flows of one queue: the load is even within 2 s, the table follows"""
     spread(lab, 16, WITHIN)
 
 
 @scenario(start=False, workers=FOUR, alone=True, services=SERVICES)
 def rss_four_workers_share_hot_flows(lab):
-    """The same with four workers, which share two CPUs: each has a part after a while"""
+    """Hot flows of one queue, four workers that share two CPUs: after a while each worker has a part"""
     spread(lab, 32, WITHIN_SHARED)
 
 
@@ -185,7 +185,7 @@ def forced(lab):
 
 
 def force_moves(lab):
-    """MOVES forced by a control process that is killed repeatedly, and a moment more."""
+    """Force MOVES moves by a control process that is killed repeatedly, then wait for a moment."""
     for kill in range(1, KILLS + 1):
         program = lab.program("force_moves", lab.lb,
                               os.path.join(lab.build, "tests", "e2e", "force_moves"), lab.run_dir,
@@ -234,13 +234,13 @@ def moves_under_load(lab, hot=HOT, pause_us=0):
 
 @scenario(start=False, workers=STEALING2, alone=True, services=SERVICES, seconds=300)
 def rss_moves_lose_nothing(lab):
-    """A thousand buckets move under TCP connections while control is killed: none loses a packet"""
+    """A thousand buckets move under TCP connections while control is killed: no packet is lost"""
     moves_under_load(lab)
 
 
 @scenario(start=False, workers=STEALING4, alone=True, services=SERVICES, seconds=300)
 def rss_moves_lose_nothing_with_four_workers(lab):
-    """The same with four workers, which share two CPUs: lost packets are counted"""
+    """A thousand buckets move between four workers that share two CPUs: lost packets are counted"""
     moves_under_load(lab)
 
 
@@ -254,7 +254,7 @@ def rss_moves_keep_order_between_queues(lab):
 
 @scenario(start=False, workers=STEALING2, alone=True, services=SERVICES)
 def rss_table_that_is_refused(lab):
-    """The device refuses to change its table: it is logged, and workers pass packets on"""
+    """The device refuses to change its table: this is logged, and workers pass packets on"""
     nic = start(lab)
     establish(lab)
     flows = hot_flows(lab, 1)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What clients see when nginx ends, restarts or hangs: with HTTP checks every second, and with
-weir-agent watching the port besides. Nine of ten connections go to that nginx.
+weir-agent watching the port as well. Nine of ten connections go to that nginx.
 
-WEIR_TRIALS sets how often each way is tried (default 1). Printed for each: refused connections, and
-milliseconds from the signal to the last new flow that reached nginx's host before it was unused:
-median, 99th percentile and largest. WEIR_TRIALS_TO names a file, to which a line for each trial is
-appended: agent or checks, way, connections, refused, milliseconds or "-". server_ends.gp plots it.
+WEIR_TRIALS sets how often each way to end nginx is tried (default 1). Printed for each: refused
+connections, and milliseconds from the signal to the last new flow that reached nginx's host before it
+was unused: median, 99th percentile and largest. WEIR_TRIALS_TO names a file, to which a line for each
+trial is appended: agent or checks, way, connections, refused, milliseconds or "-". server_ends.gp
+plots it.
 """
 import contextlib
 import json
@@ -30,14 +31,14 @@ TRIALS = int(os.environ.get("WEIR_TRIALS", "1"))
 PORT, SYN = 80, 0x02
 TRIALS_TO = os.environ.get("WEIR_TRIALS_TO")
 CLIENTS, PAUSE_S = 2, 0.002  # about 800 connections a second
-CRASHES = 4  # of a crash loop
+CRASHES = 4  # crashes in a crash loop
 CHECK = {"type": "http", "path": "/healthz", "interval_ms": 1000, "timeout_ms": 500,
          "rise": 1, "fall": 3}
 QUICK = {"flow_table": {"flows_per_worker": 262144, "timeout_ms": {"syn_seen": 300}}}
 
-# connections, refused: of the clients, from the signal until nginx is used again; last: seconds from
-# the signal to the last new flow at nginx's host before a pause of PAUSED_S; None if there was no
-# such pause, so that the backend was always used.
+# connections, refused: connections of the clients, and refused ones, from the signal until nginx is
+# used again; last: seconds from the signal to the last new flow at nginx's host before a pause of
+# PAUSED_S; None if there was no such pause, so that the backend was always used.
 PAUSED_S = 0.1
 Trial = namedtuple("Trial", "connections refused last")
 
@@ -62,7 +63,7 @@ class Clients(Threads):
     @staticmethod
     def connect():
         with socket.socket() as sock:
-            # A RST instead of a FIN: no port of the client waits a minute
+            # The client sends an RST instead of a FIN, so that its ports do not stay in TIME_WAIT.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             sock.settimeout(5)
             try:
@@ -72,12 +73,12 @@ class Clients(Threads):
         return ""
 
     def since(self, begun):
-        """The errors, "" for none, of the connections since a time."""
+        """The errors, "" for none, of connections that began after a time."""
         return [error for at, error in self.results if at > begun]
 
 
 class Server:
-    """The nginx of web-1. agents: None without."""
+    """The nginx of web-1. agents: None without agents."""
 
     def __init__(self, lab, watched):
         self.lab, self.stamping, self.deaths = lab, stamping(), 0
@@ -100,7 +101,7 @@ class Server:
     def end(self, number, everyone=False):
         self.signal(number, everyone)
         self.lab.programs["nginx-1"].process.wait(20)
-        self.lab.programs["nginx-1"].kill()  # what is left of its group
+        self.lab.programs["nginx-1"].kill()  # the remaining processes of nginx's process group
         self.deaths += 1
 
     def start(self):
@@ -115,7 +116,7 @@ class Server:
         wait_for(f"web-1 {'used' if used else 'unused'}", lambda: self.is_used() == used, 60, 0.02)
 
     def is_ready(self):
-        """Whether the agent watches the port, and has a balancer to announce its end to."""
+        """Whether the agent watches the port, and has a balancer that it can notify of the port's end."""
         with contextlib.suppress(LabError):  # the agent starts
             with self.lab.namespaces["b1"].inside():
                 status = json.loads(sh(self.lab.binary("weir-agent"), "status", "--json",
@@ -124,7 +125,7 @@ class Server:
         return False
 
     def forget_deaths(self):
-        """Births after several deaths are held down. An agent without a state has seen none."""
+        """Start the agent again if it has detected deaths: births after several deaths are delayed."""
         if not self.agents or self.deaths < FREE_DEATHS:
             return
         self.lab.programs[self.agents.name(1)].kill()
@@ -136,7 +137,7 @@ class Server:
 
 
 def down(server):
-    """It stays so until clients have paused."""
+    """Wait until the backend is unused and clients have paused, then start the server."""
     server.wait_used(False)
     time.sleep(3 * PAUSED_S)
     server.start()
@@ -188,7 +189,7 @@ def loop(server):
 
 
 def freeze(server):
-    """SIGSTOP: the sockets stay open, so only checks can find it"""
+    """SIGSTOP: the sockets stay open, so only checks can detect it"""
     server.signal(signal.SIGSTOP, everyone=True)
     server.wait_used(False)
     server.signal(signal.SIGCONT, everyone=True)

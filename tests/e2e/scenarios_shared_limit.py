@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A limit of active flows is that of all workers together."""
+"""The limit of active flows applies to all workers together."""
 import contextlib
 import json
 import threading
@@ -34,7 +34,7 @@ def reload(lab, services):
 
 
 def connect(lab, timeout=0.3):
-    """A line, or None: its SYN was rejected."""
+    """A line, or None if its SYN was rejected."""
     try:
         return clients.Line(lab.client, VIP4, timeout=timeout)
     except TimeoutError:
@@ -54,7 +54,7 @@ def worker_of(lab, line):
 
 @contextlib.contextmanager
 def opened():
-    """A list of lines, which are closed in the end."""
+    """A list of lines, which are closed at the end of the block."""
     found = []
     try:
         yield found
@@ -65,7 +65,7 @@ def opened():
 
 @scenario(services=limited("reject"), workers={"cores": [0, 1, 0, 1]})
 def limit_is_that_of_all_workers(lab):
-    """Limit 10, four workers: of 30 connections at once 10 are served; one worker can have all"""
+    """Limit 10, four workers: of 30 concurrent connections 10 are served, even if one worker has all"""
     assert len(lab.api("worker.show")) == WORKERS
     with opened() as found:
         threads = [threading.Thread(target=lambda: found.append(connect(lab)))
@@ -80,9 +80,9 @@ def limit_is_that_of_all_workers(lab):
         row = backend(lab)
         assert row["max_active_flows"] == LIMIT and row["counted_flows"] == LIMIT, row
         _, out, _ = lab.weirctl("backend", "show", "lines/")
-        assert f"at its limit of {LIMIT} active flows" in out, out
+        assert f"at the limit of {LIMIT} active flows" in out, out
     wait_for_count(lab, 0)
-    with opened() as found:  # all of one worker
+    with opened() as found:  # all connections are of one worker
         while len(found) < LIMIT:
             line = clients.Line(lab.client, VIP4)
             if found and worker_of(lab, line) != worker_of(lab, found[0]):
@@ -100,7 +100,7 @@ def limit_follows_a_reload_and_a_restart(lab):
     with opened() as found:
         for _ in range(LIMIT + 2):
             found.append(clients.Line(lab.client, VIP4))
-        wait_for_count(lab, LIMIT + 2)  # two were spilled
+        wait_for_count(lab, LIMIT + 2)  # two flows were spilled
         reload(lab, [lines(backends={"web-1": 100}, policy={"name": "round-robin"})])
         wait_for("no limit", lambda: backend(lab)["max_active_flows"] is None, 10)
         reload(lab, limited("reject"))
@@ -145,11 +145,11 @@ def forged_syns_do_not_fill_the_limit(lab):
     try:
         wait_for("the flood", lambda: sum(w["flows_half_open"] for w in lab.api("worker.show"))
                  > 10 * LIMIT, 30)
-        # Forged SYNs hold slots for up to half a second; a rejected SYN is sent again.
+        # Forged SYNs occupy the limit for up to half a second; clients retransmit a rejected SYN.
         clients.Line(lab.client, VIP4, timeout=15).close()
         wait_for("reservations to lapse", lambda: counted(lab) <= 1, 15)
         for _ in range(20):
-            clients.Line(lab.client, VIP4, timeout=0.9).close()  # its first SYN is accepted
+            clients.Line(lab.client, VIP4, timeout=0.9).close()  # the first SYN of the client is accepted
         with opened() as found:
             while True:
                 line = connect(lab)

@@ -51,7 +51,7 @@ def share_after(seconds):
 
 
 def healthy_since(lab):
-    """The time when it became healthy, in this process's monotonic time."""
+    """The time when the backend became healthy, in this process's monotonic time."""
     def changed():
         last = lab.api("health.history", service="work", backend=NEW)[-1]
         return last["to"] == "healthy" and last["time_ms"] / 1000
@@ -59,7 +59,7 @@ def healthy_since(lab):
 
 
 def check_ramp(load, since, name):
-    """Check each second, until one after the end: within 20 %, plus or minus two flows."""
+    """Check each second, until a second after the end of the ramp: within 20 %, plus or minus two flows."""
     time.sleep(max(0, since + WINDOW_S + 1 - time.monotonic()))
     load.wait_until(since + WINDOW_S + 1)
     assert not load.errors(since), load.errors(since)[:3]
@@ -75,7 +75,7 @@ def check_ramp(load, since, name):
 
 @scenario(services=[ramped(OTHERS)], pair=True, start=False)
 def slow_start_gives_a_growing_part_to_a_backend_that_a_reload_adds(lab):
-    """A backend that a reload adds gets the part of its share given by the ramp, each second"""
+    """Each second a backend added by a reload gets the part of its share that the ramp specifies"""
     start(lab)
     with Steady(lab.client, PER_SECOND) as load:
         load.wait_for_more(PER_SECOND)
@@ -86,7 +86,7 @@ def slow_start_gives_a_growing_part_to_a_backend_that_a_reload_adds(lab):
 
 @scenario(services=[ramped(BACKENDS)], config=QUICK, pair=True, start=False)
 def slow_start_gives_a_growing_part_to_a_backend_that_returns(lab):
-    """The same with a backend that refused for a while, by weights, load and service times"""
+    """A backend that refused for a while gets its share by the ramp; by weights, load and service times"""
     servers = start(lab)
     with Steady(lab.client, PER_SECOND) as load:
         for name in ("weighted-round-robin", "least-loaded", "fair-share"):

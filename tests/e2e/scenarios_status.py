@@ -18,7 +18,7 @@ from netns import wait_for
 from scenario import scenario
 
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
-LIMIT = 3.5  # seconds; that of weirctl is 2
+LIMIT = 3.5  # seconds; the limit of weirctl is 2
 
 
 def status(lab, *options):
@@ -39,7 +39,7 @@ def expect(lab, code, words, *options):
 
 @contextlib.contextmanager
 def frozen_worker(pid):
-    """One worker thread does not run, the rest of the process does."""
+    """Freeze one worker thread; the rest of the process runs."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/comm", encoding="ascii") as file:
             if "worker" in file.read():
@@ -60,7 +60,7 @@ def count(lab, name, words):
 
 
 def status_as(lab, user, group):
-    """The same as another user: (exit status, line)."""
+    """(exit status, line) of weirctl status, run by another user."""
     with lab.lb.inside():
         done = subprocess.run(["setpriv", "--reuid", user, "--regid", group, "--clear-groups",
                                lab.binary("weirctl"), "--run-dir", lab.run_dir, "status"],
@@ -69,9 +69,9 @@ def status_as(lab, user, group):
 
 
 def check_users(lab, dataplane):
-    """Without weir-control, other users see less of the dataplane than root."""
+    """Without weir-control, users other than root see less of the dataplane."""
     code, line = status_as(lab, "daemon", "nogroup")  # the group of the run directory
-    assert code == 1 and "only root can see whether the workers" in line, (code, line)
+    assert code == 1 and "only root can check whether the workers" in line, (code, line)
     dataplane.signal(signal.SIGSTOP)
     wait_for("stopped", lambda: status_as(lab, "daemon", "nogroup")[1].startswith(
         f"CRITICAL: weir-dataplane (pid {dataplane.pid}) is stopped"), 10)
@@ -83,7 +83,7 @@ def check_users(lab, dataplane):
 @scenario(services=[web({"web-1": 100, "web-2": 100}), lines({"web-1": 100})], hosts=2, short=True,
           workers={"cores": [0, os.cpu_count() - 1]})
 def status_shows_whether_to_send_traffic(lab):
-    """Processes that are stopped, hang or are gone, and services without a backend: exit 0, 1 or 2"""
+    """weirctl status with stopped, hung or absent processes, and services without backends: exit 0, 1 or 2"""
     dataplane, control = lab.programs["dataplane"], lab.programs["control"]
     expect(lab, 0, "OK: workers: 2, services: 2, eligible backends: 3 of 3\n")
 
@@ -99,7 +99,8 @@ def status_shows_whether_to_send_traffic(lab):
     expect(lab, 0, "OK")
     wait_for("the log", lambda: count(lab, "control", "weir-dataplane runs again after"), 5)
     assert count(lab, "control", "error weir-dataplane stalled for") == 1, control.tail()
-    # A worker whose last heartbeat is older than the other's may have got a line before.
+    # A worker whose last heartbeat is older than that of the other worker may have a log line
+    # already.
     single = count(lab, "control", " of weir-dataplane stalled for ")
 
     with frozen_worker(dataplane.pid):
@@ -120,7 +121,7 @@ def status_shows_whether_to_send_traffic(lab):
         lab.start_nginx(number)
     expect(lab, 0, "OK")
 
-    lab.net.ip("link", "set", "lb0", "down")  # the switch's end of the cable
+    lab.net.ip("link", "set", "lb0", "down")  # the switch's end of the link
     expect(lab, 2, "port wan has no link: interface lb0 is up without a carrier")
     assert lab.api("port.show")[0]["link"] == "no-carrier"
     lab.net.ip("link", "set", "lb0", "up")
@@ -133,7 +134,7 @@ def status_shows_whether_to_send_traffic(lab):
     check_users(lab, dataplane)
     dataplane.kill()
     expect(lab, 2, "CRITICAL: weir-dataplane is not running")
-    assert os.path.exists(os.path.join(lab.run_dir, "dataplane.lock"))  # left by SIGKILL
+    assert os.path.exists(os.path.join(lab.run_dir, "dataplane.lock"))  # SIGKILL leaves this file
     lab.start_dataplane()
     expect(lab, 2, "has no tables")
     lab.start_control()
@@ -141,7 +142,7 @@ def status_shows_whether_to_send_traffic(lab):
 
 
 class Top:
-    """weirctl top on a terminal of its own."""
+    """weirctl top on a separate terminal."""
     def __init__(self, lab):
         self.terminal, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
@@ -153,12 +154,12 @@ class Top:
         self.reader.start()
 
     def read(self):
-        with contextlib.suppress(OSError):  # at the end of the process
+        with contextlib.suppress(OSError):  # read fails at the end of the process
             while data := os.read(self.terminal, 65536):
                 self.text += data.decode()
 
     def wait(self, words, without="\0"):
-        """Until a screen that begins from now on has these words, and not those."""
+        """Wait until a screen drawn from now on contains `words`, and does not contain `without`."""
         begin = len(self.text)
 
         def drawn():
@@ -177,7 +178,7 @@ class Top:
 
 @scenario(services=[web({"web-1": 100, "web-2": 100})], hosts=2)
 def top_stays_during_outages(lab):
-    """weirctl top says what is down since when, and goes on when it is back"""
+    """weirctl top shows which process is down, and since when; it continues when the process is back"""
     grey = "\033[90m"
     top = Top(lab)
     top.wait("no drops since weir-dataplane began, ", without=grey)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connections that wait at a backend with a full accept queue move to another one, and none is
-served twice, whichever process dies meanwhile."""
+"""Connections that wait at a backend with a full accept queue move to another backend, and no
+connection is served twice, whichever process dies meanwhile."""
 import collections
 import contextlib
 import itertools
@@ -22,8 +22,8 @@ from scenarios_agents import agents
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
 SELDOM = {"interval_ms": 500, "inactive_interval_ms": 500, "timeout_ms": 80}
 BACKLOG = 8  # accept queue of web-1, whose server is stopped
-FIRST_SECONDS = 0.2  # at most; usually before control gets the report of a full queue
-# Accept queue of the others: all connections that leave web-1 may arrive with the same SYN
+FIRST_SECONDS = 0.2  # at most; usually shorter than the time until control gets the report of a full queue
+# Accept queue of the other backends: all connections that leave web-1 may arrive with the same SYN
 ROOM = 64
 NUMBERS = range(1, len(BACKENDS) + 1)
 
@@ -38,7 +38,7 @@ STEAL = {"after_ms": 300}
 
 @contextlib.contextmanager
 def serving(lab):
-    """Servers that log ids, with an agent each, at every backend."""
+    """Servers that log ids, and an agent, at every backend."""
     path = os.path.join(lab.dir, "agent.keys")
     with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
         file.write(f"7 {secrets.token_hex(32)}\n")
@@ -101,7 +101,7 @@ class Client:
         self.retransmits = None
 
     def tell(self):
-        """The socket is connected, or was refused: send the id."""
+        """Send the id if the socket is connected, or detect that it was refused."""
         error = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             self.error = os.strerror(error)
@@ -121,7 +121,7 @@ class Client:
 
 class Clients:
     """Real TCP clients, each with its own id. Connects `count` of them within `seconds`, to each of
-    the VIPs in turn; all but the `first` ones once these are connected."""
+    the VIPs in turn; first `first` of them, the rest once those are connected."""
     numbers = itertools.count(1)
 
     def __init__(self, namespace, count, seconds, vips=(VIP4,), first=0):
@@ -136,7 +136,7 @@ class Clients:
                 self.run(FIRST_SECONDS, Clients.all_connected)
             due = start + i * seconds / count
             self.run(max(0, due - time.monotonic()))
-            time.sleep(max(0, due - time.monotonic()))  # all others have their answers already
+            time.sleep(max(0, due - time.monotonic()))  # all other clients already have their answers
             client = Client(next(self.numbers), sock, time.monotonic())
             sock.connect_ex((targets[i], PORT))
             self.all.append(client)
@@ -186,7 +186,7 @@ def figures(clients):
 
 
 def check_served_once(lab, clients):
-    """Check that each client with an answer was served, and none twice."""
+    """Check that each client with an answer was served, and no client twice."""
     counts = served(lab)
     twice = {number: n for number, n in counts.items() if n > 1}
     assert not twice, f"served twice: {twice}"
@@ -195,7 +195,7 @@ def check_served_once(lab, clients):
 
 
 def crowd(lab, seconds, until=Clients.all_connected, vips=(VIP4,)):
-    """Stop the server of web-1, and have clients connect: those that fill its queue, then more."""
+    """Stop the server of web-1, and let clients connect: first those that fill its queue, then more."""
     lab.programs["ids-1"].signal(signal.SIGSTOP)
     return Clients(lab.client, 160, 0.04, vips, (BACKLOG + 1) * len(BACKENDS)).run(seconds, until)
 
@@ -216,8 +216,9 @@ def release(lab, clients, seconds=20):
 def connections_leave_a_stopped_server(lab):
     """A full accept queue with idle backends: time to connect with stealing off and on"""
     with serving(lab):
-        # The queue holds one more than the backlog. Some of the other connections are half-open, or
-        # established only for the client; the others wait as long as the server is stopped.
+        # The accept queue holds one connection more than the backlog. Some of the other connections
+        # are half-open, or established only for the client; the others wait as long as the server is
+        # stopped.
         wait_for_report(lab)
         off = crowd(lab, 6)
         without = figures(off)
@@ -263,12 +264,12 @@ def unreachable(lab, number):
 
 @scenario(services=[ids()], start=False, alone=True)
 def connections_leave_a_server_with_lost_answers(lab):
-    """A server whose accept queue has room, but whose SYN+ACKs are lost: clients move to others"""
+    """A server has room in its accept queue, but its SYN+ACKs are lost: clients move to other backends"""
     with serving(lab):
         with unreachable(lab, 1):
             off = Clients(lab.client, 160, 0.04).run(4, Clients.all_connected)
             assert figures(off)["failed"] == len(off.all) // len(BACKENDS), figures(off)
-        off.run(20)  # they are accepted at last
+        off.run(20)  # the server accepts the connections at last
         check_served_once(lab, off)
         off.close()
         set_steal(lab, STEAL)
@@ -341,7 +342,7 @@ def steals_survive_kills(lab):
             clients.run(1 + chance.random())
             moved += sum(row["moved"] for row in lab.api("flow.steals")["services"])
             lab.programs["ids-1"].signal(signal.SIGCONT)
-            clients.run(120)  # until all have an answer; the last SYN may be sent seconds later
+            clients.run(120)  # until all clients have an answer; the last SYN may be sent seconds later
             check_served_once(lab, clients)
             assert all(client.answer for client in clients.all), figures(clients)
             clients.close()
@@ -365,7 +366,7 @@ def steals_survive_stops(lab):
             clients.run(1 + chance.random())
             moved = sum(row["moved"] for row in lab.api("flow.steals")["services"])
             lab.programs["ids-1"].signal(signal.SIGCONT)
-            clients.run(120)  # until all have an answer; the last SYN may be sent seconds later
+            clients.run(120)  # until all clients have an answer; the last SYN may be sent seconds later
             check_served_once(lab, clients)
             assert all(client.answer for client in clients.all), figures(clients)
             clients.close()
@@ -376,8 +377,7 @@ def steals_survive_stops(lab):
 
 
 class Liar:
-    """The agent of the stopped server: reports a full queue, and answers steal requests according
-    to `mode`."""
+    """The agent of the stopped server, which reports a full queue, and answers steal requests according to `mode`."""
     NOTHING, RUNNING = 1, 3
 
     def __init__(self, lab, serving_agent):
@@ -394,7 +394,7 @@ class Liar:
                  "wrong balancer": {"balancer": request["balancer"] ^ 2}}
         answers = {"never": [], "late": [], "refused": [(self.RUNNING, {})]}.get(
             self.mode, [(self.NOTHING, {})])
-        if self.mode in wrong:  # then a valid one: the agent is not silent
+        if self.mode in wrong:  # then a valid answer, so that the agent is not silent
             answers = [(self.NOTHING, wrong[self.mode]), (self.RUNNING, {})]
         if self.mode == "late":
             self.later.append((self.agent.steal_answer(request, self.NOTHING), address))
@@ -418,8 +418,8 @@ class Liar:
 
 @contextlib.contextmanager
 def lying_agent(lab):
-    """Servers that count ids, and agents, all with an empty accept queue. Yields the agents by number,
-    and the Liar that answers for the first."""
+    """Servers that count ids, and agents, all with an empty accept queue. Yields the agents by
+    number, and the Liar that answers for agent 1."""
     for number in NUMBERS:
         lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
         start_ids(lab, number)
@@ -436,15 +436,16 @@ def steal_counts(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=600)
 def steals_accept_one_valid_answer(lab):
-    """Late, repeated and wrong confirms, and a control that dies in between, move no flow twice"""
+    """Late, repeated and wrong confirms, and a control that dies meanwhile, move no flow twice"""
     with lying_agent(lab) as (agent_of, liar):
-        # A silent agent gets requests less and less often, finally after all clients have connected
-        # elsewhere; an agent that refuses does not.
+        # weir-control sends a silent agent requests less and less often, finally after all clients
+        # have connected elsewhere; an agent that refuses gets requests at the usual rate.
         for mode in ("never", "refused", "late", "refused", "wrong id", "wrong flow", "wrong agent",
                      "wrong balancer", "three times", "killed before", "killed after"):
             before, liar.requests, liar.mode, liar.killed = steal_counts(lab), 0, mode, False
             refused = lab.api("stats.show")["agents"]["refused"]
-            # All start while web-1 seems to have room, otherwise it would get none of them.
+            # All clients start while web-1 reports room in its queue; otherwise it would get no
+            # client.
             agent_of[1].agent.values["accept_queue"] = 0
             wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
             lab.programs["ids-1"].signal(signal.SIGSTOP)
@@ -469,21 +470,21 @@ def steals_accept_one_valid_answer(lab):
                 name = {"wrong flow": "flow", "wrong balancer": "balancer"}.get(mode, "steal")
                 assert now[name] > refused[name], (mode, now)
             liar.mode = "never"
-            agent_of[1].agent.values["accept_queue"] = 0  # so that it gets no request, and stays silent
+            agent_of[1].agent.values["accept_queue"] = 0  # so that this agent gets no request, and stays silent
             lab.programs["ids-1"].signal(signal.SIGCONT)
-            clients.run(120)  # until all have an answer; the last SYN may be sent seconds later
+            clients.run(120)  # until all clients have an answer; the last SYN may be sent seconds later
             check_served_once(lab, clients)
             assert all(client.answer for client in clients.all), (mode, figures(clients))
             clients.close()
 
 
 SLOW_MS = 32  # for a connection, so 0.29 s for a full queue
-STAY_SECONDS = 0.6  # with two or three connections that wait in addition, they stay for longer
+STAY_SECONDS = 0.6  # connections that wait behind a full queue stay for longer
 
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
 def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
-    """A full accept queue that will be empty when clients send their next SYN: none is moved"""
+    """A full accept queue that is empty when clients send their next SYN: no connection is moved"""
     with lying_agent(lab) as (agent_of, liar):
         liar.mode = "refused"
         values = agent_of[1].agent.values
@@ -513,7 +514,8 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
         # The service time is unknown: connections leave after 0.3 s.
         _, asked, _ = crowded(20)
         assert asked > 0
-        # It is known: they leave when they have waited for twice the time of the whole queue.
+        # The service time is known: connections leave when they have waited for twice the time of the
+        # whole queue.
         for served_by_now in range(10, 60, 10):  # sums since the agent's start
             values.update({"service_time_ms": SLOW_MS * 1000 * served_by_now, "service_count": served_by_now})
             agent_of[1].wait_for_probe()

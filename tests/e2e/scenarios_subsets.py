@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Subsets: which of six backends are used, and what happens when one of them fails."""
+"""Subsets: which of six backends are used, and what happens when a used backend fails."""
 import json
 import os
 
@@ -33,13 +33,13 @@ def served(lab, count=120):
 
 @scenario(hosts=6, config=SECOND_OF_TWO, services=[web(SIX, subset=THREE)])
 def subset_replaces_a_member_and_keeps_flows(lab):
-    """Three of six are used; a dead one is replaced, is back later, and no download breaks"""
+    """Three of six backends are used; a dead one is replaced, is back later, and no download breaks"""
     before = members(lab)
     assert list(before.values()) == ["member"] * 3, before
     assert served(lab) == set(before)
     text = lab.weirctl("subset", "show", "web")[1]
     assert all(name in text for name in SIX) and "deterministic" in text, text
-    # Two groups of three divide six backends: each has one client.
+    # Two groups of three divide six backends, so each backend has one client.
     assert shown(lab, "web")["clients_of_a_backend"] == {"least": 1, "mean": 1.0, "most": 1}
 
     size = 24 << 20
@@ -80,7 +80,7 @@ def subset_replaces_a_member_and_keeps_flows(lab):
 
 @scenario(hosts=6, services=[lines(SIX)])
 def subset_changes_with_a_reload(lab):
-    """Subsetting is switched on, moved to another group and off again; connections stay"""
+    """Subsetting is switched on, moved to another group and switched off; connections stay"""
     found = clients.line_per_backend(lab.client, VIP4, list(SIX))
 
     def reload(instance, **more):
@@ -106,7 +106,7 @@ def subset_changes_with_a_reload(lab):
           services=[lines(SIX, subset={"algorithm": "deterministic", "size": 1,
                                        "client": "worker"})])
 def subset_of_each_worker(lab):
-    """Two workers with subsets of one backend each: flows go to these two, as weirctl shows"""
+    """Two workers, each with a subset of one backend: flows go to these two backends, as weirctl shows"""
     subsets = shown(lab, "lines")["subsets"]
     used = {subset["worker"]: subset["members"][0]["backend"] for subset in subsets}
     assert len(subsets) == 2 and len(set(used.values())) == 2, subsets
@@ -119,5 +119,5 @@ def subset_of_each_worker(lab):
     assert shares == {name: 50.0 if name in used.values() else 0.0 for name in SIX}, shares
     lab.weirctl("backend", "drain", "lines/" + used[0])
     stand_in = shown(lab, "lines")["subsets"][0]["members"][-1]["backend"]
-    clients.line_per_backend(lab.client, VIP4, {stand_in, used[1]})  # maybe the same one
+    clients.line_per_backend(lab.client, VIP4, {stand_in, used[1]})  # possibly the same backend
     clients.check_lines(found)

@@ -23,7 +23,7 @@ def prefix_of(lab):
 
 
 def ask(prefix, *commands):
-    """The answers by command, without the command's parameter."""
+    """The answers to the commands, by command without its parameter."""
     words = "".join(f"{command}\n" for command in (*commands, "quit"))
     done = subprocess.run([PYTHON, TOOL, "-f", prefix], input=words, capture_output=True, text=True,
                           timeout=20, check=True)
@@ -47,7 +47,7 @@ def idle_part(prefix):
 
 @scenario(start=False, services=[web()])
 def telemetry_distinguishes_busy_from_polling(lab):
-    """dpdk-telemetry.py agrees with weirctl; only root may query; the socket ends with it"""
+    """dpdk-telemetry.py agrees with weirctl; only root may query; the socket ends with the dataplane"""
     lab.dataplane_options = (*lab.dataplane_options, "--telemetry")
     lab.start()
     prefix = prefix_of(lab)

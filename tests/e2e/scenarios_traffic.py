@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Traffic arrives complete and at the right backend."""
+"""Traffic arrives complete, and at the right backend."""
 import re
 import socket
 import struct
@@ -144,7 +144,7 @@ def echo_request_to_vip_is_answered(lab):
 
 @scenario(short=True, lb_mtu=1500, services=[upload(), web()])
 def too_big_packet_is_reported(lab):
-    """No room for the outer header: an ICMP error, and the upload continues with smaller packets"""
+    """No room for the outer header: the client gets an ICMP error, and sends smaller packets"""
     path = lab.dir + "/upload"
     size = 2 << 20
     digest = make_random_file(path, size)
@@ -158,7 +158,7 @@ def too_big_packet_is_reported(lab):
 
 @scenario()
 def own_address_stays_with_the_kernel(lab):
-    """TCP to the balancer's own address reaches its kernel, as ssh would; ping too"""
+    """TCP and ping to the balancer's own address reach its kernel, as ssh would"""
     for family, address in ((socket.AF_INET, "10.0.0.2"), (socket.AF_INET6, "2001:db8:a::2")):
         with lab.lb.inside():
             listener = socket.socket(family)
@@ -185,7 +185,7 @@ def port_without_service_is_not_served(lab):
         sock = socket.socket()
         sock.settimeout(0.5)
     try:
-        sock.connect((VIP4, 80))  # nginx listens there on every backend
+        sock.connect((VIP4, 80))  # nginx listens on this port on every backend
         raise AssertionError("connected to port 80, which no service has")
     except OSError:
         pass

@@ -151,7 +151,7 @@ def s1_no_system_call(lab):
 @scenario(alone=True, workers={"cores": [os.cpu_count() - 1] * 2, "idle": "poll"},
           services=[web(), lines(), echo()], config=SHORT_FLOWS)
 def s1_af_xdp_driver_calls_only(lab):
-    """The same with AF_XDP, two workers: the driver's calls on its sockets, no others (S1)"""
+    """strace on two AF_XDP workers under load: only the driver's calls on its sockets (S1)"""
     strace = Strace(lab)
     use_everything(lab)
     of_driver, own = strace.divide(lambda fd: is_xdp_socket(strace.pid, fd))
@@ -166,7 +166,7 @@ def loops(lab):
 
 
 def sleeps(lab):
-    """A condition: about one turn per millisecond; with idle mode yield ten times as many."""
+    """A condition: about one iteration per millisecond; idle mode yield has ten times as many."""
     before, since = loops(lab), time.monotonic()
 
     def condition():
@@ -188,7 +188,7 @@ def sleeps_and_is_woken(lab):
 
 @scenario(workers=SLEEP, services=[web(), upload()])
 def sleeping_worker_is_woken_by_af_xdp(lab):
-    """Idle mode sleep: without traffic few turns; a packet in an AF_XDP socket ends the sleep"""
+    """Idle mode sleep: without traffic few iterations; a packet in an AF_XDP socket ends the sleep"""
     assert "worker 0: woken by packets" in lab.programs["dataplane"].output()
     requests_and_upload(lab)
     sleeps_and_is_woken(lab)
@@ -196,7 +196,7 @@ def sleeping_worker_is_woken_by_af_xdp(lab):
 
 @scenario(start=False, lb_mtu=1500, workers=SLEEP, services=[web(), upload()])
 def sleeping_worker_is_woken_by_a_tap(lab):
-    """The same with the receive interrupts of a DPDK driver"""
+    """Idle mode sleep: the receive interrupt of a DPDK driver (tap) ends the sleep"""
     start_with_tap(lab)
     assert "worker 0: woken by packets" in lab.programs["dataplane"].output()
     requests_and_upload(lab)
@@ -205,7 +205,7 @@ def sleeping_worker_is_woken_by_a_tap(lab):
 
 @scenario(workers={"cores": [os.cpu_count() - 1] * 2, "idle": "sleep"}, services=[web(), upload()])
 def worker_without_wakeups_keeps_polling(lab):
-    """Idle mode sleep, two workers and a distributor: the one that gets packets from it polls"""
+    """Idle mode sleep with a distributor: the worker that gets packets from the distributor polls"""
     output = lab.programs["dataplane"].output()
     assert "worker 0: woken by packets" in output, output
     assert "worker 1: sleeps as with idle yield" in output, output

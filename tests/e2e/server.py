@@ -7,8 +7,8 @@ client's
 tcp 7001  upload: reads to the end of the stream, then answers "NAME <bytes> <sha256>"
 udp 9000  echo: answers "NAME <payload>", one socket per VIP so that the answer comes from it
 
-Four of them start in nearly every scenario: without asyncio, which would take longer to import than
-most of them have to do.
+Four servers start in nearly every scenario. They do not use asyncio, whose import takes longer than
+the work of most servers.
 """
 import selectors
 import socket
@@ -31,7 +31,7 @@ class Lines:
 
 class Upload:
     def __init__(self, name):
-        import hashlib  # no other server needs it, and it takes time
+        import hashlib  # no other server needs hashlib, and its import takes time
         self.name, self.digest, self.size = name, hashlib.sha256(), 0
 
     def received(self, sock, data):
@@ -88,7 +88,7 @@ class Servers:
         try:
             data, address = sock.recvfrom(1 << 16)
             sock.sendto(self.name + b" " + data, address)
-        except OSError:  # an ICMP error of an earlier one
+        except OSError:  # an ICMP error about an earlier answer
             pass
 
 

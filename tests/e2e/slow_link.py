@@ -4,7 +4,7 @@
 
     slow_link.py NEAR FAR DELAY_MS
 
-forwards the frames of device FAR to NEAR at once, and those of NEAR to FAR after DELAY_MS.
+forwards the frames of device FAR to NEAR at once, and the frames of NEAR to FAR after DELAY_MS.
 """
 import collections
 import select
@@ -22,7 +22,7 @@ def open_device(name):
 
 
 def frames(sock):
-    """The frames that came in, without those that were sent to the device."""
+    """The received frames, without frames that this host sent to the device."""
     while True:
         try:
             frame, address = sock.recvfrom(1 << 16, socket.MSG_DONTWAIT)

@@ -11,14 +11,14 @@ SOL_PACKET, ETH_P_ALL, PACKET_OUTGOING = 263, 3, 4
 BUFFER_BYTES = 64 << 20
 ETHERNET_BYTES, IPIP = 14, 4
 
-# at: seconds since 1970; sent: by the device's own host; to: address; source, destination: ports;
-# data: after the UDP or TCP header; flags: of TCP
+# at: seconds since 1970; sent: whether the device's host sent it; to: address; source, destination:
+# ports; data: after the UDP or TCP header; flags: TCP flags
 Seen = namedtuple("Seen", "at sent protocol to source destination flags data")
 
 
 def stamping():
-    """A socket during whose lifetime the kernel timestamps received packets. This starts a moment
-    after the request; earlier packets get the time at which they are read."""
+    """A socket during whose lifetime the kernel timestamps received packets. The kernel starts a
+    moment after the request; earlier packets get the time at which they are read."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     return sock

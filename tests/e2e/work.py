@@ -71,7 +71,7 @@ class Work:
         self.stop()
 
     def ticket(self):
-        """Whether one more request may start."""
+        """Whether another request may start."""
         with self.lock:
             if self.tickets is not None:
                 self.tickets -= 1
@@ -110,7 +110,7 @@ class Work:
         return self
 
     def stop(self):
-        """End it now: requests that wait for an answer are aborted."""
+        """End the work now: requests that wait for an answer are aborted."""
         self.stopping = True
         for thread in self.threads:
             while thread.is_alive():
@@ -130,7 +130,7 @@ class Work:
                  moment - time.monotonic() + timeout)
 
     def began(self, first, last=float("inf")):
-        """The requests that started in [first, last) and have ended."""
+        """The ended requests that started in [first, last)."""
         return [s for s in list(self.samples) if first <= s.start < last]
 
     def errors(self, since=0.0):
@@ -150,8 +150,7 @@ class Work:
 
 
 class Steady(Work):
-    """Requests that start `per_second` times per second, independent of earlier ones, as long as a
-    client is free."""
+    """Requests at a rate of `per_second`, independent of the ends of earlier requests, as long as a client is free."""
 
     def __init__(self, namespace, per_second, clients=40, **more):
         super().__init__(namespace, clients, **more)

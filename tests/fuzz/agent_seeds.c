@@ -68,7 +68,7 @@ static void save_messages(const struct weir_agent_key *key, const char *name) {
 	}
 	snprintf(path, sizeof(path), "cut-%s", name);
 	save(path, AGENT_RIG_FOREIGN, bytes, WEIR_AGENT_MESSAGE_BYTES - 1);
-	// A later answer after an earlier one.
+	// A later answer follows an earlier answer.
 	memcpy(bytes, bytes + WEIR_AGENT_MESSAGE_BYTES, WEIR_AGENT_MESSAGE_BYTES);
 	answer.clock_ms += 500;
 	answer.service_sum_us += 5000;
@@ -141,7 +141,7 @@ static void save_replays(void) {
 	save("senders", AGENT_RIG_REPLAYS, bytes, sizeof(bytes));
 }
 
-// Two connections, of IPv4 and of IPv6, and the end of the dump.
+// An IPv4 connection, an IPv6 connection, and the end of the dump.
 static void save_dumps(void) {
 	struct {
 		struct nlmsghdr header;

@@ -6,7 +6,7 @@
 //   service 0  TCP 80 and 8000..8099 of both VIPs      backends 0 to 3
 //   service 1  UDP, every port, of both VIPs           backends 4 and 5
 // Even backends have IPv4 addresses, odd ones IPv6. Backend 2 is behind a VLAN tag, 3 has no next
-// hop yet, 6 is in a selection but its row was removed (see enum balancer_tables).
+// hop yet, 6 is in a selection, but its row was removed (see enum balancer_tables).
 //
 // Threads: one.
 #pragma once
@@ -31,7 +31,7 @@ enum balancer_tables {
 	BALANCER_USUAL,
 	// Backends 0 and 4 were removed; service 0 also selects 6, which does not exist
 	BALANCER_GONE,
-	BALANCER_SMALL_MTU, // every backend behind 1280 bytes
+	BALANCER_SMALL_MTU, // every backend has a path MTU of 1280 bytes
 	BALANCER_EMPTY, // no backend is selected
 	BALANCER_VARIANTS,
 };
@@ -39,12 +39,12 @@ enum balancer_tables {
 struct balancer {
 	struct guarded_segment memory;
 	struct weir_pipeline *pipeline;
-	struct weir_backend_row rows[BALANCER_BACKENDS]; // as published
+	struct weir_backend_row rows[BALANCER_BACKENDS]; // the published rows
 	uint64_t now_ns;
 };
 
-// Nothing is published, the worker is offline. // Flow timeouts are 50 (half-open), 200 (young,
-// UDP), 1000 and 100 (closing) ms.
+// Nothing is published, the worker is offline. Flow timeouts are 50 (half-open), 200 (young, UDP),
+// 1000 and 100 (closing) ms.
 void balancer_init(struct balancer *balancer);
 void balancer_fini(struct balancer *balancer);
 void balancer_publish(struct balancer *balancer, enum balancer_tables tables);

@@ -16,7 +16,7 @@ void buffers_start(uint32_t buffers, uint16_t room) {
 	REQUIRE(rte_pktmbuf_pool_create(POOL, buffers, 0, 0, room, SOCKET_ID_ANY) != NULL);
 }
 
-struct outside { // memory of a buffer, outside of the pool
+struct outside { // memory of a buffer that is not in the pool
 	struct rte_mbuf_ext_shared_info shared;
 	uint8_t *bytes;
 };

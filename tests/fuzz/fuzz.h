@@ -47,14 +47,14 @@ static inline uint8_t fuzz_take8(struct fuzz_input *input) {
 	return value;
 }
 
-// Little endian.
+// Takes two bytes, little endian.
 static inline uint16_t fuzz_take16(struct fuzz_input *input) {
 	uint16_t low = fuzz_take8(input);
 
 	return (uint16_t)(low | fuzz_take8(input) << 8);
 }
 
-// At most n bytes; *ret_bytes: their number.
+// Takes at most n bytes; *ret_bytes: the number of bytes taken.
 static inline const uint8_t *fuzz_take(struct fuzz_input *input, size_t n, size_t *ret_bytes) {
 	const uint8_t *data = input->data;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as datagrams between weir-control and weir-agent, for either of them.
-// Accepted datagrams were sent by an owner of a key, byte by byte; refused ones have no effect; a
-// report from an owner has valid values. A sequence number is accepted once.
+// Fuzz target: any bytes as datagrams between weir-control and weir-agent, for both receivers.
+// Accepted datagrams were sent by an owner of a key, byte by byte; refused datagrams have no
+// effect; a report from an owner has valid values. A sequence number is accepted once.
 #include <sodium.h>
 
 #include "agent_message.h"
@@ -58,7 +58,7 @@ static void check_report(const struct weir_report *report) {
 	}
 }
 
-// *ret only with NONE.
+// *ret is set only if the result is NONE.
 static enum weir_agent_refusal as_answer(
 	const uint8_t *bytes, size_t count, struct weir_agent_answer *ret) {
 	struct weir_agent_answer answer, untouched;
@@ -148,7 +148,7 @@ static enum weir_agent_refusal as_tcp(const uint8_t *bytes, size_t count) {
 	return refusal;
 }
 
-// Returns the number of kinds for which it is accepted.
+// Returns the number of datagram kinds as which the bytes are accepted.
 static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 	struct weir_agent_answer answer;
 
@@ -170,7 +170,7 @@ static void foreign(struct fuzz_input *input) {
 	free(exact);
 }
 
-// Make it as sent by the owner of a key, with any contents.
+// Authenticate a datagram with any contents, as the owner of the key would.
 static void take_sealed(struct fuzz_input *input, uint8_t *datagram) {
 	const struct weir_agent_key *key;
 	size_t bytes;
@@ -212,7 +212,7 @@ static void owner(struct fuzz_input *input) {
 // No sequence number of a sender is accepted twice, as long as its state is kept.
 static void replays(struct fuzz_input *input) {
 	static struct weir_replay replay;
-	static uint8_t taken[256][SEQUENCES]; // zero between inputs
+	static uint8_t taken[256][SEQUENCES]; // all zero between inputs
 	uint64_t now_ms = 1, last_ms[256] = {0};
 
 	memset(&replay, 0, sizeof(replay));
@@ -223,7 +223,7 @@ static void replays(struct fuzz_input *input) {
 
 		now_ms += sequence % 7;
 		if (last_ms[sender] > 0 && last_ms[sender] + 100 <= now_ms) {
-			memset(taken[sender], 0, SEQUENCES); // may have given way
+			memset(taken[sender], 0, SEQUENCES); // the sender may have been evicted
 		}
 		verdict = weir_replay_take(&replay, sender, sequence, now_ms, 100);
 		if (verdict == WEIR_REPLAY_NEW || verdict == WEIR_REPLAY_LATE) {

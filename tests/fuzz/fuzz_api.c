@@ -2,11 +2,11 @@
 //
 // Fuzz target: any bytes from a client of the control socket, to the complete loop of weir-control
 // with an attached segment, in an isolated network namespace. The bytes after the first NUL of the
-// input are the content of a file that requests can name: NEW_FILE.
+// input are the content of the file NEW_FILE, which requests can name.
 //
-// The length of the input determines the sizes in which it is sent. Connecting and, after a change,
-// restarting weir-control take most of the time, so most new inputs have many different requests.
-// At the end "requests: <n>" is printed with their total number.
+// The length of the input determines the sizes of the pieces in which it is sent. Connecting and,
+// after a change, restarting weir-control take most of the time, so most new inputs have many
+// different requests. At the end "requests: <n>" is printed with the total number of requests.
 //
 // Checked: one answer per request line (A1), each as specified in docs/reference/control-api.md;
 // the tables can still be published.
@@ -32,15 +32,15 @@
 #include "selection.h"
 #include "service_table.h"
 
-#define USED_FD 101 // of the configuration in use
+#define USED_FD 101 // file descriptor of the configuration in use
 #define USED_FILE "/proc/self/fd/101"
 #define NEW_FD 102
 #define NEW_FILE "/proc/self/fd/102"
-#define PRIVATE_DIR "/mnt" // of this process alone: nothing is left behind, whatever ends it
+#define PRIVATE_DIR "/mnt" // mounted for this process alone: nothing remains when it ends
 #define DEADLINE_NS 60000000000ull
 #define WORKERS 2
 #define ANSWERS_BYTES_MAX (64u << 20)
-#define LINES_MAX 128 // that the mutator puts into one input
+#define LINES_MAX 128 // lines that the mutator puts into one input
 
 static const char config_text[] =
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\",\n"
@@ -65,13 +65,13 @@ struct world {
 	struct weir_segment *segment; // the dataplane's mapping
 	struct weir_handover_server *server;
 	struct weir_reader reader[WORKERS];
-	uint64_t publications; // before the input
-	const struct weir_config *config; // before the input
+	uint64_t publications; // publications before the input
+	const struct weir_config *config; // configuration before the input
 };
 
-static struct world *world; // as long as no input changes it
+static struct world *world; // kept as long as no input changes it
 static unsigned long requests_in_all;
-static char answer_text[ANSWERS_BYTES_MAX]; // to one input
+static char answer_text[ANSWERS_BYTES_MAX]; // the answers to one input
 
 // --- set-up -----------------------------------------------------------------------------------
 
@@ -119,13 +119,13 @@ static void open_daemon(void) {
 		0);
 	REQUIRE(weir_api_create(&world->daemon.loop, world->socket.fd, weir_api_dispatch,
 			&world->daemon, &world->api) == 0);
-	world->socket.fd = -1; // the API's now
+	world->socket.fd = -1; // the API owns the descriptor now
 	// Signals stop the target as usual.
 	uv_signal_stop(&world->daemon.terminate);
 	uv_signal_stop(&world->daemon.interrupt);
 }
 
-// Whether it is attached, every next hop is known, and everything is published.
+// Whether control is attached, every next hop is known, and everything is published.
 static bool is_settled(void) {
 	const struct weir_daemon *daemon = &world->daemon;
 	struct weir_backend_state state;
@@ -235,8 +235,8 @@ static void turn_workers(void) {
 struct client {
 	int fd;
 	const uint8_t *data;
-	size_t bytes; // still to be sent
-	size_t piece; // most at once
+	size_t bytes; // bytes still to be sent
+	size_t piece; // maximum bytes at once
 	char *answers;
 	size_t answer_bytes;
 	bool ended;
@@ -483,7 +483,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	requests_in_all += requests;
 	check_answers(&client, requests);
 	REQUIRE(weir_daemon_publish(&world->daemon) == 0);
-	if (is_changed()) { // the next input starts from the same state
+	if (is_changed()) { // each input starts from the initial state
 		close_world();
 	}
 	return 0;

@@ -4,8 +4,8 @@
 // and TLS up to the point at which a key is needed. The probe calls back once, with a valid report.
 //
 // The first byte of an input: the type of the check in its low two bits (0, 3 = http, 1 = grpc, 2 =
-// https), with load and a text in the body in the next two. The second: the number of parts into
-// which the rest is split, which arrive one by one.
+// https), and flags for a load report and a text in the body in the next two bits. The second byte:
+// the number of parts into which the rest is split, which arrive one by one.
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>

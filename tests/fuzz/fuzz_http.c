@@ -3,7 +3,7 @@
 // Fuzz target: any bytes from a client of weir-metrics, through libmicrohttpd to the complete
 // server. weir-control does not run, and the documents report that.
 //
-// The length of the input determines the sizes in which it is sent.
+// The length of the input determines the sizes of the pieces in which it is sent.
 //
 // Checked: the connection ends once the client has sent everything, with or without an answer (H1);
 // a served document was requested by GET or HEAD with one permitted Host, has every header that
@@ -45,7 +45,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	(void)argv;
 	rig.log.level = WEIR_LOG_ERROR;
 	rig.log.fd = STDERR_FILENO;
-	// An abstract address assigned by the kernel: no file remains, and no port is used.
+	// The kernel assigns an abstract address: no file remains, and no port is used.
 	rig.name.sun_family = AF_UNIX;
 	rig.name_bytes = sizeof(rig.name);
 	params.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -61,7 +61,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 
 // --- client -------------------------------------------------------------------------------
 
-// Returns the bytes of the answer, which is complete.
+// Returns the number of bytes of the answer, which is complete.
 static size_t talk(const uint8_t *data, size_t bytes) {
 	size_t piece = bytes % 7 == 0 ? bytes / 3 + 1 : bytes, answered = 0;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -69,7 +69,7 @@ static size_t talk(const uint8_t *data, size_t bytes) {
 
 	REQUIRE(fd >= 0);
 	while (connect(fd, (struct sockaddr *)&rig.name, rig.name_bytes) != 0) {
-		REQUIRE(errno == EAGAIN); // the queue of connections is full
+		REQUIRE(errno == EAGAIN); // the accept queue is full
 		poll(NULL, 0, 1);
 	}
 	for (;;) {
@@ -115,7 +115,7 @@ static void check_served(const uint8_t *data, size_t bytes, size_t head, size_t 
 	bool headers_only = find(request, bytes, "HEAD") != NULL;
 
 	REQUIRE(headers_only || find(request, bytes, "GET") != NULL);
-	REQUIRE(find(request, bytes, ":") != NULL); // of a Host
+	REQUIRE(find(request, bytes, ":") != NULL); // the colon of a Host header
 	for (size_t i = 0; i < sizeof(secured) / sizeof(secured[0]); i++) {
 		REQUIRE(find(rig.answer, head, secured[i]) != NULL);
 	}

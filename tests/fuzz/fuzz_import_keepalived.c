@@ -13,7 +13,7 @@ struct included {
 	unsigned int opened;
 };
 
-// Two files for each pattern, and at most 16 in total, because they may include themselves.
+// Two files for each pattern, and at most 16 files in total, because files may include themselves.
 static int open_file(void *context, const char *from, const char *pattern, unsigned int n,
 	char **ret_name, char **ret_text, size_t *ret_bytes) {
 	struct included *included = context;

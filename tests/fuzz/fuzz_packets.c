@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: bursts of any bytes as frames, through a pipeline with real tables. The first byte
-// of the input is the seed of the plan (tests/oracle/plan.h). A list of steps follows, each with
-// one byte and its data:
+// of the input is the seed of the plan (tests/oracle/plan.h). A list of steps follows; each step is
+// one byte and data:
 //
 //   0x00..0x7f  a burst of (low 3 bits) + 1 frames, received on port (bits 3 and 4) % 3
 //   0x80..0xbf  a backend or a selection changes, depending on the low 6 bits
@@ -21,25 +21,26 @@
 
 #define STEPS_MAX 24
 #define TAG 100
-#define FRAME_BYTES_MAX 1600 // beyond the MTU
+#define FRAME_BYTES_MAX 1600 // more than the MTU
 #define BEGIN_NS 1000000000000ull
 
 enum frame_flag {
-	FIX_IPV4 = 0x01, // make the checksum right
+	FIX_IPV4 = 0x01, // correct the IPv4 checksum
 	FIX_ICMP = 0x02,
-	FIX_LENGTH = 0x04, // the IP packet ends with the frame
+	FIX_LENGTH = 0x04, // correct the length: the IP packet ends with the frame
 	CHECKED = 0x08, // the NIC reports that the IPv4 checksum is correct
 	STRIPPED = 0x10, // the NIC stripped a VLAN tag
-	LITTLE_HEADROOM = 0x20, // the first byte of the frame is the amount
-	SPLIT = 0x40, // in two segments, the first of (second byte of the frame) bytes
-	TAILROOM = 0x80, // the first segment has room for more
+	LITTLE_HEADROOM = 0x20, // the first byte of the frame is the amount of headroom
+	// the frame has two segments; its second byte is the size of the first segment
+	SPLIT = 0x40,
+	TAILROOM = 0x80, // the first segment has room for more bytes
 };
 
 struct world {
 	struct rig rig;
 	struct plan plan;
 	struct judge judge;
-	struct random random; // of changes
+	struct random random; // random numbers for changes
 	struct rig_burst burst;
 	uint8_t frames[8][FRAME_BYTES_MAX];
 };
@@ -187,7 +188,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	world->random.state = fuzz_take8(&input) * 0x9e3779b97f4a7c15ull | 1;
 	plan_draw(&world->plan, &world->random);
-	if (!world->plan.crowded) { // an input has few flows, and a small table is created faster
+	// an input has few flows, and a small flow table is created faster
+	if (!world->plan.crowded) {
 		world->plan.flows = 2048;
 	}
 	if (world->plan.fragment_entries > 1024) {

@@ -18,7 +18,7 @@
 #include "report.h"
 
 // Some memory that is used until the process ends is only reachable from DPDK's memory, which
-// LeakSanitizer does not scan. Missing in a build without it.
+// LeakSanitizer does not scan. NULL in a build without LeakSanitizer.
 void __lsan_disable(void);
 void __lsan_enable(void);
 #pragma weak __lsan_disable
@@ -26,7 +26,7 @@ void __lsan_enable(void);
 
 #define FRAMES_MAX 64
 #define PATH_BYTES 32
-#define TIME_MAX_NS (INT32_MAX * 1000000000ull) // the part of a timestamp that libpcap keeps
+#define TIME_MAX_NS (INT32_MAX * 1000000000ull) // largest timestamp that libpcap keeps
 
 static const char config_text[] =
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}],\n"
@@ -42,9 +42,9 @@ static const char config_text[] =
 	"   {\"address\": \"2001:db8:2::10\", \"protocol\": \"udp\", \"port\": 53}],\n"
 	"  \"backends\": [{\"name\": \"b-0\", \"address\": \"10.0.0.11\"}]}]}\n";
 
-static struct weir_offline *offline; // for the life of the process
+static struct weir_offline *offline; // exists as long as the process
 
-struct sent { // the expected contents when read back
+struct sent { // the frames that reading back must return
 	uint32_t captured_bytes, bytes;
 	uint64_t time_ns;
 	uint8_t sum;
@@ -156,7 +156,7 @@ static int make_file(char path[PATH_BYTES]) {
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	static const struct weir_pcap_options options;
 	struct weir_config_errors errors;
-	struct weir_config *config; // owned by the offline object, for as long
+	struct weir_config *config; // owned by the offline object, until that is destroyed
 	char why[256] = "";
 
 	(void)argc;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: any bytes as reports of a backend without an agent: agent-check lines, headers of an
-// HTTP response, ORCA in all its formats. Every report has valid values; a refused one changes
+// HTTP response, ORCA in all its formats. Every report has valid values; a refused report changes
 // nothing and has a reason.
 //
 // The first byte of an input: A = agent-check lines, H = header line, J = body of JSON, T and B =
@@ -41,7 +41,7 @@ static void check_report(const struct weir_report *report) {
 	REQUIRE(weir_report_weight(report, 100) >= 0 && weir_report_weight(report, 100) <= 1000);
 }
 
-// --- agent check: each line is one answer of the same agent ---
+// --- agent check: each line is an answer of one agent ---
 
 static size_t line_bytes(const char *text, size_t bytes) {
 	size_t n = 0;
@@ -106,7 +106,7 @@ static void take_header(const char *prefix, const char *text, size_t bytes) {
 	struct weir_report report = {.given = WEIR_REPORT(CPUS), .cpus = 2}, before;
 	char why[WEIR_ORCA_WHY_BYTES] = "";
 	size_t n = strlen(prefix);
-	// So that ASan detects reads beyond its end
+	// a buffer of exact size, so that ASan detects reads beyond its end
 	char *line = malloc(n + bytes > 0 ? n + bytes : 1);
 	int r;
 

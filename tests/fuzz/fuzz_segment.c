@@ -2,16 +2,17 @@
 //
 // Fuzz target: a malicious control process. The tables memory is overwritten with any bytes at any
 // place through control's mapping, its pages are removed, entries of the update log arrive in any
-// order; in between and afterwards the worker that uses it continues, and a next control process
-// attaches to it. Neither may crash or read outside of the segment. Also invalid statistics, which
-// a control process only reads. The worker captures packets meanwhile, if the order is valid.
+// order; meanwhile and afterwards the worker that uses the memory continues, and another control
+// process attaches to it. Neither may crash or read outside of the segment. Statistics, which a
+// control process only reads, are overwritten, too. The worker captures packets meanwhile, if the
+// capture order is valid.
 //
-// The input: a byte of options (enum option), then pieces: a byte for the place (enum place), an
-// offset there (2 bytes, little endian), a number of bytes, these bytes. ANY takes its offset in
-// words of 8 bytes from the start of tables. RENEW: a table gets a new reference, so that the
-// worker adopts its present contents. LOG: an entry of the update log with the offset as its value.
-// CAPTURE_RING takes its
-// offset in words of 4. PUNCH: the page with this number is freed. BURST: the worker takes a turn.
+// The input: a byte of options (enum option), then pieces: a byte that names a part of the segment
+// (enum place), an offset in that part (2 bytes, little endian), a number of bytes, and the bytes.
+// ANY takes its offset in words of 8 bytes from the start of tables. RENEW: a table gets a new
+// reference, so that the worker adopts its present contents. LOG: an entry of the update log with
+// the offset as its value. CAPTURE_RING takes its offset in words of 4. PUNCH: the page with this
+// number is freed. BURST: the worker processes a burst.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,7 +38,7 @@ enum option {
 	NO_TABLES = 0x02, // nothing was published before
 	AGAIN = 0x04, // a control process also takes over before the worker continues
 	TABLES = 0xf8, // takeover by all of weir-control's tables module, not only the writer:
-		       // slow, so it takes several bits
+		       // takes several bits, because it is slow and should be rare
 };
 
 enum place {
@@ -216,7 +217,7 @@ static void read_rings(struct weir_segment *segment) {
 	}
 }
 
-// A control process that starts with this memory. It may refuse it.
+// Start a control process with this memory. It may refuse the memory.
 static void take_over(const struct balancer *balancer, uint8_t options) {
 	const struct weir_segment *segment = balancer->memory.dataplane;
 	struct weir_segment *attached = NULL;
@@ -235,7 +236,7 @@ static void take_over(const struct balancer *balancer, uint8_t options) {
 	read_rings(attached);
 	write_some(attached);
 	if ((options & TABLES) == TABLES) {
-		// It would wait for a report of the worker, which is this thread.
+		// The takeover would wait for a report of the worker, which is this thread.
 		weir_pipeline_offline(balancer->pipeline);
 		rule(attached);
 		weir_pipeline_online(balancer->pipeline);
@@ -334,7 +335,7 @@ static void read_tables(const struct weir_segment *segment) {
 	weir_reader_fini(&reader);
 }
 
-static struct weir_packet_capture *capture; // the worker's
+static struct weir_packet_capture *capture; // the capture of the worker
 
 static void work(struct balancer *balancer) {
 	weir_segment_follow(balancer->memory.dataplane);
@@ -348,7 +349,7 @@ static void work(struct balancer *balancer) {
 
 // The offset of a root's blob as published, before anything was overwritten; 0 = none.
 struct blobs {
-	uint64_t at[3]; // SERVICES to SELECTION_1
+	uint64_t at[3]; // offsets of SERVICES to SELECTION_1
 };
 
 static weir_ref *root_of(const struct weir_segment *control, enum place place) {
@@ -434,7 +435,7 @@ static void take_piece(
 	case RENEW:
 		renew(control, blobs, (uint16_t)at);
 		break;
-	case LOG: // valid and invalid kinds
+	case LOG: // update kinds, valid and invalid
 		append(control, (uint32_t)(at >> 12) << 16 | (at & 0xfff));
 		break;
 	case PUNCH:

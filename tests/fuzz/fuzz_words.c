@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as what weir-agent and its applications send each other, and as options
-// about services. A word is one of the four; a reply that is read is written the same way again; no
-// port is in two services.
+// Fuzz target: any bytes as messages between weir-agent and its applications, and as options about
+// services. An announced state is one of four; a reply that was read is written unchanged; no port
+// is in two services.
 //
 // The first byte of an input: Q = a request, R = a reply, S = lines NAME=PORT,... and USER=NAME.
 #include <errno.h>
@@ -62,7 +62,7 @@ static void check_services(const struct weir_named_services *services) {
 			}
 		}
 	}
-	REQUIRE(ports <= WEIR_PORT_WORDS_MOST && same == ports); // each equals itself alone
+	REQUIRE(ports <= WEIR_PORT_WORDS_MOST && same == ports); // no two port states are equal
 }
 
 static void read_services(const char *text, size_t bytes) {

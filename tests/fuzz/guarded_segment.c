@@ -14,7 +14,7 @@
 #define PLACES 8u
 #define PLACE_BYTES (4u << 20)
 
-static uint8_t *places; // [PLACES], each of PLACE_BYTES, with its guard before it
+static uint8_t *places; // [PLACES], each of PLACE_BYTES, with a guard before it
 static bool taken[PLACES];
 
 static void reserve_places(void) {

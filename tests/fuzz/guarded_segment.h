@@ -16,13 +16,13 @@ struct guarded_segment {
 	struct weir_writer *writer;
 };
 
-// Create it, and reserve all of its services and backends. Nothing is published.
+// Create the segment, and reserve all of its services and backends. Nothing is published.
 void guarded_segment_open(struct guarded_segment *memory, const struct weir_segment_params *params);
 void guarded_segment_close(struct guarded_segment *memory);
-// service: of a selection; else 0.
+// service: the service of a selection; 0 for other tables.
 void guarded_segment_publish(
 	struct guarded_segment *memory, enum weir_blob_kind kind, uint16_t service, void *blob);
 
-// Move the mappings of any other segment between guards; and release such a segment.
+// Move the mappings of a segment between guards; and release a segment with such mappings.
 void guard_segment(struct weir_segment *segment);
 void guard_segment_free(struct weir_segment *segment);

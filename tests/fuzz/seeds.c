@@ -19,7 +19,7 @@
 #define ACK 0x10
 #define FIN 0x01
 #define RST 0x04
-#define PLAN 1 // of fuzz_packets: its first byte
+#define PLAN 1 // first byte of fuzz_packets: the seed of the plan
 
 struct seed {
 	uint8_t bytes[FILE_MAX];
@@ -126,9 +126,9 @@ static void save_lives(const char *folder) {
 		put_tcp(&life, family, 1025, FIN | ACK);
 		put_tcp(&life, family, 1025, SYN);
 		put_tcp(&life, family, 1025, RST);
-		put8(&life, 0xc4); // 1.6 s
+		put8(&life, 0xc4); // 1.6 s pass
 		put_tcp(&life, family, 1025, ACK);
-		put8(&life, 0xc7); // 12.8 s
+		put8(&life, 0xc7); // 12.8 s pass
 		put_tcp(&life, family, 1025, ACK);
 		save(&life, folder, "packets", family == 4 ? "life-4" : "life-6");
 		for (unsigned int step = 0; step < 5; step++) {
@@ -202,7 +202,7 @@ static void save_handling(const char *folder) {
 	struct frame frame;
 
 	for (unsigned int f = 0; f < sizeof(flags); f++) {
-		unsigned int n = flags[f] == 0x08 ? 6 : 4; // big ones once
+		unsigned int n = flags[f] == 0x08 ? 6 : 4; // large frames once only
 		char name[32];
 
 		seed.n = 0;
@@ -292,7 +292,7 @@ static void save_rows(
 	save(&seed, folder, "segment", name);
 }
 
-// Every page of tables is freed, with turns of the worker in between.
+// Every page of tables is freed; between pages the worker processes bursts.
 static void save_holes(const char *folder) {
 	struct seed seed = {.n = 0};
 
@@ -305,7 +305,7 @@ static void save_holes(const char *folder) {
 	save(&seed, folder, "segment", "holes");
 }
 
-// Entries of the log of each valid and invalid kind, for valid and invalid ids.
+// Log entries of each valid and invalid kind, for valid and invalid ids.
 static void save_log(const char *folder) {
 	static const unsigned int ids[] = {0, 1, 7, 8, 4095};
 	struct seed seed = {.n = 0};
@@ -321,7 +321,7 @@ static void save_log(const char *folder) {
 	save(&seed, folder, "segment", "log");
 }
 
-// A request in the mailbox, and a turn of the worker that reads it.
+// A request in the mailbox, and a burst in which the worker reads it.
 static void save_request(const char *folder, const char *name, const struct weir_message *message) {
 	const uint64_t tail = 1;
 	struct seed seed = {.n = 0};
@@ -357,7 +357,7 @@ static void save_requests(const char *folder) {
 	save_request(folder, "move-ones-6", &message);
 }
 
-// The services drain, and all binds of the table have a value. count: of ranges of each.
+// The services drain, and all binds of the table have a value. count: ranges of each service.
 static void save_drained(
 	const char *folder, const char *name, uint32_t phase, uint16_t bind, uint32_t count) {
 	static const uint8_t options[] = {0x00, 0xf4, 0xfc};

@@ -187,7 +187,7 @@ def main():
     failed = 0
     with ThreadPool(os.cpu_count()) as pool:
         verified = pool.starmap(verify, [(model, case) for case in cases])
-        # Most are found sooner than an optimized verifier is compiled.
+        # Most faults are found in less time than compiling an optimized verifier takes.
         broken = pool.starmap(
             verify, [(mutate(model, fault), cases[fault.case], "-O0") for fault in faults])
     for case, (sound, output) in zip(cases, verified):

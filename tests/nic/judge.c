@@ -9,7 +9,7 @@
 #include <rte_byteorder.h>
 #include <rte_ip.h>
 
-#define FLOWS 65536u // places; a quarter is used at most
+#define FLOWS 65536u // slots; a quarter is used at most
 #define ETHERNET_BYTES 14u
 #define IPV4_BYTES 20u
 #define TCP_FLAGS 13u
@@ -24,8 +24,8 @@ struct key {
 struct flow {
 	struct key key;
 	bool used;
-	bool came_back; // a packet of it
-	uint32_t arrived, departed; // the number of the next packet
+	bool came_back; // whether a packet of the flow has come back
+	uint32_t arrived, departed; // the number of the next packet, per direction
 	uint32_t backend; // address of the outer header, 0 = none yet
 };
 
@@ -100,7 +100,7 @@ void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n) {
 	}
 	if (key.protocol == IPPROTO_TCP && n > ETHERNET_BYTES + IPV4_BYTES + TCP_FLAGS &&
 		(at[IPV4_BYTES + TCP_FLAGS] & TCP_SYN) != 0) {
-		flow->backend = 0; // a new connection from the same port
+		flow->backend = 0; // a new connection from the same client port
 	}
 	number = rte_cpu_to_be_16((uint16_t)flow->arrived++);
 	memcpy(at + 4, &number, 2);
@@ -112,7 +112,8 @@ void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n) {
 	}
 }
 
-// Packets before this one that have not come back are considered lost: if one arrives, it is late.
+// Packets before this packet that have not come back are considered lost; if such a packet arrives,
+// it is late.
 static void compare(struct judge *judge, struct flow *flow, uint16_t number) {
 	struct nic_state *state = judge->state;
 	int16_t ahead = (int16_t)(number - (uint16_t)flow->departed);

@@ -18,5 +18,5 @@ void judge_free(struct judge *judge);
 
 // A frame from the wire, before the balancer gets it: a packet of a flow is numbered.
 void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n);
-// A frame sent by the balancer. Anything but an IPv4 packet in another one is ignored.
+// A frame sent by the balancer. Anything but an IPv4 packet in an IPv4 packet is ignored.
 void judge_departure(struct judge *judge, const uint8_t *frame, uint32_t n);

@@ -2,8 +2,8 @@
 //
 // NIC: a PCI device with RSS for a whole weir-dataplane, on a machine without one. It is loaded
 // with LD_PRELOAD and replaces the calls of DPDK that query, configure and start the device
-// NIC_NAME; all others are DPDK's own, on a net_ring device whose other end is in wire.c. So the
-// program and its workers run as with any PCI device.
+// NIC_NAME; all other calls are DPDK's own, on a net_ring device whose other end is in wire.c. So
+// the program and its workers run as with any PCI device.
 //
 // A DPDK driver would be loaded with `--eal '-d FILE'`, but distributions do not install the
 // headers that it needs.
@@ -49,8 +49,8 @@ static struct nic {
 	struct rte_ring *rx[NIC_QUEUES_MAX], *tx[NIC_QUEUES_MAX];
 	struct rte_mempool *pool;
 	uint16_t queues;
-	uint16_t descriptors; // of each transmit queue
-	int place_offset; // in packets: their position among all sent packets
+	uint16_t descriptors; // descriptors of each transmit queue
+	int place_offset; // offset in packets of their position among all sent packets
 	uint64_t places;
 	struct wire *wire;
 } nic;
@@ -178,13 +178,13 @@ EXPORTED int rte_eth_rx_queue_setup(uint16_t device, uint16_t queue, uint16_t de
 	unsigned int socket, const struct rte_eth_rxconf *conf, struct rte_mempool *pool) {
 	if (is_nic(device)) {
 		nic.pool = pool;
-		nic.queues = (uint16_t)(queue + 1); // in their order
+		nic.queues = (uint16_t)(queue + 1); // queues are set up in their order
 	}
 	return REAL(rte_eth_rx_queue_setup)(device, queue, descriptors, socket, conf, pool);
 }
 
-// The newest descriptors contain the packets that the wire has not sent. Called by the worker of
-// the queue.
+// The newest descriptors hold the packets that the wire has not sent. Called by the worker of the
+// queue.
 static int descriptor_status(void *driver_queue, uint16_t offset) {
 	void *const *queues = rte_eth_fp_ops[nic.device].txq.data;
 	uint16_t queue = 0;
@@ -201,7 +201,7 @@ static int descriptor_status(void *driver_queue, uint16_t offset) {
 						       : RTE_ETH_TX_DESC_DONE;
 }
 
-// Until the program changes it.
+// The redirection table until the program changes it.
 static void spread_evenly(void) {
 	for (uint32_t e = 0; e < NIC_ENTRIES; e++) {
 		nic.model.queue[e] = (uint16_t)(e % nic.queues);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// State of the NIC (nic.c) in a file that the test maps, too: 64-bit words, in this order
+// State of the NIC (nic.c) in a file that the test also maps: 64-bit words, in this order
 // (tests/e2e/rss_nic.py).
 //
 // Threads: fields are relaxed. [test] fields are set by the test; the NIC sets the others.
@@ -18,18 +18,18 @@
 	X(tx_ns) /* [test] that a worker needs for a packet that it sends */ \
 	X(apart) /* [test] transmit queues go on independently, and each in turn pauses for so \
 		    many microseconds; 0 = in the order of the packets */ \
-	X(received) /* from the wire: what a queue has room for */ \
-	X(missed) /* found no room in its queue, or no buffer */ \
+	X(received) /* packets from the wire that entered a queue */ \
+	X(missed) /* packets without room in their queue, or without a buffer */ \
 	X(sent) \
-	X(unsent) /* the wire took no more */ \
-	X(updates) /* changes of the table that were carried out */ \
-	X(flows) /* that the judge knows */ \
-	X(unknown) /* encapsulated packets of flows that it has no room for */ \
+	X(unsent) /* packets that the wire refused */ \
+	X(updates) /* successful changes of the table */ \
+	X(flows) /* flows known to the judge */ \
+	X(unknown) /* encapsulated packets of flows beyond the judge's room */ \
 	X(judged) /* packets that came back encapsulated */ \
-	X(lost) /* that later ones of their flow have overtaken for good */ \
-	X(reordered) /* that came back behind later ones, or twice */ \
-	X(strayed) /* to another backend than the one before */ \
-	X(pending) /* of flows of which some came back: that have not, and are not in `lost` */
+	X(lost) /* packets not received although later packets of the flow were */ \
+	X(reordered) /* packets that came back after later packets, or twice */ \
+	X(strayed) /* packets to another backend than the previous packet */ \
+	X(pending) /* packets neither back nor in `lost`, if others of the flow came back */
 
 struct nic_state {
 #define X(field) uint64_t field;

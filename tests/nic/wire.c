@@ -46,8 +46,8 @@ struct wire {
 	int fd;
 	bool stop; // relaxed
 	pthread_t thread;
-	uint64_t told; // packets, to select those without a hash
-	struct rte_mbuf *ready[BATCH]; // for what is received
+	uint64_t told; // number of packets, to select those without a hash
+	struct rte_mbuf *ready[BATCH]; // received packets that wait for their queue
 	uint32_t ready_count;
 	struct outgoing outgoing[NIC_QUEUES_MAX];
 	// Number of sent packets of each transmit queue; read by workers
@@ -112,7 +112,7 @@ static bool hash_of(
 
 // --- from the wire --------------------------------------------------------------------------
 
-// One in four has no hash.
+// One in four frames has no hash.
 static void receive_frame(struct wire *wire, struct rte_mbuf *m) {
 	struct nic_state *state = wire->params.state;
 	uint16_t queue = 0;
@@ -230,8 +230,8 @@ static bool refill(struct wire *wire, uint16_t queue) {
 	return outgoing->count > 0;
 }
 
-// Repeat until all empty queues were seen empty after the others were found non-empty: then every
-// packet sent before a present one is present, too.
+// Repeat until all empty queues were seen empty after the other queues were found non-empty: then
+// every packet that was sent before a packet in the queues is in the queues, too.
 static void refill_all(struct wire *wire) {
 	bool more = true;
 
@@ -248,7 +248,7 @@ static uint64_t place_of(const struct wire *wire, const struct outgoing *outgoin
 		outgoing->packet[outgoing->first], wire->params.place_offset, uint64_t *);
 }
 
-// The first of all packets, or NULL.
+// Takes the packet that was sent first, or returns NULL.
 static struct rte_mbuf *take_first(struct wire *wire) {
 	struct outgoing *best = NULL;
 

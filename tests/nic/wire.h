@@ -24,8 +24,8 @@ struct wire_params {
 	struct rte_ring *const *rx; // [queues]; a single producer
 	struct rte_ring *const *tx; // [queues]; a single consumer
 	uint16_t queues;
-	int place_offset; // dynamic field with the order of sent packets, by its number
-	struct rte_mempool *pool; // for what is received
+	int place_offset; // number of the dynamic field with the order of sent packets
+	struct rte_mempool *pool; // pool of received packets
 };
 
 // Returns 0 or negative errno.

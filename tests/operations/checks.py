@@ -4,7 +4,7 @@ from model import address
 from netns import wait_for
 from wire import ACK, FIN, PSH, SYN, TCP, UDP
 
-SECONDS = 10  # until everything agrees with the model
+SECONDS = 10  # time limit until everything agrees with the model
 NEW, OLD, SYNS = 6, 8, 2  # flows in each round of traffic
 FLOWS_MAX = 300
 
@@ -17,7 +17,7 @@ class Checks:
         self.selected = {}  # number of service -> hosts that get new flows
         self.epoch = None
 
-    # --- what control says ----------------------------------------------------------------
+    # --- answers of control --------------------------------------------------------------
 
     def compare_service(self, service):
         rows = {row["name"]: row for row in self.lab.backends(service.name)
@@ -104,8 +104,9 @@ class Checks:
                 f"flow {wanted[number]} of {address(host)}, {vip} removed, went to {backend}"
 
     def old_ports(self):
-        """A SYN from the port of a connection: forged, or the client reuses the port. It stays at
-        its backend unless that is down. There is no challenge ACK: the checksum is wrong."""
+        """A SYN from the port of a connection: forged, or the client reuses the port. The flow stays
+        at its backend unless the backend is down. There is no challenge ACK: the checksum is
+        wrong."""
         keys = [key for key in self.model.flows
                 if self.model.services[key[0]].protocol == "tcp"]
         wanted = {}
@@ -129,7 +130,7 @@ class Checks:
         return self.wire.send(key[1], key[2], service.vip, protocol, flags, correct)
 
     def dropped(self, what, packets, reasons):
-        """All packets are dropped for one of these reasons. packets: functions that send one."""
+        """Check that all packets are dropped for one of these reasons. packets: functions that send a packet."""
         def count():
             drops = self.lab.drops()
             return sum(drops.get(reason, 0) for reason in reasons)
@@ -147,7 +148,7 @@ class Checks:
             for _ in range(NEW)], ("closed_port",))
 
     def ended_flows(self, service):
-        """The existing flows of a service were dropped at the deadline of its drain."""
+        """Check that the flows of a service were dropped at the deadline of its drain."""
         keys = [key for key in self.model.flows if key[0] == service.number]
         self.dropped(f"old flows of {service.name}", [
             lambda key=key, flags=flags: self.send(key, flags, correct=True)
@@ -180,8 +181,8 @@ class Checks:
         self.confirm(list(hosts))
 
     def confirm(self, keys):
-        """Packets of one burst may count as one packet of the flow: two more, one by one, make it
-        established."""
+        """Packets of one burst may count as one packet of the flow, so send two more packets, one by
+        one, which make the flow established."""
         for _ in range(2):
             wanted = {self.send(key, ACK | PSH): key for key in keys}
             for number, backend in self.receive(wanted).items():

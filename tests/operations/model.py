@@ -2,7 +2,7 @@
 """The reference model: the expected state after every operation, from the documents alone.
 
 docs/guide/operations.md describes the effects on flows, docs/reference/configuration.md which
-backends get new ones (panic_threshold_percent), docs/reference/cli.md which run-time settings a
+backends get new flows (panic_threshold_percent), docs/reference/cli.md which run-time settings a
 reload keeps.
 """
 import copy
@@ -12,8 +12,8 @@ POLICIES = ("maglev", "round-robin", "least-loaded", "weighted-round-robin",
             "interleaved-weighted-round-robin", "time-weighted-round-robin", "fair-share", "random",
             "power-of-two", "prequal")
 CHECK_PORT = 8000
-# A host that refuses does so at once. A machine that stalls for half a second fails no check, which
-# would move flows contrary to the model.
+# A host that refuses connections does so at once. The timeout is long, so that a machine stalled for
+# half a second fails no check: a failed check would move flows contrary to the model.
 CHECK = {"type": "tcp", "port": CHECK_PORT, "interval_ms": 250, "timeout_ms": 250, "rise": 1,
          "fall": 3}
 
@@ -26,7 +26,7 @@ class Backend:
     def __init__(self, host, weight):
         self.host, self.weight = host, weight
         self.admin, self.runtime_weight = "ready", None
-        self.drained = False  # by an operator; in maintenance if its flows were dropped
+        self.drained = False  # drained by an operator; in maintenance if its flows were dropped
 
     @property
     def name(self):
@@ -42,10 +42,10 @@ class Service:
         self.number, self.protocol = number, protocol
         self.policy, self.runtime_policy = "maglev", None
         self.threshold, self.subset, self.table_size = 50, None, 1021
-        self.backends = {}  # by host
+        self.backends = {}  # backends, by host
         self.at_deadline = "drop" if number % 2 else "keep"
         self.removed_ms = 0 if number % 4 == 3 else 600_000
-        self.drained = False  # its bind
+        self.drained = False  # whether its bind is drained
 
     @property
     def name(self):
@@ -81,7 +81,7 @@ class Service:
         return set(eligible + failed + ([] if eligible else last)), True
 
     def is_down(self, host, up):
-        """Whether UDP flows leave it."""
+        """Whether UDP flows leave the backend of this host."""
         backend = self.backends.get(host)
         if host in self.usable(up)[0]:
             return False
@@ -111,14 +111,14 @@ class Model:
     def __init__(self, hosts):
         self.services, self.up = {}, set(hosts)
         self.flows = {}  # (number of service, source, port) -> host
-        self.removed_flows = {}  # of removed services that drain: as flows, -> (VIP, host)
+        self.removed_flows = {}  # flows of removed services that drain: keys as in flows -> (VIP, host)
 
     def add_service(self, number, hosts, weight=100):
         service = Service(number, "udp" if number % 3 == 2 else "tcp")
         service.backends = {host: Backend(host, weight) for host in hosts}
         self.services[number] = service
         self.removed_flows = {key: flow for key, flow in self.removed_flows.items()
-                              if key[0] != number}  # the address is served again
+                              if key[0] != number}  # a service has the address again
 
     def copy(self):
         return copy.deepcopy(self)
@@ -137,7 +137,7 @@ class Model:
         self.flows = {key: host for key, host in self.flows.items() if key[0] != number}
 
     def reloaded(self, before):
-        """The run-time settings that a reload removes: those for which the file has changed."""
+        """Apply a reload: it removes the run-time settings for which the file has changed."""
         for number, service in self.services.items():
             former = before.services.get(number)
             if former is None:

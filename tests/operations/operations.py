@@ -10,7 +10,7 @@ from netns import wait_for
 
 SERVICES_MAX = 6
 WEIGHTS = (0, 1, 10, 50, 100, 100, 200, 65535)
-# How often: a hundredth each.
+# Frequency of each operation in percent.
 KINDS = {"weight": 12, "state": 16, "policy": 6, "bind": 7, "drain-host": 4, "reload": 18,
          "sighup": 3, "bad-reload": 3, "host": 12, "steal": 3, "kill-control": 5, "kill-while": 6,
          "stop-control": 2, "kill-dataplane": 1, "nothing": 2}
@@ -77,7 +77,7 @@ class Operations:
         return arguments.get("interval_ms", SOON_MS) < SOON_MS
 
     def end_drain(self, service, backend, arguments):
-        """A deadline that is soon has passed: flows may be left, and are then kept or dropped."""
+        """Wait until a deadline that is soon has passed: remaining flows are then kept or dropped."""
         if not self.is_soon(arguments):
             return
         def state():
@@ -90,7 +90,7 @@ class Operations:
             backend.admin = "maintenance"
 
     def change_bind(self):
-        """As change."""
+        """A change of a bind, in the form of change()."""
         service = self.any_service()
         verb = self.chance.choice(("drain", "ready"))
         more = self.any_deadline() if verb == "drain" else {}
@@ -149,7 +149,7 @@ class Operations:
             answer = self.lab.api(command, **arguments)
             assert answer["backend"] == arguments["backend"], answer
             told()
-            if self.chance.random() < 0.5:  # in effect when it is answered
+            if self.chance.random() < 0.5:  # the operation is in effect when its answer arrives
                 self.checks.state()
                 self.checks.traffic()
         return f"{command if kind == 'weight' else kind} {text}", action
@@ -295,7 +295,7 @@ class Operations:
         self.checks.published()
 
     def choose_kill_control(self, kind):
-        """While control is down everything continues (S3)."""
+        """While control is down, forwarding continues (S3)."""
         def action():
             self.lab.programs["control"].kill()
             self.checks.old_flows()
@@ -310,7 +310,7 @@ class Operations:
         return kind, action
 
     def choose_kill_while(self, kind):
-        """Control dies during an operation: afterwards that is either done or not."""
+        """Control dies during an operation: afterwards the operation is either done or not done."""
         text, command, arguments, told = \
             self.change_bind() if self.chance.random() < 0.3 else self.change()
         pause = self.chance.choice((0, 0.0002, 0.001, 0.005))
@@ -322,7 +322,7 @@ class Operations:
                     sock.settimeout(pause or 0.00001)
                     sock.recv(1)
                 self.lab.programs["control"].kill()
-            self.checks.old_flows(protocols=("tcp",))  # UDP may move, or not yet
+            self.checks.old_flows(protocols=("tcp",))  # UDP flows may or may not have moved yet
             self.lab.start_control()
             self.control_pid = self.lab.programs["control"].pid
             was_done = self.is_done(command, arguments)
@@ -348,14 +348,14 @@ class Operations:
         return backend["admin"] == command.partition(".")[2]
 
     def has_deadline(self, drain, arguments):
-        """Whether a drain has the deadline of these arguments, or one as far away."""
+        """Whether a drain has the deadline of these arguments, or a deadline equally far away."""
         if drain is None:
             return True
         far = drain["state"] == "draining" and drain["left_ms"] not in range(SOON_MS)
         return not far if self.is_soon(arguments) else far or drain["state"] == "drained"
 
     def choose_kill_dataplane(self, kind):
-        """Control is not restarted, and publishes everything again (S4)."""
+        """The dataplane dies. Control is not restarted, and publishes everything again (S4)."""
         def action():
             epoch = self.lab.api("version")["dataplane"]["epoch"]
             self.lab.programs["dataplane"].kill()

@@ -14,9 +14,9 @@ operation:
   - new flows go to backends that may get them
   - every packet was sent once; packets in = out + dropped for a named reason
 
-A failure prints seed, number of the operation and the last ones before it; all of them are written
-to a file in /tmp, because operations after a kill depend on its timing. Root only. The last line is
-"1 passed, 0 failed" or "0 passed, 1 failed".
+A failure prints the seed, the number of the operation and the last operations before it; all
+operations are written to a file in /tmp, because operations after a kill depend on its timing. Root
+only. The last line is "1 passed, 0 failed" or "0 passed, 1 failed".
 """
 import argparse
 import collections

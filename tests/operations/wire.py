@@ -81,7 +81,7 @@ class Wire:
         return found
 
     def unexpected(self):
-        """The numbers of sent packets that are not waited for."""
+        """The numbers of sent packets that no caller waits for."""
         numbers = []
         while select.select([self.socket], [], [], 0)[0]:
             number, backend = self.parse(*self.socket.recvfrom(2048))
@@ -100,7 +100,7 @@ class Wire:
 
 
 class Hosts:
-    """Targets of health checks: a listening socket in each backend's namespace, or none."""
+    """Targets of health checks: a listening socket in each backend's namespace, or no listening socket."""
 
     def __init__(self, lab, port):
         self.lab, self.port, self.listeners = lab, port, {}
@@ -136,7 +136,7 @@ class Hosts:
                         pass
                     except OSError as error:
                         raise LabError(f"accept: {error}") from error
-            time.sleep(0.01)  # interval of accepting checks
+            time.sleep(0.01)  # interval between accepting connections of checks
 
     def close(self):
         self.stopping = True

@@ -22,7 +22,7 @@ static uint64_t order(const struct rig *rig, const struct weir_capture_terms *te
 	return weir_capture_order(rig->memory.control, terms, UINT64_MAX);
 }
 
-// The packet as received, as far as requested.
+// Check that the captured bytes are the packet as received, up to the requested length.
 static void check_data(
 	const struct weir_capture_packet *packet, const struct frame *frame, uint32_t snap_bytes) {
 	const uint32_t saved = frame->n < snap_bytes ? frame->n : snap_bytes;
@@ -31,7 +31,7 @@ static void check_data(
 	REQUIRE(saved == 0 || memcmp(packet->data, frame->bytes, saved) == 0);
 }
 
-// --- of a flow ----------------------------------------------------------------------------------
+// --- packets of a flow --------------------------------------------------------------------------
 
 static void add_flow(const struct key *key, struct weir_capture_terms *terms) {
 	terms->protocol = key->protocol;
@@ -78,7 +78,7 @@ void captured_flows(struct rig *rig, struct rig_burst *burst, uint8_t in_port) {
 	}
 }
 
-// --- of all -------------------------------------------------------------------------------------
+// --- all packets --------------------------------------------------------------------------------
 
 void captured_begin(struct rig *rig, struct rig_burst *burst, uint8_t in_port) {
 	const uint16_t n = (uint16_t)burst->judged.n;

@@ -12,7 +12,7 @@
 // Call before the burst is processed: checks that a capture of each packet's flow includes the
 // packet.
 void captured_flows(struct rig *rig, struct rig_burst *burst, uint8_t in_port);
-// Capture the burst.
+// Start capturing the burst.
 void captured_begin(struct rig *rig, struct rig_burst *burst, uint8_t in_port);
-// Call after it was processed, with these verdicts.
+// Call after the burst was processed, with these verdicts.
 void captured_end(struct rig *rig, struct rig_burst *burst, const struct weir_verdict *verdicts);

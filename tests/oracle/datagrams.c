@@ -116,7 +116,7 @@ uint64_t datagram_cover(struct datagram *datagram, const struct view *view) {
 	for (uint32_t i = 0; i < datagram->parts; i++) {
 		uint32_t a = datagram->part[i].from, b = datagram->part[i].to;
 
-		if (from < b && a < to) { // a duplicate, alone or overlapping
+		if (from < b && a < to) { // a duplicate, exact or overlapping
 			return a <= from && to <= b ? REASON(FRAGMENT_OVERLAP) : spoil(datagram);
 		}
 		if (view->last && b > to) {

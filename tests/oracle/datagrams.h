@@ -13,16 +13,16 @@
 enum datagram_fate { DATAGRAM_UNDECIDED, DATAGRAM_FORWARD, DATAGRAM_KERNEL, DATAGRAM_DROP };
 
 struct datagram {
-	struct key key; // that of its first fragment, with protocol and ports
+	struct key key; // key of its first fragment, with protocol and ports
 	uint32_t id;
 	uint64_t born_ms;
 	enum datagram_fate fate;
-	uint16_t backend; // of FORWARD
-	uint64_t reasons; // of DROP
-	// Ports of the latest first fragments; if entries are evicted
+	uint16_t backend; // backend, if the verdict is FORWARD
+	uint64_t reasons; // possible reasons, if the verdict is DROP
+	// Ports of the latest first fragments, needed if entries are evicted
 	uint8_t ports[DATAGRAM_PORTS][4];
 	uint8_t protocols[DATAGRAM_PORTS];
-	uint32_t firsts; // how many there were
+	uint32_t firsts; // number of first fragments so far
 	uint32_t end; // 0 = not known
 	uint32_t parts;
 	struct {
@@ -45,8 +45,8 @@ void datagrams_clear(struct datagrams *datagrams);
 // The datagram to which a fragment belongs, or NULL.
 struct datagram *datagrams_find(
 	struct datagrams *datagrams, const struct plan *plan, const struct view *view, uint64_t ms);
-// The same for a first fragment: created, or replaced if it is complete.
+// The datagram of a first fragment: created, or replaced if it is complete.
 struct datagram *datagrams_enter(
 	struct datagrams *datagrams, const struct plan *plan, const struct view *view, uint64_t ms);
-// Note a fragment. Returns 0, or the reason (a bit) for which it is dropped.
+// Record a fragment. Returns 0, or the reason (a bit) for which the fragment is dropped.
 uint64_t datagram_cover(struct datagram *datagram, const struct view *view);

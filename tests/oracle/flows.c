@@ -8,9 +8,9 @@
 
 #define MS 1000000ull
 #define TICK_NS (40 * MS) // longer than any tick of the flow table
-#define SWEEP_NS (1000 * MS) // F6 of flow_table.h
-#define RECHECK_NS (2000 * MS) // weir_flow_recheck
-#define IN_USE_NS (5000 * MS) // F3
+#define SWEEP_NS (1000 * MS) // guarantee F6 of flow_table.h
+#define RECHECK_NS (2000 * MS) // as for weir_flow_recheck
+#define IN_USE_NS (5000 * MS) // guarantee F3 of flow_table.h
 
 // --- states -------------------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 
 #define SPARED (FLOW_ESTABLISHED | FLOW_CHALLENGED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)
 
-// Whether it may be evicted by a newer one after `idle_ns`.
+// Whether the flow may be evicted by a newer flow after `idle_ns`.
 static bool evictable(const struct plan *plan, uint32_t state, uint64_t idle_ns) {
 	return plan->crowded && ((state & SPARED) == 0 || idle_ns + TICK_NS > IN_USE_NS);
 }
@@ -135,7 +135,7 @@ static bool is_rechecked(const struct plan *plan, uint64_t now_ns) {
 	return plan->rebound_ns != 0 && now_ns - plan->rebound_ns <= RECHECK_NS;
 }
 
-// Whether some, or all, of the backends that may have the flow cannot.
+// Whether some of the flow's possible backends (all: all of them) can no longer have the flow.
 static bool strays(const struct flow *flow, const struct plan *plan, bool all) {
 	uint64_t left = flow->backends;
 

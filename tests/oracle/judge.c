@@ -29,7 +29,8 @@ static void limit_start(struct limit_state *limit, uint32_t per_second) {
 		.credit_ns = SECOND_NS};
 }
 
-// The burst's replies must have been within the rate limit, and the refused ones beyond it.
+// The replies of the burst must have been within the rate limit, and the refused replies beyond the
+// limit.
 static bool limit_settle(struct judge *judge, struct limit_state *limit, uint64_t now_ns) {
 	uint64_t passed = now_ns - limit->last_ns;
 	uint32_t replies = limit->replies;
@@ -149,7 +150,7 @@ struct group {
 	uint8_t index[BURST_MAX];
 	uint32_t n;
 	struct flow *flow;
-	uint32_t states; // before the burst
+	uint32_t states; // states before the burst
 	uint64_t backends;
 };
 
@@ -173,7 +174,7 @@ static void try_all(struct trial *trial, uint32_t states, uint64_t backends) {
 	}
 }
 
-// Whether none of these packets can be moved from one backend to another.
+// Whether no packet of the group can be moved from one backend to another.
 static bool stays(const struct judge *judge, const struct group *group) {
 	int service = plan_service_of(judge->plan, &group->flow->key);
 	uint64_t backends = group->backends;
@@ -193,7 +194,7 @@ static bool stays(const struct judge *judge, const struct group *group) {
 }
 
 // Whether the packets have their effect in order: all of them change the flow in the same way; or
-// none finds it at first, and none ends it.
+// no packet finds the flow at first, and no packet ends the flow.
 static bool in_order(
 	const struct judge *judge, const struct judged_burst *burst, const struct group *group) {
 	bool begins = false, ends = false;
@@ -214,8 +215,8 @@ static bool in_order(
 }
 
 static void learn(struct judge *judge, struct flow *flow, const struct trial *trial) {
-	// An expired entry that was not swept yet stays if a packet that does not find it creates
-	// no other one: a later packet may find it.
+	// An expired entry that was not swept yet stays if a packet does not find it and creates no
+	// other entry: a later packet may find the entry.
 	if ((flow->states & trial->states & FLOW_ABSENT) == 0 ||
 		(flow->stray_ns != 0 && !flow_may_be_unswept(flow, judge->plan, judge->now_ns))) {
 		flow->states = 0;
@@ -245,7 +246,7 @@ static bool judge_in_order(
 		trial.certain = group->n == 1 && (flow->states & (flow->states - 1)) == 0 &&
 				(flow->backends & (flow->backends - 1)) == 0;
 		try_all(&trial, flow->states, flow->backends);
-		if (error && group->n > 1) { // looked up before new flows are inserted
+		if (error && group->n > 1) { // flows are looked up before new flows are inserted
 			try_all(&trial, group->states, group->backends);
 		}
 		if (!conclude(judge, &trial, i)) {
@@ -258,7 +259,7 @@ static bool judge_in_order(
 	return true;
 }
 
-// The order is not known: the flow may be in any state that its packets can cause.
+// The order of the packets is not known: the flow may be in any state that its packets can cause.
 static bool judge_any_order(
 	struct judge *judge, const struct judged_burst *burst, struct group *group) {
 	struct flow *flow = group->flow;
@@ -271,7 +272,8 @@ static bool judge_any_order(
 		backends |= backend < PLAN_BACKENDS ? 1ull << backend : 0;
 	}
 	for (uint32_t round = 0; round < 3; round++) {
-		if (flow_evictable(judge->plan, states)) { // by another packet of the burst
+		// the flow may be evicted by another packet of the burst
+		if (flow_evictable(judge->plan, states)) {
 			states |= FLOW_ABSENT;
 		}
 		for (uint32_t k = 0; k < group->n; k++) {
@@ -346,7 +348,8 @@ static void note_first(struct judge *judge, struct seen *seen) {
 		datagrams_enter(&judge->datagrams, judge->plan, &seen->view, ms);
 
 	reasons = datagram_cover(datagram, &seen->view);
-	if (judge->plan->fragments_evicted) { // its entry may have been evicted or replaced
+	// the entry of the datagram may have been evicted or replaced
+	if (judge->plan->fragments_evicted) {
 		reasons = reason & FRAGMENT_REASONS;
 		datagram->born_ms = ms;
 		datagram->protocols[datagram->firsts % DATAGRAM_PORTS] = seen->view.key.protocol;
@@ -392,8 +395,8 @@ static void settle_first(struct judge *judge, const struct seen *seen) {
 	}
 }
 
-// If entries are evicted, it is unknown to which first fragment a later one belongs: try all of
-// them.
+// If entries are evicted, it is unknown to which first fragment a later fragment belongs: try all
+// first fragments.
 static void predict_evicted(
 	struct trial *trial, struct seen *seen, const struct datagram *datagram) {
 	uint32_t n = datagram->firsts < DATAGRAM_PORTS ? datagram->firsts : DATAGRAM_PORTS;
@@ -410,8 +413,8 @@ static void predict_evicted(
 			continue;
 		}
 		for (int id = 0; id < PLAN_BACKENDS; id++) {
-			// A removed bind may be that of the service that had the address and port
-			// then.
+			// The service of a removed bind may be the service that had the address and
+			// port at that time.
 			if (id / PLAN_PER_SERVICE == service ||
 				!trial->plan->backends[id].present) {
 				predict_later(trial, id);

@@ -12,7 +12,7 @@
 #include "rig.h"
 #include "traffic.h"
 
-#define WORLD_PACKETS 20000u // with one plan
+#define WORLD_PACKETS 20000u // packets with one plan
 #define BEGIN_NS 1000000000000ull
 
 struct run {
@@ -20,12 +20,12 @@ struct run {
 	struct rig rig;
 	struct plan plan;
 	struct traffic traffic;
-	struct random random; // of all but frames
-	uint64_t seed; // of this plan
-	uint64_t packets; // with this plan
+	struct random random; // random numbers for everything except frames
+	uint64_t seed; // seed of this plan
+	uint64_t packets; // packets with this plan
 	uint8_t frames[BURST_MAX][TRAFFIC_FRAME_MAX];
 	struct rig_burst burst;
-	uint64_t totals[4], drops[WEIR_DROP_REASON_COUNT]; // by action
+	uint64_t totals[4], drops[WEIR_DROP_REASON_COUNT]; // number of packets by action
 };
 
 static void print_hex(const char *name, const uint8_t *bytes, uint32_t n) {
@@ -98,7 +98,7 @@ static bool run_burst(struct run *run, uint32_t n, bool flows) {
 	return true;
 }
 
-// All flows end when no more packets arrive.
+// Check that all flows end when no more packets arrive.
 static bool run_out(struct run *run) {
 	rig_wait(&run->rig, 32000000000ull);
 	run->judge.text[0] = '\0';
@@ -212,7 +212,7 @@ int main(int argc, char **argv) {
 
 		if (!run_world(run, seed + world, n)) {
 			fflush(stdout);
-			_Exit(1); // buffers of the burst are not a leak
+			_Exit(1); // the buffers of the burst are no leak
 		}
 		done += n;
 		if (progress && world % 100 == 99) {

@@ -51,8 +51,8 @@ static void put_outer(uint8_t *to, const struct view *view, const struct output_
 	to[9] = protocol;
 	memcpy(to + 12, path->source, 4);
 	memcpy(to + 16, path->address, 4);
-	// The low bits of the source come from the flow: bits 16 to 31 of its hash, the first byte
-	// of the address from the lower ones.
+	// The low bits of the source come from the flow: bits 16 to 31 of its hash. The first byte
+	// of the address comes from the lower bits.
 	low = (uint32_t)(output->hash >> 16 & 0xff) << 8 | (uint32_t)(output->hash >> 24 & 0xff);
 	put16(to + 14, get16(to + 14) | (low & ((1u << path->source_bits) - 1)));
 	put16(to + 10, (uint16_t)~sum16(to, 20, 0));
@@ -113,7 +113,8 @@ void output_plan(const struct plan *plan, const struct view *view, uint16_t back
 				      : pieces_of(view->ip_bytes - inner_header(view), first, part);
 		ret->tiny = first == 0;
 	} else if (view->ip_bytes <= 1280) {
-		bool v4 = path->family == 4; // packets that fit the port are left to routers
+		// packets that fit the port may be fragmented by routers
+		bool v4 = path->family == 4;
 		uint32_t part;
 
 		ret->outer = true;

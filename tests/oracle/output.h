@@ -9,35 +9,37 @@
 #include "read.h"
 
 #define OUTPUT_FRAME_MAX 9216
-#define OUTPUT_PIECES_MAX 64 // of one packet
+#define OUTPUT_PIECES_MAX 64 // pieces of one packet
 
 enum output_kind {
 	OUTPUT_ECHO,
 	OUTPUT_TOO_BIG,
-	OUTPUT_RESET, // RST
-	OUTPUT_CHALLENGE, // ACK of the SYN's own sequence number
-	OUTPUT_UNREACHABLE, // port unreachable
+	OUTPUT_RESET, // an RST
+	OUTPUT_CHALLENGE, // an ACK of the SYN's own sequence number
+	OUTPUT_UNREACHABLE, // ICMP port unreachable
 };
 
 // A packet for a backend, in one or more fragments.
 struct output_path {
 	const struct weir_backend_path *path;
-	uint64_t hash; // of its flow
-	uint32_t pieces; // 0 = it does not fit, and must not be fragmented
-	bool outer; // its outer packet is fragmented, or may be by routers
+	uint64_t hash; // hash of the packet's flow
+	uint32_t pieces; // 0 = the packet does not fit, and must not be fragmented
+	bool outer; // whether the outer packet is fragmented, or may be fragmented by routers
 	uint32_t outer_max; // size of the fragments of the outer packet
-	bool tiny; // it may be fragmented, but not even 8 bytes of data fit
+	bool tiny; // the packet may be fragmented, but not even 8 bytes of data fit
 };
 
 void output_plan(const struct plan *plan, const struct view *view, uint16_t backend, uint64_t hash,
 	struct output_path *ret);
-// Write fragment number `piece`. id: of a fragmented outer packet. Returns its length.
+// Write fragment number `piece`. id: identification of a fragmented outer packet. Returns the
+// length of the fragment.
 uint32_t output_piece(const struct view *view, const struct output_path *output, uint32_t piece,
 	uint32_t id, uint8_t *to);
 // Offset of the identification of a fragmented outer packet; *ret_bytes: 2 or 4.
 uint32_t output_id_at(const struct output_path *output, uint32_t *ret_bytes);
 
-// Write a reply. tag: stripped by the NIC, to be restored; 0 = none. mtu: of TOO_BIG. Returns its
-// length without padding; *ret_end: its end, from the start of the frame.
+// Write a reply. tag: stripped by the NIC, to be restored; 0 = none. mtu: used by TOO_BIG. Returns
+// the length of the reply without padding; *ret_end: the end of the reply, from the start of the
+// frame.
 uint32_t output_reply(const struct frame *frame, const struct view *view, enum output_kind kind,
 	uint16_t tag, uint32_t mtu, uint8_t *to, uint32_t *ret_end);

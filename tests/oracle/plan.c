@@ -122,7 +122,7 @@ void plan_draw(struct plan *plan, struct random *random) {
 
 // --- changes ------------------------------------------------------------------------------------
 
-// Mostly to the usual state: usable.
+// Mostly the new state is the usual one: usable.
 static void change_state(struct plan *plan, struct random *random, uint16_t id) {
 	struct plan_backend *backend = &plan->backends[id];
 	struct weir_backend_path *path = &backend->path;
@@ -166,7 +166,7 @@ bool plan_change(
 	*ret_service = (uint16_t)(id / PLAN_PER_SERVICE);
 	change_state(plan, random, id);
 	if (chance(random, 30)) {
-		return false; // the selection is older than the row
+		return false; // the selection is older than the row of the backend
 	}
 	service->member_count = 0;
 	for (uint16_t k = 0; k < PLAN_PER_SERVICE; k++) {
@@ -190,7 +190,7 @@ void plan_rebind(struct plan *plan, struct random *random, uint64_t now_ns) {
 	case 0:
 		bind->service = (int)random_below(random, PLAN_SERVICES);
 		break;
-	case 1: // each VIP keeps one bind, and so stays one
+	case 1: // each VIP keeps one bind, and so remains a VIP
 		bind->service = bind->first == 80 || bind->first == 22 ? bind->service : -1;
 		break;
 	default:

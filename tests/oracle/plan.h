@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plan: the configuration of a balancer, as plain data. The rig publishes it, the oracle uses it
-// for predictions. Drawn from a seed, so that plans differ in everything that can be configured:
-// policies, closed ports, the handling of flows of a backend that is down, limits, path MTUs.
+// Plan: the configuration of a balancer, as plain data. The rig publishes the plan, the oracle uses
+// it for predictions. Plans are drawn from a seed, so that they differ in everything that can be
+// configured: policies, closed ports, the handling of flows of a backend that is down, limits, path
+// MTUs.
 #pragma once
 
 #include "backend_row.h"
 #include "bytes.h"
 #include "policy.h"
 
-#define PLAN_MAC {2, 0, 0, 0, 0, 2} // of all ports
+#define PLAN_MAC {2, 0, 0, 0, 0, 2} // MAC address of all ports
 #define PLAN_SEED 0x1234567890abcdefull
-#define PLAN_VIPS 4 // even: IPv4, odd: IPv6
+#define PLAN_VIPS 4 // even VIPs: IPv4, odd VIPs: IPv6
 #define PLAN_SERVICES 8
 #define PLAN_PER_SERVICE 4
 #define PLAN_BACKENDS (PLAN_SERVICES * PLAN_PER_SERVICE)
@@ -19,7 +20,7 @@
 #define PLAN_BINDS_MAX 24
 #define PLAN_SLOTS_MAX 256
 #define PLAN_POOL_BUFFERS 1023
-#define PLAN_POOL_ROOM 2176 // of a buffer, with headroom
+#define PLAN_POOL_ROOM 2176 // bytes of a buffer, with headroom
 
 struct plan_vip {
 	uint8_t address[16];
@@ -48,10 +49,10 @@ struct plan_service {
 	// The published Maglev table: index into candidates[].
 	uint16_t slots[PLAN_SLOTS_MAX];
 	uint32_t slot_count;
-	uint16_t candidates[PLAN_PER_SERVICE]; // ids
+	uint16_t candidates[PLAN_PER_SERVICE]; // backend ids
 };
 
-struct plan_limits { // per second
+struct plan_limits { // limits per second
 	uint32_t echo, too_big, unreachable, reset;
 };
 

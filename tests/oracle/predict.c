@@ -5,21 +5,21 @@
 #include "layout.h"
 
 #define NOBODY (-1)
-#define EXTRAS_MAX 256 // further packets that a burst may make
+#define EXTRAS_MAX 256 // additional packets that a burst may create
 
 // The state of a flow after an outcome.
 struct next {
-	uint32_t states; // any of these
+	uint32_t states; // possible states
 	int backend;
-	uint8_t choice; // reason why the packet goes there
+	uint8_t choice; // reason for this outcome of the packet
 	bool refresh;
 };
 
 static bool agrees(const struct trial *trial, const struct wanted *wanted) {
 	const struct weir_verdict *verdict = &trial->seen->verdict;
 	uint64_t reason = verdict->reason == WEIR_REASON_NONE ? 0 : 1ull << verdict->reason;
-	// If an earlier packet of the burst has moved the flow, the choice of this packet is that
-	// from before the move.
+	// If an earlier packet of the burst has moved the flow, the choice of this packet is the
+	// choice from before the move.
 	bool moved = trial->relaxed && (trial->seen->view.kind == VIEW_ERROR ||
 					       (verdict->choice == WEIR_CHOICE_REPLACED &&
 						       wanted->choice == WEIR_CHOICE_FLOW));
@@ -54,7 +54,7 @@ static void outcome(struct trial *trial, struct wanted wanted, const struct next
 	}
 }
 
-// Dropped after choosing next->backend, or before one was chosen (backend NOBODY).
+// Dropped after next->backend was chosen, or before any backend was chosen (backend NOBODY).
 static void dropped(struct trial *trial, uint64_t reasons, int backend, const struct next *next) {
 	outcome(trial,
 		(struct wanted){.action = WEIR_ACTION_DROP,
@@ -72,8 +72,9 @@ static bool is_from_vip(const struct trial *trial) {
 	return plan_vip_of(trial->plan, key->source, key->family) >= 0;
 }
 
-// Answered within a rate limit, or dropped: because of its source, a group MAC address, the limit,
-// or missing headroom for the reply. ended: the state of the flow after a reply.
+// The packet is answered within a rate limit, or dropped: because of its source, a group MAC
+// address, the limit, or missing headroom for the reply. ended: the state of the flow after a
+// reply.
 static void answered(struct trial *trial, enum limit limit, uint64_t reasons, int headroom,
 	int backend, const struct next *next, const struct next *ended) {
 	const struct seen *seen = trial->seen;
@@ -117,15 +118,15 @@ static bool usable(const struct plan *plan, int backend) {
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) == 0;
 }
 
-// Its row is marked as taking no new flows: it is skipped, although a selection may still contain
-// it.
+// Whether the row of the backend is marked as taking no new flows: the backend is then skipped,
+// although a selection may still contain it.
 static bool is_closed(const struct plan *plan, int backend) {
 	return plan->backends[backend].present &&
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) != 0;
 }
 
-// The backend of the flow's slot, or of the first following one that is not closed; if all are
-// closed, that of its slot.
+// The backend of the flow's slot, or of the first following slot whose backend is not closed; if
+// all backends are closed, the backend of the flow's slot.
 static int fallback(const struct plan *plan, int service, uint64_t hash) {
 	const struct plan_service *s = &plan->services[service < 0 ? 0 : service];
 	uint32_t slot = (uint32_t)((hash >> 32) * s->slot_count >> 32);
@@ -241,8 +242,8 @@ static void from_gone(struct trial *trial, const struct next *next) {
 	deliver(trial, &moved);
 }
 
-// Any of the backends that the policy may choose, of those that are not closed; at most one with
-// Maglev. Returns their number.
+// Any backend that the policy may choose and that is not closed; at most one backend with Maglev.
+// Returns the number of such backends.
 static uint32_t chosen(
 	const struct trial *trial, int service, int ret[PLAN_PER_SERVICE], bool *ret_refused) {
 	const struct plan_service *s = &trial->plan->services[service < 0 ? 0 : service];
@@ -265,7 +266,7 @@ static uint32_t chosen(
 		}
 		open++;
 		if (s->limit > 0 && trial->counts->proven[id].most + slack < s->limit) {
-			*ret_refused = false; // this one has room
+			*ret_refused = false; // this backend has room
 		}
 		if (s->limit == 0 || trial->counts->proven[id].least < s->limit + slack) {
 			ret[n++] = id;
@@ -276,7 +277,7 @@ static uint32_t chosen(
 }
 
 // The packet stays with the backend of its flow. If flows are evicted, an earlier packet of the
-// burst may have replaced the flow: then there is nothing to move.
+// burst may have replaced the flow: then there is no flow to move.
 static void stay(struct trial *trial, const struct next *next) {
 	struct next evicted = *next;
 
@@ -284,8 +285,8 @@ static void stay(struct trial *trial, const struct next *next) {
 	deliver(trial, &evicted);
 }
 
-// Chosen again by the policy, because the flow's backend takes no new flows; stay: it may also
-// stay.
+// The policy chooses again, because the flow's backend takes no new flows; stay: the packet may
+// also stay with its backend.
 static void choose_another(struct trial *trial, const struct next *next, uint32_t states) {
 	int service = plan_service_of(trial->plan, &trial->seen->view.key);
 	int ids[PLAN_PER_SERVICE + 1];
@@ -293,7 +294,7 @@ static void choose_another(struct trial *trial, const struct next *next, uint32_
 	uint32_t n = chosen(trial, service, ids, &refused);
 	bool stays = n == 0 || refused || trial->plan->crowded;
 
-	if (trial->plan->crowded && service >= 0) { // the fallback serves moved flows, too
+	if (trial->plan->crowded && service >= 0) { // the fallback also serves moved flows
 		ids[n++] = fallback(trial->plan, service, trial->seen->hash);
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -397,7 +398,8 @@ static void rewrite(struct trial *trial, const struct next *next) {
 #define PROVEN (FLOW_ESTABLISHED | FLOW_YOUNG | FLOW_CHALLENGED)
 
 // A SYN of an established flow, whose backend takes no new flows and is not down: its client is
-// challenged once, if another backend takes new flows, within a rate limit like that of RSTs.
+// challenged once if another backend takes new flows, within a separate rate limit equal to that of
+// RSTs.
 static void challenge(struct trial *trial, const struct next *next) {
 	const struct seen *seen = trial->seen;
 	int service = plan_service_of(trial->plan, &seen->view.key);
@@ -424,14 +426,15 @@ static void challenge(struct trial *trial, const struct next *next) {
 	}
 	rewrite(trial, next);
 	if (asked && trial->certain && !before && trial->limit == LIMIT_NONE &&
-		trial->plan->services[service].limit == 0) { // else the other may be at its limit
-		trial->limit = LIMIT_CHALLENGE; // only because of the limit
+		// otherwise the other backend may be at its limit
+		trial->plan->services[service].limit == 0) {
+		trial->limit = LIMIT_CHALLENGE; // no challenge only because of the rate limit
 	}
 }
 
 // --- new flows --------------------------------------------------------------------------------
 
-// former: the remaining flow if the packet starts none.
+// former: the remaining flow if the packet starts no flow.
 static void closed_port(struct trial *trial, const struct next *former) {
 	const struct seen *seen = trial->seen;
 	const struct view *view = &seen->view;
@@ -460,7 +463,7 @@ static void closed_port(struct trial *trial, const struct next *former) {
 	}
 }
 
-// Insert the flow with this backend; if there may be no room, it is not tracked.
+// Insert the flow with this backend; if the table may have no room, the flow is not tracked.
 static void enter(struct trial *trial, int backend, uint32_t states, bool restart, int untracked) {
 	rewrite(trial, &(struct next){.states = states,
 			       .backend = backend,
@@ -535,7 +538,7 @@ void predict_flow(struct trial *trial, uint32_t state, int backend) {
 		begin(trial, &(struct next){.states = FLOW_ABSENT, .backend = NOBODY}, false);
 		if (trial->plan->backends[backend].present) {
 			return;
-		} // otherwise it moves, unless flows are being checked
+		} // otherwise the flow moves, unless flows are being checked
 	}
 	next.states = flow_advance(state, view->event, &next.refresh);
 	if (next.states == FLOW_ABSENT) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Predict: the possible verdicts of a packet, from the possible states of its flow. Each possible
-// verdict is compared with the actual one; those that agree determine the state of the flow from
-// here on.
+// verdict is compared with the actual one; the verdicts that agree determine the state of the flow
+// from then on.
 //
 // Threads: one.
 #pragma once
@@ -22,24 +22,24 @@ enum limit {
 };
 
 struct limit_state { // a token bucket with a capacity of one second
-	uint64_t cost_ns; // UINT64_MAX: never
+	uint64_t cost_ns; // cost of a reply; UINT64_MAX: replies are not permitted
 	uint64_t credit_ns;
 	uint64_t last_ns;
-	uint32_t replies; // of the burst
-	bool refused; // in the burst
+	uint32_t replies; // replies of the burst
+	bool refused; // whether the burst had a refused reply
 };
 
 // A packet and its result.
 struct seen {
 	struct frame frame;
-	uint16_t tag; // stripped by the NIC; 0 = none
+	uint16_t tag; // tag stripped by the NIC; 0 = none
 	uint16_t headroom;
-	uint16_t tailroom; // behind the frame
-	bool segments; // more than one
+	uint16_t tailroom; // bytes of room after the frame
+	bool segments; // whether the frame has more than one segment
 	struct view view;
-	uint64_t hash; // of its flow
+	uint64_t hash; // hash of the packet's flow
 	struct weir_verdict verdict;
-	const uint8_t *out; // the sent frame, or the remaining one
+	const uint8_t *out; // the sent frame, or the remaining frame
 	uint32_t out_n;
 };
 
@@ -52,18 +52,18 @@ struct wanted { // a verdict that would have been correct
 
 struct trial {
 	const struct plan *plan;
-	const struct flow_counts *counts; // of services with a limit
+	const struct flow_counts *counts; // flow counts of services with a limit
 	const struct seen *seen;
-	uint32_t burst; // packets in it
+	uint32_t burst; // number of packets in the burst
 	uint32_t extras; // additional packets created by the burst
 	bool relaxed; // the flow has several packets in the burst, in unknown order
 	bool certain; // the flow is in one state, at one backend, and has no other packet in the
 		      // burst
 	// Determined by the outcomes that agree with the verdict.
 	bool matched, refreshed, kept;
-	uint32_t states; // next ones
+	uint32_t states; // states after the packet
 	uint64_t backends;
-	enum limit limit; // of a reply, or of a suppressed one
+	enum limit limit; // limit of a reply, or of a suppressed reply
 	uint32_t all_states; // next states of all outcomes
 	struct wanted wanted[WANTED_MAX];
 	uint32_t wanted_count;
@@ -71,9 +71,9 @@ struct trial {
 
 // The outcomes of a packet of a flow in this state, at this backend (FLOW_ABSENT: none).
 void predict_flow(struct trial *trial, uint32_t state, int backend);
-// The outcomes of an ICMP error about such a flow.
+// The outcomes of an ICMP error about a flow in this state, at this backend.
 void predict_error(struct trial *trial, uint32_t state, int backend);
-// The outcomes of a fragment that follows the first one to this backend.
+// The outcomes of a fragment that follows the first fragment to this backend.
 void predict_later(struct trial *trial, int backend);
 // The outcomes of a packet that concerns no flow.
 void predict_other(struct trial *trial);

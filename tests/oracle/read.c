@@ -147,8 +147,8 @@ static bool is_extension(uint8_t next) {
 // --- fragments --------------------------------------------------------------------------------
 
 // A fragment of `bytes` of data at `offset` units of 8 bytes. The Next Header of a later IPv6
-// fragment is not the protocol of its datagram: it is the first header of the fragmentable part,
-// and only that of the fragment at offset 0 counts (RFC 8200, 4.5).
+// fragment is not the protocol of its datagram. It is the first header of the fragmentable part;
+// only the Next Header of the fragment at offset 0 counts (RFC 8200, 4.5).
 static void view_fragment(struct view *view, uint32_t offset, uint32_t bytes) {
 	bool nameless = view->key.family == 6 && offset > 0;
 	bool flow = view->key.protocol == 6 || view->key.protocol == 17;
@@ -255,7 +255,8 @@ static void view_ipv4(struct view *view, const struct frame *frame) {
 }
 
 // Walk the extension headers of an IPv6 packet. Returns the offset of the data after them, 0 if
-// they are invalid. *ret_fragment: offset of the header of a real fragment, else 0.
+// they are invalid. *ret_fragment: offset of the fragment header, or 0 if the packet is no real
+// fragment.
 static uint32_t chain(
 	const uint8_t *ip, uint32_t bytes, uint8_t *ret_protocol, uint32_t *ret_fragment) {
 	uint32_t at = 40, n = 0;
@@ -392,7 +393,7 @@ bool view_l4_sum_good(const struct frame *frame, const struct view *view) {
 		if (get16(l4 + 6) == 0) {
 			return view->key.family == 4;
 		}
-		bytes = get16(l4 + 4); // its own length
+		bytes = get16(l4 + 4); // the length field of UDP
 	}
 	if (view->key.protocol != 1) {
 		start = pseudo_sum(view->ip, bytes, view->key.protocol);

@@ -12,18 +12,18 @@
 #define REASON(name) (1ull << WEIR_DROP_##name)
 
 enum view_kind {
-	VIEW_BROKEN, // dropped whatever its destination
-	VIEW_SUSPECT, // dropped if it is to a VIP
+	VIEW_BROKEN, // dropped, whatever its destination
+	VIEW_SUSPECT, // dropped if its destination is a VIP
 	VIEW_FLOW, // TCP or UDP, whole or a first fragment
-	VIEW_LATER, // any other fragment
+	VIEW_LATER, // a fragment other than the first
 	VIEW_ECHO,
-	VIEW_ERROR, // an ICMP error about a flow; its key is that of the flow
-	VIEW_OTHER, // the kernel's
+	VIEW_ERROR, // an ICMP error about a flow; key: of that flow
+	VIEW_OTHER, // a packet for the kernel
 };
 
 enum view_event { EVENT_SYN, EVENT_ACK, EVENT_DATA, EVENT_FIN, EVENT_RST, EVENT_DATAGRAM };
 
-// The key of a flow, as in its client's packets. Compared as bytes.
+// The key of a flow, as in packets of its client. Keys are compared as bytes.
 struct key {
 	uint8_t source[16], destination[16]; // IPv4 in the first 4 bytes
 	uint8_t ports[4]; // source and destination, as in the packet
@@ -44,19 +44,19 @@ struct view {
 			  // not sound
 	const uint8_t *ip;
 	uint32_t l3; // offset of ip in the frame
-	uint32_t ip_bytes; // as its header says
-	uint32_t l4; // offset from ip
+	uint32_t ip_bytes; // length of the packet in its header
+	uint32_t l4; // offset of the transport header from ip
 	uint8_t tos;
 	struct key key;
 	enum view_event event;
 	bool may_join; // TCP: a packet of an unknown flow that starts one in mid-flow
-	bool whole; // not a fragment
+	bool whole; // the packet is not a fragment
 	// Offset of a fragment, in units of 8 bytes.
 	uint32_t id, from, to;
-	uint64_t alone; // the reason to drop a later one whose first fragment is unknown
+	uint64_t alone; // the reason to drop a later fragment whose first fragment is unknown
 	bool last;
-	bool to_vip; // an own MAC address and a VIP
-	int vip; // index, or -1
+	bool to_vip; // the destination is a MAC address of the balancer and a VIP
+	int vip; // index of the VIP, or -1
 };
 
 void view_frame(const struct plan *plan, const struct frame *frame, struct view *ret);

@@ -154,7 +154,8 @@ static struct weir_pipeline *make_pipeline(
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret) {
 	*rig = (struct rig){.plan = plan, .now_ns = now_ns};
 	open_segment(&rig->memory, plan);
-	rig->memory.dataplane->epoch = secret | 1; // all random numbers of the worker come from it
+	// the worker draws all random numbers from the epoch
+	rig->memory.dataplane->epoch = secret | 1;
 	rig->pipeline = make_pipeline(rig->memory.dataplane, plan, secret);
 	REQUIRE(weir_packet_capture_create(rig->pipeline, SOCKET_ID_ANY, &rig->capture) == 0);
 	for (uint16_t id = 0; id < PLAN_BACKENDS; id++) {
@@ -223,7 +224,7 @@ void rig_receive(struct rig_burst *burst, const uint8_t *bytes, uint32_t n,
 	burst->pkts[burst->judged.n++] = m;
 }
 
-// The bytes of a packet: in place, or gathered.
+// The bytes of a packet: read in place, or gathered from its segments.
 static const uint8_t *read_back(const struct rte_mbuf *m, uint8_t *to) {
 	unsigned int segments = 0;
 	uint32_t n = 0;

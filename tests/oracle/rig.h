@@ -16,7 +16,7 @@ struct rig {
 	struct guarded_segment memory;
 	struct weir_pipeline *pipeline;
 	struct weir_packet_capture *capture;
-	uint64_t captured; // number of the capture order of the burst
+	uint64_t captured; // packets captured by the capture order of the burst
 	const struct plan *plan; // borrowed
 	uint64_t now_ns;
 };
@@ -25,17 +25,17 @@ struct rig {
 struct reception {
 	uint16_t headroom, tailroom;
 	uint16_t first; // bytes in the first of two segments; 0 = one segment
-	uint16_t tag; // stripped by the NIC; 0 = none
+	uint16_t tag; // tag stripped by the NIC; 0 = none
 	bool checked; // the NIC reports that the IPv4 checksum is correct
 };
 
 // DPDK without huge pages or devices. Once per process.
 void rig_start(void);
-// Create it, and publish the plan, whose services get their slots.
+// Create the rig, and publish the plan, whose services get their slots.
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret);
-void rig_fini(struct rig *rig); // all buffers have come back
-// Draw a change of a backend, of a selection or of a bind and publish it. It is in effect from then
-// on, and the replaced tables are freed.
+void rig_fini(struct rig *rig); // checks that all buffers have come back
+// Draw a change of a backend, of a selection or of a bind and publish it. The change is in effect
+// when this function returns, and the replaced tables are freed.
 void rig_change(struct rig *rig, struct plan *plan, struct random *random);
 // Advance the time, in steps of a poll loop.
 void rig_wait(struct rig *rig, uint64_t ns);

@@ -36,7 +36,7 @@ static uint32_t id_of(const struct output_path *output, const uint8_t *frame, ui
 	return bytes == 2 ? get16(frame + at) : get32(frame + at);
 }
 
-// Find the other fragments of a packet among those created by the burst: adjacent, in order.
+// Find the other fragments of a packet among the packets created by the burst: adjacent, in order.
 static bool claim_pieces(struct judge *judge, struct judged_burst *burst, uint32_t i,
 	const struct output_path *output, uint32_t id) {
 	const struct view *view = &burst->seen[i].view;
@@ -106,7 +106,7 @@ static bool judge_forwarded(struct judge *judge, struct judged_burst *burst, uin
 	judge->forwarded += output.pieces;
 	judge->fragments_made += output.pieces - 1;
 	judge->fragmented += output.pieces > 1;
-	if (output.pieces > 1 && !output.outer) { // each has its own header
+	if (output.pieces > 1 && !output.outer) { // each fragment has a separate inner header
 		uint32_t l2 = path->vlan != 0 ? 18 : 14, outer = path->family == 4 ? 20 : 40;
 
 		bytes = 0;
@@ -159,7 +159,7 @@ static bool judge_replied(struct judge *judge, struct judged_burst *burst, uint3
 	padded = n < FRAME_MIN ? FRAME_MIN : n;
 	memset(judge->scratch + n, 0, padded - n);
 	if (seen->segments ? seen->out_n == n : room < padded - n) {
-		padded = n; // there may be no room for padding
+		padded = n; // the buffer may have no room for padding
 	}
 	if (seen->out_n != padded || memcmp(judge->scratch, seen->out, padded) != 0) {
 		return wrong_bytes(judge, i, "reply", seen->out, seen->out_n, padded);

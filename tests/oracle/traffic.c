@@ -11,7 +11,7 @@ void traffic_start(struct traffic *traffic, const struct plan *plan, uint64_t se
 	traffic->mutated_percent = 10 + random_below(&traffic->random, 40);
 }
 
-// --- who ----------------------------------------------------------------------------------------
+// --- clients -----------------------------------------------------------------------------------
 
 // Mostly a port of a service. second: a port of the second pair of VIPs.
 static uint16_t draw_port(struct random *r, uint8_t protocol, bool second) {
@@ -26,7 +26,7 @@ static uint16_t draw_port(struct random *r, uint8_t protocol, bool second) {
 static void draw_address(struct random *r, uint8_t family, uint8_t *to) {
 	memset(to, 0, 16);
 	if (family == 4) {
-		put32(to, 0xcb007100 | random_below(r, 40)); // 203.0.113.0/24
+		put32(to, 0xcb007100 | random_below(r, 40)); // clients are in 203.0.113.0/24
 	} else {
 		put32(to, 0x20010db8);
 		put32(to + 12, random_below(r, 40));
@@ -41,13 +41,15 @@ static struct tuple draw_tuple(struct traffic *traffic, uint8_t protocol) {
 	draw_address(r, vip->family, tuple.source);
 	memcpy(tuple.destination, vip->address, 16);
 	if (chance(r, 2)) {
-		tuple.destination[vip->family == 4 ? 3 : 15] ^= 0x40; // not a VIP
+		// the destination is not a VIP
+		tuple.destination[vip->family == 4 ? 3 : 15] ^= 0x40;
 	}
 	if (chance(r, 1)) {
 		memcpy(tuple.source, traffic->plan->vips[(vip - traffic->plan->vips) ^ 2].address,
 			16);
 	}
-	if (vip->family == 6 && chance(r, 1)) { // an IPv4-mapped address, or nearly one
+	// an IPv4-mapped address, or an address with one changed bit
+	if (vip->family == 6 && chance(r, 1)) {
 		memset(tuple.source, 0, 12);
 		put32(tuple.source + 8, 0xffffu << 8 * random_below(r, 3));
 	}
@@ -91,7 +93,7 @@ static uint32_t draw_payload(struct random *r) {
 	if (kind < 80) {
 		return random_below(r, 64);
 	}
-	if (kind < 97) { // around the MTUs
+	if (kind < 97) { // lengths near the MTUs
 		static const uint16_t sizes[] = {1480, 1400, 1280, 1240, 1260, 1500, 576, 536};
 
 		return sizes[random_below(r, 8)] - 60 + random_below(r, 64);
@@ -108,7 +110,7 @@ static uint32_t put_ethernet(struct random *r, uint8_t *to, uint16_t type) {
 	}
 	memcpy(to, own_mac, 6);
 	memcpy(to + 6, client_mac, 6);
-	if (chance(r, 3)) { // another destination
+	if (chance(r, 3)) { // another destination MAC address
 		memset(to, 0xff, 6);
 		to[0] = chance(r, 50) ? 0xff : (uint8_t)random_below(r, 256);
 	}
@@ -157,7 +159,7 @@ static uint32_t put_extension(struct random *r, uint8_t *to, uint8_t type, uint8
 	to[0] = next;
 	to[1] = (uint8_t)units;
 	if (type == 44) {
-		put32(to + 4, (uint32_t)random64(r)); // atomic
+		put32(to + 4, (uint32_t)random64(r)); // an atomic fragment
 	}
 	return bytes;
 }
@@ -357,7 +359,7 @@ static uint32_t error_frame(struct traffic *traffic, uint8_t *frame) {
 	inner = put_ip(r, icmp + 8, &quoted, &whole);
 	bytes = put_l4(r, icmp + 8 + inner, &quoted, draw_payload(r));
 	finish_ip(icmp + 8, inner + bytes);
-	if (chance(r, 60)) { // about as much as must be quoted
+	if (chance(r, 60)) { // about as many bytes as must be quoted
 		bytes = 8 + random_below(r, 30) - (chance(r, 10) ? 5 : 0);
 	}
 	bytes += 8 + inner;
@@ -395,8 +397,8 @@ static struct sent_datagram *pick_datagram(struct traffic *traffic) {
 	return sent;
 }
 
-// The Next Header of a fragment: the same in all fragments of a datagram, as sent by hosts, or any
-// value in later ones, as RFC 8200 permits.
+// The Next Header of a fragment: equal in all fragments of a datagram, as sent by hosts, or any
+// value in later fragments, as RFC 8200 permits.
 static uint8_t next_header(struct random *r, const struct sent_datagram *sent, uint32_t from) {
 	static const uint8_t any[] = {6, 17, 58, 59, 60, 43, 0, 44, 51, 50, 255};
 
@@ -429,7 +431,7 @@ static uint32_t fragment_frame(struct traffic *traffic, uint8_t *frame) {
 	uint8_t *ip;
 
 	sent->next = (uint16_t)to;
-	if (from > 0 && chance(r, 10)) { // out of order, repeated, or overlapping
+	if (from > 0 && chance(r, 10)) { // fragments out of order, repeated, or overlapping
 		from = random_below(r, sent->units);
 		to = from + 1 + random_below(r, sent->piece);
 	}
@@ -465,7 +467,7 @@ static uint32_t other_frame(struct traffic *traffic, uint8_t *frame) {
 	struct tuple tuple = draw_tuple(traffic, protocols[random_below(r, 8)]);
 	uint32_t l3, header, bytes = random_below(r, 100);
 
-	if (chance(r, 25)) { // not IP
+	if (chance(r, 25)) { // a frame that is not IP
 		l3 = put_ethernet(r, frame, random_below(r, 65536));
 		fill(r, frame + l3, bytes);
 		return l3 + bytes;
@@ -499,7 +501,7 @@ static void mutate(struct random *r, uint8_t *frame, uint32_t *n) {
 	case 4:
 		frame[at] = (uint8_t)random64(r);
 		break;
-	case 5: // a number
+	case 5: // overwrite a number
 		if (at + 2 <= *n) {
 			put16(frame + at, get16(frame + at) + random_below(r, 17) - 8);
 		}
@@ -507,7 +509,7 @@ static void mutate(struct random *r, uint8_t *frame, uint32_t *n) {
 	case 6:
 		*n = chance(r, 70) ? random_below(r, near + 1) : random_below(r, *n + 1);
 		break;
-	case 7: // padding
+	case 7: // add padding
 		if (*n + 64 < TRAFFIC_FRAME_MAX) {
 			uint32_t more = random_below(r, 64);
 
@@ -515,7 +517,7 @@ static void mutate(struct random *r, uint8_t *frame, uint32_t *n) {
 			*n += more;
 		}
 		break;
-	default: // bytes from elsewhere
+	default: // copy bytes from another position
 		if (at + 4 <= *n) {
 			memmove(frame + at, frame + random_below(r, *n - 3), 4);
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Traffic: frames as clients, routers and attackers send them, from a seed: valid ones of a bounded
-// number of flows, so that flows have several packets; and mutated ones.
+// Traffic: frames as clients, routers and attackers send them, from a seed: valid frames of a
+// bounded number of flows, so that flows have several packets, and mutated frames.
 //
 // Threads: one.
 #pragma once
@@ -22,11 +22,11 @@ struct tuple { // a client and a VIP
 struct sent_datagram { // datagram that is being sent in fragments
 	struct tuple tuple;
 	uint32_t id;
-	uint16_t units; // of 8 bytes
-	uint16_t piece; // units of a fragment
-	uint16_t next; // unit
+	uint16_t units; // length in units of 8 bytes
+	uint16_t piece; // units in one fragment
+	uint16_t next; // next unit to send
 	uint8_t chain[2]; // IPv6: extension headers at the start of the fragmentable part
-	uint8_t chained; // how many
+	uint8_t chained; // number of extension headers
 };
 
 struct traffic {
@@ -39,5 +39,5 @@ struct traffic {
 };
 
 void traffic_start(struct traffic *traffic, const struct plan *plan, uint64_t seed);
-// Write a frame of at most TRAFFIC_FRAME_MAX bytes, and the way it is received. Returns its length.
+// Write a frame of at most TRAFFIC_FRAME_MAX bytes, and how it is received. Returns its length.
 uint32_t traffic_frame(struct traffic *traffic, uint8_t *frame, struct reception *ret);

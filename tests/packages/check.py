@@ -5,8 +5,8 @@
 usage: check.py newcomer|upgrade --base ROOT --folder FOLDER --packages FOLDER
            [--same FOLDER] [--other FOLDER]
 
-newcomer  the commands of README.md, on a minimal system, up to a working balancer
-upgrade   to a version with the same layout of the segment (--same), back, to one with another layout
+newcomer  the commands of README.md, on a minimal system, up to a working balancer upgrade   to a
+version with the same layout of the segment (--same), back, to a version with another layout
           (--other), and back, while a client makes requests; removal
 
 Each machine is a container in which systemd runs the units as they are. The client and the servers
@@ -71,7 +71,7 @@ class Requests(threading.Thread):
                 self.good += 1
 
     def expect_more(self, text, failures=0):
-        """A hundred more successful requests, and at most this total number of failures."""
+        """Expect a hundred more successful requests, and at most this total number of failures."""
         goal = self.good + 100
         wait_for(f"requests {text}", lambda: self.good >= goal, WAIT_S)
         if len(self.bad) > failures:
@@ -117,7 +117,7 @@ class Lab:
         return machine
 
     def backend(self, backend):
-        """A machine with an HTTP server, which is this machine's."""
+        """A machine with an HTTP server, which runs on the host of the test."""
         machine = self.machine(backend["name"].replace("-", ""), backend["address"])
         machine.net.ip("address", "add", self.vip + "/32", "dev", "lo")
         pages = f"{self.args.folder}/pages"
@@ -143,7 +143,7 @@ class Lab:
             expect_sandboxed(machine, "weir-decap")
 
     def configure(self, **keys):
-        """The README's configuration, with other keys of its service."""
+        """Write the README's configuration, with other keys of its service."""
         config = json.loads(first_configuration())
         config["services"][0].update(keys)
         with open(self.balancer.root + "/etc/weir/weir.json", "w", encoding="utf-8") as file:
@@ -177,7 +177,7 @@ def expect(what, found, wanted):
 
 
 def expect_sandboxed(machine, unit):
-    """The unit is running, and has notified systemd that it is ready."""
+    """Check that the unit is running, and has notified systemd that it is ready."""
     expect(f"{unit}: state", machine.property(unit, "ActiveState"), "active")
     expect(f"{unit}: NoNewPrivileges", machine.property(unit, "NoNewPrivileges"), "yes")
     with open(f"/proc/{machine.leader}/root/proc/{machine.pid(unit)}/status",
@@ -191,15 +191,14 @@ def health_of(lab):
 
 
 def serves(lab):
-    """All backends are healthy, and a request succeeds."""
+    """Check that all backends are healthy, and that a request succeeds."""
     return set(health_of(lab)) == {"healthy"} and request(lab.client, lab.vip) is None
 
 
 # --- newcomer -----------------------------------------------------------------------------------
 
 def install_changes_nothing(lab, apt="apt-get -q -y "):
-    """After installation programs run, the configuration is valid, and nothing is started or
-    enabled."""
+    """After installation, programs run, the configuration is valid, and no unit is started or enabled."""
     machine = lab.balancer
     said = machine.in_chroot("apt-get -q update && " + three_commands()[0].replace("apt ", apt))
     if "nothing was started" not in said:
@@ -239,7 +238,7 @@ def three_commands_set_up_a_balancer(lab):
 
 
 def look_at_the_page(lab):
-    """In Chromium, while a client makes requests; a picture of it is kept in WEIR_SCREENSHOTS."""
+    """Open the page in Chromium, while a client makes requests; a picture is kept in WEIR_SCREENSHOTS."""
     requests = Requests(lab.client, lab.vip)
     browser = Browser(lab.balancer.net, lab.args.folder)
     try:
@@ -260,7 +259,7 @@ def look_at_the_page(lab):
 
 
 def metrics_and_page_are_served(lab):
-    """The command of the README, in the sandbox of its unit."""
+    """The command of the README starts weir-metrics in the sandbox of its unit."""
     command, = re.findall(r"^systemctl enable --now weir-metrics", readme(), re.M)
     lab.balancer.run(command)
     expect_sandboxed(lab.balancer, "weir-metrics")
@@ -296,13 +295,13 @@ def stopped_dataplane_is_restarted_by_the_watchdog(lab):
 
 
 def drop_in(machine, unit, sample, name):
-    """As the documents say."""
+    """Install a drop-in as the documents describe."""
     machine.run(f"install -D -m 644 {sample} /etc/systemd/system/{unit}.service.d/{name} && "
                 "systemctl daemon-reload")
 
 
 def checks_via_the_data_path_need_no_drop_in(lab):
-    """These checks detect a missing VIP, other checks do not."""
+    """Checks via the data path detect a missing VIP, other checks do not."""
     lab.balancer.net.sysctl(net__ipv4__conf__all__rp_filter=0, net__ipv4__conf__eth1__rp_filter=0)
     lab.configure(health_check={"type": "http", "path": "/healthz", "via": "data-path"})
     lab.balancer.run("systemctl restart weir-control")
@@ -315,8 +314,7 @@ def checks_via_the_data_path_need_no_drop_in(lab):
 
 
 def agent_runs_in_its_sandbox(lab):
-    """With the meter, which a helper process loads with bpf() in spite of the system call
-    filter."""
+    """The agent runs with the meter, which a helper process loads with bpf() in spite of the system call filter."""
     machine = lab.backends[0]
     machine.run("umask 027; weir-agent key generate > /etc/weir/agent.keys; "
                 "chgrp weir /etc/weir/agent.keys; echo OPTIONS=--port 80 > /etc/weir/agent.env; "
@@ -329,7 +327,7 @@ def agent_runs_in_its_sandbox(lab):
 
 
 def agents_permit_steals_by_their_drop_in(lab):
-    """A stopped server with a full accept queue: waiting connections are moved to the other one."""
+    """A stopped server with a full accept queue: waiting connections are moved to the other server."""
     keys = lab.backends[0].run("cat /etc/weir/agent.keys")
     for machine in (lab.balancer, *lab.backends):
         with open(machine.root + "/etc/weir/agent.keys", "w", encoding="ascii") as file:
@@ -365,7 +363,7 @@ def tools_run(lab):
     machine = lab.backends[1]
     machine.copy(*packages(lab.args.packages, "weir-tools", "weir-doc"))
     machine.copy(SOURCE + "/config/pcap-offline.json")
-    # the container has no network but the lab's
+    # apt runs in the chroot because the container has no network except the lab's
     machine.in_chroot("apt-get -q -y install --no-install-recommends ./weir-tools_*.deb ./weir-doc_*.deb")
     machine.run("weir-sim list && weir-sim run --json --seed 1 lame_duck | grep -q variants")
     machine.run("weir-bench --no-huge --flows 1k --packets 100k --runs 1 | grep established")
@@ -438,7 +436,7 @@ def upgrade_and_downgrade_other_layout(lab):
 
 
 def refused_configuration_keeps_control_running(lab):
-    """An upgrade to a version that refuses the configuration; here because it was damaged."""
+    """An upgrade to a version that refuses the configuration, here because the file was damaged."""
     lab.balancer.run("cp /etc/weir/weir.json good.json; echo '{' > /etc/weir/weir.json")
     before = lab.balancer.pid("weir-control")
     path, = packages(lab.args.packages, "weir")
@@ -486,7 +484,7 @@ def main():
     args = parser.parse_args()
     passed = failed = 0
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(1))  # and the lab is removed
+        signal.signal(number, lambda *_: sys.exit(1))  # exit, so that the lab is removed
     lab = Lab(args)
     lab.balancer.copy(*packages(args.packages, "weir"))
     try:
@@ -501,7 +499,7 @@ def main():
                 traceback.print_exc()
                 lab.show_journals()
                 print(f"FAILED  {check.__name__}: see {lab.log}", flush=True)
-                break  # the next ones go on from there
+                break  # the next checks continue from the state of this check
     finally:
         lab.close()
     print(f"{passed} passed, {failed} failed")

@@ -24,7 +24,7 @@ COMMAND_S = 600
 
 class Machine:
     def __init__(self, name, base, folder, log):
-        """A root over base, with packages installed by install(), until boot()."""
+        """A root over base, with packages installed by in_chroot(), until boot()."""
         self.name, self.log = name, log
         self.folder = f"{folder}/{name}"
         self.root = self.folder + "/root"
@@ -62,8 +62,8 @@ class Machine:
         wait_for(f"{self.name}: boot", self.is_up, BOOT_S, interval=0.2)
 
     def find_leader(self):
-        """Its pid in this namespace. Children of systemd-nspawn that only prepare the container
-        have other names."""
+        """The pid of the machine's init in this namespace. Children of systemd-nspawn that only
+        prepare the container have other names."""
         with open(f"/proc/{self.nspawn.pid}/task/{self.nspawn.pid}/children",
                   encoding="ascii") as file:
             for pid in file.read().split():
@@ -105,7 +105,7 @@ class Machine:
     def close(self):
         if self.nspawn is not None and self.nspawn.poll() is None:
             with contextlib.suppress(ProcessLookupError, TypeError):
-                os.kill(self.leader, signal.SIGRTMIN + 4)  # systemd: power off
+                os.kill(self.leader, signal.SIGRTMIN + 4)  # signal to systemd: power off
             try:
                 self.nspawn.wait(timeout=60)
             except subprocess.TimeoutExpired:
@@ -117,7 +117,7 @@ class Machine:
 
 
 class Network:
-    """Hosts on one link: a switch, and a namespace with eth1 for each of them."""
+    """Hosts on one link: a switch, and a namespace with eth1 for each host."""
 
     def __init__(self):
         self.switch = Namespace(f"weir-{os.getpid()}-switch").create()

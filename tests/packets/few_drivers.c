@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Preloaded: of DPDK's folder of drivers only those of the folder WEIR_DRIVERS are seen. DPDK loads
-// all of them when it starts, 190, which takes longer than a capture of a few packets.
+// Preloaded library: DPDK finds only the drivers in the folder WEIR_DRIVERS. Without it DPDK loads
+// all 190 drivers when it starts, which takes longer than a capture of a few packets.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdlib.h>

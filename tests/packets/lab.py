@@ -17,12 +17,12 @@ conf.verb = 0
 logging.getLogger("scapy").setLevel(logging.ERROR)
 
 CLIENT_MAC = "02:00:00:00:0c:01"
-PORT_MAC = "02:00:00:00:00:01"  # MAC address of the first port, offline
+PORT_MAC = "02:00:00:00:00:01"  # MAC address of the first port in weir-pcap
 VIP4 = "198.51.100.10"
 VIP6 = "2001:db8:100::10"
 CLIENT4 = "203.0.113.7"
 CLIENT6 = "2001:db8:c::7"
-SOURCE4 = "192.0.2.1"  # outer source, offline
+SOURCE4 = "192.0.2.1"  # outer source address in weir-pcap
 SOURCE6 = "2001:db8::1"
 
 BASE = {
@@ -78,7 +78,7 @@ def config(*services, port=None, ports=None, **more):
     return made
 
 
-# The Ethernet header that scapy would put before them, which would copy the packet.
+# The Ethernet header to put before packets; scapy would copy the packet to do so.
 ETHER = {kind: bytes(Ether(src=CLIENT_MAC, dst=PORT_MAC) / kind())[:14] for kind in (IP, IPv6)}
 
 
@@ -96,8 +96,8 @@ def frame(packet):
 def frames_from(packet, sources):
     """Frames of a TCP or UDP packet, one from each (address, port) of sources.
 
-    scapy takes half a millisecond for a packet: it makes the first one, and in the others source
-    and checksum are replaced (RFC 1624).
+    scapy takes half a millisecond for a packet, so scapy makes the first packet only; in the other
+    packets source and checksum are replaced (RFC 1624).
     """
     first = frame(packet)
     version, protocol = (4, first[23]) if first[14] >> 4 == 4 else (6, first[20])
@@ -116,7 +116,7 @@ def frames_from(packet, sources):
             replace_in_checksum(other, 24, old[:4], new[:4])
         replace_in_checksum(other, checksum, old, new)
         if protocol == 17 and other[checksum : checksum + 2] == b"\0\0":
-            other[checksum : checksum + 2] = b"\xff\xff"  # 0 would be none
+            other[checksum : checksum + 2] = b"\xff\xff"  # 0 would mean no checksum
         made.append(bytes(other))
     return made
 
@@ -132,7 +132,7 @@ def replace_in_checksum(data, at, old, new):
 
 
 def write_pcap(path, records, magic=0xA1B23C4D, endian="<", link_type=1, snaplen=262144):
-    """records: (time_ns, bytes) or (time_ns, bytes, original length). scapy rounds times."""
+    """records: (time_ns, bytes) or (time_ns, bytes, original length). Not written with scapy, which rounds times."""
     unit = 1 if magic == 0xA1B23C4D else 1000
     with open(path, "wb") as out:
         out.write(struct.pack(endian + "IHHiIII", magic, 2, 4, 0, 0, snaplen, link_type))
@@ -152,7 +152,7 @@ def write_pcap(path, records, magic=0xA1B23C4D, endian="<", link_type=1, snaplen
 
 
 def read_pcap(path):
-    """[(time_ns, bytes, original length)] of a nanosecond pcap file in this machine's order."""
+    """[(time_ns, bytes, original length)] of a nanosecond pcap file in the byte order of this machine."""
     with open(path, "rb") as source:
         data = source.read()
     magic, major, minor, _, _, _, link_type = struct.unpack_from("=IHHiIII", data)
@@ -167,7 +167,7 @@ def read_pcap(path):
 
 
 class Verdict:
-    """One packet's verdict, with the frame that would be sent (None when nothing would)."""
+    """One packet's verdict, with the sent frame (None if no frame is sent)."""
 
     def __init__(self, fields, received):
         self.__dict__.update(fields)
@@ -204,18 +204,18 @@ NEEDED_DRIVERS = ("librte_mempool_ring.so*",)  # weir-pcap opens no device
 
 
 class Lab:
-    """A directory, and the program under test. few_drivers: what is preloaded, or None."""
+    """A directory, and the program under test. few_drivers: the preloaded library, or None."""
 
     def __init__(self, program, few_drivers=None):
         self.program = program
         self.directory = tempfile.TemporaryDirectory(prefix="weir-packets-")
-        self.env = None  # ours
+        self.env = None  # None = the environment of this process
         if few_drivers:
             self.env = {**os.environ, "LD_PRELOAD": few_drivers, "WEIR_DRIVERS": self.path("drivers")}
             self.name_drivers()
 
     def name_drivers(self):
-        """DPDK takes names from this folder, the files from its own."""
+        """Create a folder that names the needed drivers; DPDK loads the files from its own folder."""
         os.mkdir(self.env["WEIR_DRIVERS"])
         for pattern in NEEDED_DRIVERS:
             for path in glob.glob(f"/usr/lib/*/dpdk/pmds-*/{pattern}"):
@@ -246,7 +246,7 @@ class Lab:
         )
 
     def run_file(self, made, path, options=(), code=0):
-        """Run on an existing capture file."""
+        """Run weir-pcap on an existing capture file."""
         out = self.path("out.pcap")
         done = self.execute(self.write_config(made), path, out, "--json", *options)
         stderr = done.stderr.decode(errors="replace")
@@ -260,7 +260,7 @@ class Lab:
         return run
 
     def run(self, made, packets, options=(), start_ns=1_700_000_000 * 10**9, step_ns=1_000_000):
-        """packets: scapy packets, bytes, or (delay in ns before it, packet)."""
+        """Run weir-pcap on packets: scapy packets, bytes, or (delay in ns before it, packet)."""
         records, now = [], start_ns
         for packet in packets:
             delay = step_ns
@@ -279,7 +279,7 @@ class Lab:
 
 
 def check_totals(run):
-    """packets = forwarded + replied + kernel + dropped, and each has the reported number."""
+    """Check that packets = forwarded + replied + kernel + dropped, with the reported number of each."""
     totals = run.totals
     expect_equal(
         totals["packets"],
@@ -302,7 +302,7 @@ def check_totals(run):
 
 
 def check_sent(run, records):
-    """OUT.pcap contains the forwarded and replied packets in order, with the same timestamps."""
+    """Check that OUT.pcap contains the forwarded and replied packets in order, with the same timestamps."""
     sent = [verdict for verdict in run if verdict.action in ("forwarded", "replied")]
     records = iter(records)
     for verdict in sent:

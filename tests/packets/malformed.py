@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Invalid packets: truncated, overlong, contradictory, at every layer.
 
-One table of (name, frame, verdict). The verdict is a drop reason, or kernel, forwarded, replied.
-All frames are in one run, so that they also affect each other's state. Frames are made with scapy,
-then damaged by hand, because scapy corrects fields.
+One table of (name, frame, verdict). The verdict is a drop reason, or kernel, forwarded, replied. All
+frames are in one run, so that each frame also affects the state for the next frames. Frames are made
+with scapy, then damaged by hand, because scapy corrects fields.
 """
 import struct
 
@@ -75,7 +75,7 @@ SEEDS = [
 
 
 def put(data, at, value, size=1):
-    """data, overwritten with an unsigned big-endian number."""
+    """The data, overwritten with an unsigned big-endian number at an offset."""
     return data[:at] + value.to_bytes(size, "big") + data[at + size :]
 
 
@@ -207,7 +207,7 @@ def ipv6():
 
 def extensions():
     def chain(*headers, last=6, tail=bytes(tcp())):
-        """headers: (kind, bytes) with the next-header byte filled in here."""
+        """An IPv6 packet with extension headers: (kind, bytes), whose next-header byte is filled in here."""
         kinds = [kind for kind, _ in headers[1:]] + [last]
         body = b"".join(bytes([nxt]) + data[1:] for (_, data), nxt in zip(headers, kinds))
         return ip6(body + tail, nh=headers[0][0])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An independent check of forwarded and replied packets, byte by byte.
 
-Nothing here comes from Weir's sources: only from the RFCs (791, 792, 2003, 2473, 4443, 6040, 8200).
+Nothing in this file comes from Weir's sources, only from the RFCs (791, 792, 2003, 2473, 4443, 6040, 8200).
 """
 import ipaddress
 import struct
@@ -72,7 +72,7 @@ def check_outer_ipv6(outer, inner, backend, source):
 
 
 def check_forwarded(verdict, backend, mac=None, tags=(), source=None, port_mac=PORT_MAC):
-    """The frame was sent to `backend`, encapsulated, and the inner packet is unchanged."""
+    """Check that the frame was sent to `backend`, encapsulated, and that the inner packet is unchanged."""
     expect_equal(verdict.action, "forwarded", f"{verdict}")
     destination, sender, sent_tags, kind, outer = strip_l2(verdict.sent)
     inner = ip_packet(verdict.received)
@@ -88,7 +88,7 @@ def check_forwarded(verdict, backend, mac=None, tags=(), source=None, port_mac=P
         tos, payload = check_outer_ipv6(outer, inner, backend, source or SOURCE6)
     expect_equal(tos, inner_tos(inner), "outer DSCP and ECN")
     expect_equal(payload, inner, "inner packet")
-    # The same check by scapy: it must find one IP packet inside another.
+    # A second check by scapy: it must find one IP packet inside another IP packet.
     seen = Ether(verdict.sent)
     layers = [layer for layer in seen.layers() if layer in (IP, IPv6)]
     expect_equal(
@@ -99,7 +99,7 @@ def check_forwarded(verdict, backend, mac=None, tags=(), source=None, port_mac=P
 
 
 def check_reply_l2(verdict):
-    """Sent back to the sender: MAC addresses exchanged, tags kept."""
+    """Check that the reply goes back to the sender: MAC addresses exchanged, tags kept."""
     got, sent = strip_l2(verdict.received), strip_l2(verdict.sent)
     expect_equal(sent[:2], (got[1], got[0]), "MAC addresses of the reply")
     expect_equal(sent[2:4], got[2:4], "tags and EtherType of the reply")
@@ -115,7 +115,7 @@ def check_icmp_checksum(packet):
 
 
 def check_echo(verdict):
-    """An echo reply from the VIP with identifier, sequence and data of the request."""
+    """Check an echo reply from the VIP with identifier, sequence and data of the request."""
     expect_equal((verdict.action, verdict.why), ("replied", "echo"), f"{verdict}")
     check_reply_l2(verdict)
     request, reply = ip_packet(verdict.received), ip_packet(verdict.sent)
@@ -144,7 +144,7 @@ def check_echo(verdict):
 
 
 def check_too_big(verdict, mtu):
-    """Fragmentation needed (RFC 792, 1191) or packet too big (RFC 4443), from the VIP."""
+    """Check "fragmentation needed" (RFC 792, 1191) or "packet too big" (RFC 4443), from the VIP."""
     expect_equal(
         (verdict.action, verdict.why, verdict.reason),
         ("replied", "too_big", "mtu_exceeded"),
@@ -172,7 +172,7 @@ def check_too_big(verdict, mtu):
 
 
 def check_reset(verdict):
-    """The client got an RST that its TCP accepts (RFC 9293, 3.10.7.1), sent back to the sender."""
+    """Check that the client got an RST that its TCP accepts (RFC 9293, 3.10.7.1), sent back to the sender."""
     expect_equal((verdict.action, verdict.why), ("replied", "reset"), f"{verdict}")
     expect_equal(verdict.reason, "backend_down", f"{verdict}")
     segment = bytes(Ether(verdict.received)["TCP"])
@@ -180,7 +180,7 @@ def check_reset(verdict):
 
 
 def check_challenge(verdict):
-    """The client got an ACK of its SYN's own number (RFC 5961, 4.2), sent back to the sender."""
+    """Check that the client got an ACK of its SYN's own number (RFC 5961, 4.2), sent back to the sender."""
     expect_equal((verdict.action, verdict.why), ("replied", "challenge"), f"{verdict}")
     expect_equal(verdict.reason, None, f"{verdict}")
     segment = bytes(Ether(verdict.received)["TCP"])
@@ -188,7 +188,7 @@ def check_challenge(verdict):
 
 
 def check_segment(verdict, flags, sequence, acknowledged):
-    """A TCP header alone, with the VIP as its source."""
+    """Check a TCP header without data, from the VIP."""
     check_reply_l2(verdict)
     asked = ip_packet(verdict.received)
     kind, answer = strip_l2(verdict.sent)[3], ip_packet(verdict.sent)

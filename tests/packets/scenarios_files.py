@@ -150,7 +150,7 @@ def test_truncated_packets_are_checked_by_captured_bytes(lab):
 
 
 def test_truncated_echo_requests_get_replies(lab):
-    """Missing data is assumed to be correct, like all data that is not covered by header checks."""
+    """Missing data is assumed to be correct, like all data that header checks do not cover."""
     for echo, head in (
         (IP(src=CLIENT4, dst=VIP4) / ICMP(id=7, seq=8) / Raw(b"x" * 1000), 42),
         (IP(src=CLIENT4, dst=VIP4, options=[IPOption(b"\x01" * 8)]) / ICMP(), 50),
@@ -319,7 +319,7 @@ def test_no_root_is_needed(lab):
     write_pcap(lab.path("in.pcap"), big_records(10))
     made = lab.write_config(config())
     os.chmod(lab.directory.name, 0o777)
-    # The source tree may be inaccessible for user nobody
+    # The source tree may be inaccessible to the user "nobody"
     program = shutil.copy(lab.program, lab.path("weir-pcap"))
     done = subprocess.run(
         [program, made, lab.path("in.pcap"), lab.path("user.pcap")],
@@ -373,7 +373,7 @@ def mutate(source, data):
 
 
 def test_random_mutations_get_a_verdict(lab):
-    """No crash, one verdict each, and only whole IP packets are forwarded."""
+    """Check that there is no crash, that each packet has one verdict, and that only whole IP packets are forwarded."""
     source = random.Random(20)
     packets = [mutate(source, source.choice(SEEDS)) for _ in range(8000)]
     packets += [source.randbytes(source.randrange(200)) for _ in range(1000)]

@@ -47,12 +47,12 @@ def test_single_datagrams_leave_room_for_tcp(lab):
     come = flows(200) + flows(200, "A") + data(200)
     run = lab.run(made, forged + come, step_ns=10_000)
     expect_together(run, (3000, 200), (3200, 200), (3400, 200))
-    # Possible handshakes are no longer protected after a second
+    # Half-open flows of possible handshakes are no longer protected after a second
     come[0] = (SECOND + 100 * MS, come[0])
     run = lab.run(made, forged + come, step_ns=10_000)
     expect(tracked(run, 3000, 200) > 120, f"{tracked(run, 3000, 200)} of 200 SYNs were tracked")
     expect_together(run, (3000, 200), (3200, 200), (3400, 200))
-    # Half-open flows end after seconds, and then the state is as before.
+    # Half-open flows end after seconds; then the state is as before the forged packets.
     run = lab.run(made, forged + [(6 * SECOND, flows(1)[0])] + flows(200, first=1), step_ns=10_000)
     expect_equal(tracked(run, 3001, 200), 200, "SYNs tracked after the flood")
 
@@ -91,8 +91,8 @@ def test_forged_handshakes_leave_room_for_clients(lab):
 
 
 def test_full_table_evicts_idle_connections_first(lab):
-    """1,024 connections, half of which are in use; then others start, real and forged."""
-    count = 1100  # some find no place
+    """1,024 connections, half of which are in use; then further connections start, real and forged."""
+    count = 1100  # some connections find no slot
     opened = [
         packet
         for n in range(count)
@@ -135,7 +135,7 @@ def test_handshakes_survive_the_start_of_a_flood(lab):
         packets[5100] = (900 * MS, packets[5100])
         run = lab.run(made, packets, step_ns=1000)
         expect_together(run, (0, 100), (5100, 100), (5200, 100))
-        # A second later they may be evicted like others.
+        # A second later handshakes may be evicted like other flows.
         late = flows(100) + flood + [(SECOND + 100 * MS, flows(1, first=20000)[0])] + flood
         run = lab.run(made, late + flows(100, "A"), step_ns=1000)
         known = sum(1 for n in range(10101, 10201) if run[n].why == "flow")
@@ -151,7 +151,7 @@ def test_forged_syns_do_not_exclude_clients(lab):
     )
     for n in range(80):
         expect_equal(run[160 + n].action, "forwarded", f"second SYN of client {n}")
-    for n in range(4):  # the limit holds for connections
+    for n in range(4):  # the limit applies to connections
         expect_equal(run[320 + n].reason, "flow_control", f"SYN {n} beyond the limit")
 
 

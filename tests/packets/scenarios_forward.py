@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets sent to a backend: outer headers, and an unchanged inner packet."""
+"""Packets sent to a backend: new outer headers, and an unchanged inner packet."""
 import ipaddress
 import random
 from collections import Counter
@@ -213,7 +213,7 @@ def test_source_prefix_gives_each_flow_an_address(lab):
         sources = [outer_source(verdict) for verdict in verdicts]
         expect_equal(sources[: len(flows)], sources[len(flows) :], "sources of a flow's packets")
         expect(min(size, 300) <= len(set(sources)) <= prefix.num_addresses, f"{text}: spread")
-    # The outer family is that of the backend: IPv6 has the flow label for that.
+    # The outer family is that of the backend: IPv6 has the flow label for the hash.
     made = config(service(backends=[BACKEND6]), port={"source_ipv4": "192.0.2.64/28"})
     for verdict in lab.run(made, flows[::20]):
         check_forwarded(verdict, BACKEND6)
@@ -247,8 +247,8 @@ def is_even(queues):
 
 
 def test_source_prefix_fills_a_backends_receive_queues(lab):
-    """The hash is linear: of 16 addresses, three of four keys give all 8 values of its low bits,
-    the others 4 or fewer. Linux gives most NICs a random key."""
+    """The hash is linear: with 16 addresses, three of four keys give all 8 values of the hash's low
+    bits, other keys 4 or fewer. Linux gives most NICs a random key."""
     flows = frames_from(tcp4(), [(CLIENT4, 1000 + i) for i in range(2000)])
     keys = [random.Random(seed).getrandbits(320) for seed in range(200)]
     even = {}

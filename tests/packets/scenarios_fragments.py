@@ -37,7 +37,7 @@ BACKEND6 = "2001:db8:1::11"
 SOURCE4 = "192.0.2.1"
 SOURCE6 = "2001:db8::1"
 COPIED = b"\x94\x04\x00\x00"  # router alert: goes into every fragment
-NOT_COPIED = b"\x07\x07\x04\x00\x00\x00\x00"  # record route: only into the first
+NOT_COPIED = b"\x07\x07\x04\x00\x00\x00\x00"  # record route: goes into the first fragment only
 
 
 def decapsulate(data, backend, room):
@@ -54,8 +54,8 @@ def decapsulate(data, backend, room):
 
 
 def reassemble(pieces):
-    """The data of IPv4 fragments that neither overlap nor leave a hole (RFC 791), and whether it
-    ends the datagram."""
+    """The data of IPv4 fragments that neither overlap nor leave a hole (RFC 791), and whether the
+    data ends the datagram."""
     data, more = b"", True
     for piece in pieces:
         header = (piece[0] & 15) * 4
@@ -74,7 +74,7 @@ def start_of(pieces):
 
 
 def check_fragmented(verdict, backend, mtu):
-    """All fragments fit, and together they form the received packet."""
+    """Check that all fragments fit, and that they form the received packet."""
     expect_equal(verdict.action, "forwarded", f"{verdict}")
     received = ip_packet(verdict.received)
     frames = [verdict.sent, *verdict.sent_fragments]
@@ -232,8 +232,8 @@ def test_fragments_without_their_first_are_dropped(lab):
 
 
 def test_datagrams_are_distinguished(lab):
-    """Fragments match by identification, addresses and, in IPv4, protocol: with any difference they
-    have no first fragment."""
+    """Fragments match by identification, addresses and, in IPv4, protocol. If any of these differs,
+    fragments do not belong to the first fragment."""
     first, second = pieces4(2000, 7)[:2]
     for key, value in (("id", 8), ("src", "203.0.113.8"), ("proto", 6)):
         other = second.copy()
@@ -330,20 +330,20 @@ def test_overlapping_fragments_drop_their_datagram(lab):
     for raw in (raw4, raw6):
         middle, last = raw(64, pattern(64)), raw(128, b"end", False)
         for before, wrong in (
-            ([], raw(32, pattern(64))),  # into the first
-            ([], raw(0, datagram(80))),  # a longer first one
-            ([middle], raw(120, pattern(32))),  # beyond the end of the second
-            ([middle], raw(56, pattern(80))),  # around it
+            ([], raw(32, pattern(64))),  # overlaps the first fragment
+            ([], raw(0, datagram(80))),  # a longer first fragment
+            ([middle], raw(120, pattern(32))),  # overlaps the end of the second fragment
+            ([middle], raw(56, pattern(80))),  # surrounds the second fragment
         ):
             run = lab.run(config(), [raw(0, datagram()), *before, wrong, last])
             actions = ["forwarded"] * (1 + len(before)) + ["dropped"] * 2
             expect_equal([v.action for v in run], actions, "overlap")
             expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops")
-        # Beyond the end, or with another end.
+        # A fragment beyond the end, or with another end of the datagram.
         for wrong in (raw(136, pattern(8)), raw(72, b"end", False), raw(200, b"end", False)):
             run = lab.run(config(), [raw(0, datagram()), last, wrong, middle])
             expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops behind the end")
-        # Beyond the maximum size of a datagram.
+        # A fragment beyond the maximum size of a datagram.
         run = lab.run(config(), [raw(0, datagram()), raw(65528, pattern(16), False), last])
         expect_equal(run.totals["drops"], {"fragment_overlap": 1}, "drops beyond 65,535")
 
@@ -365,9 +365,9 @@ def test_tiny_fragments_are_dropped(lab):
         packets = [
             raw(0, tcp[:8], proto=6, number=1),
             raw(0, tcp[:16], proto=6, number=2),
-            raw(0, tcp[:20] + b"\0" * 2, proto=6, number=3),  # not a multiple of 8
-            raw(0, (tcp[:12] + b"\xf0" + tcp[13:])[:24], proto=6, number=4),  # options cut
-            raw(8, tcp, proto=6, number=5),  # over the flags
+            raw(0, tcp[:20] + b"\0" * 2, proto=6, number=3),  # the length is not a multiple of 8
+            raw(0, (tcp[:12] + b"\xf0" + tcp[13:])[:24], proto=6, number=4),  # TCP options are cut
+            raw(8, tcp, proto=6, number=5),  # overlaps the TCP flags
             raw(64, pattern(60), number=6),
         ]
         run = lab.run(config(), packets)
@@ -398,8 +398,7 @@ def test_many_holes_are_too_many(lab):
 
 
 def test_the_table_is_bounded(lab):
-    """More datagrams than entries: the oldest ones are dropped, and the newest one is always
-    forwarded."""
+    """More datagrams than entries: the oldest datagrams are dropped, and the newest datagram is always forwarded."""
     made = config(fragments={"entries": 16})
     firsts = [frame(raw4(0, datagram(), number=n)) for n in range(1, 1001)]
     run = lab.run(made, firsts + [raw4(64, b"end", False, number=1000)], step_ns=1000)
@@ -449,7 +448,7 @@ def outer_pieces(verdict):
 
 
 def test_ipv6_of_1280_bytes_passes_a_small_mtu(lab):
-    """Its sender ignores "packet too big" below 1,280: the outer packet is fragmented."""
+    """The sender ignores "packet too big" below 1,280, so the outer packet is fragmented."""
     for backend, mtu in ((BACKEND6, 1280), (BACKEND6, 1319), (BACKEND4, 1280), (BACKEND4, 1299)):
         made = config(service(backends=[backend]), port={"mtu": mtu})
         outer = 40 if backend == BACKEND6 else 20

@@ -132,7 +132,7 @@ def test_echo_floods_are_limited(lab):
 
 
 def test_each_kind_of_reply_has_its_own_limit(lab):
-    """1,000 pings at once: the packets that are too big are answered nevertheless."""
+    """1,000 pings at once do not suppress the replies to packets that are too big."""
     big = IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(dport=80, flags="A") / Raw(b"x" * 1460)
     packets = echoes(1000) + [frame(big)] * 100
     run = lab.run(config(icmp={"echo_per_second": 10}), packets, step_ns=1000)

@@ -119,8 +119,8 @@ def test_reused_port_leaves_a_down_backend(lab):
         expect_equal(run[3].backend, run[2].backend, f"{option}: backend of the ACK")
 
 
-# The preceding packets, by the state that they cause; and the effect of a SYN then, by the flows
-# that the backend accepts: docs/reference/packet-formats.md.
+# The preceding packets, by the state that they cause; and the effect of a SYN in this state, by the
+# flows that the backend accepts: docs/reference/packet-formats.md.
 STATES = {
     "syn-seen, by a SYN": ("S", {"open": "flow", "drain": "replaced", "down": "replaced"}),
     "syn-seen, by another packet": ("P", {"open": "new", "drain": "new", "down": "new"}),
@@ -165,13 +165,13 @@ def test_syn_of_each_state_and_backend(lab):
     for state, (before, by_backend) in STATES.items():
         for backend_state in by_backend:
             if backend_state == "open" and "C" in before:
-                continue  # a challenge needs a draining backend
+                continue  # only a draining backend causes a challenge
             for family in (4, 6):
                 check_syn(lab, family, state, backend_state)
 
 
 def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
-    """Neither one forged SYN nor many move the flow, for any response of the client."""
+    """Neither one nor many forged SYNs move the flow, for any response of the client."""
     old = first_backend(lab, of(), tcp("S"))
     run = lab.run(of(), [tcp(f) for f in ("S", "A", "S", "A", "S", "S", "S", "PA")],
                   ["--drain", f"web/{old}@3"])
@@ -184,7 +184,7 @@ def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
 
 
 def test_no_challenge_if_the_other_backend_rejects(lab):
-    """The client would end its flow, and its next SYN would be dropped."""
+    """After a challenge the client would end its flow, and the other backend would reject its next SYN."""
     flows = [tcp(flags, port) for port in (1025, 1026) for flags in "SA"]
     for when, wanted in (("reject", "flow"), ("spill", "challenge")):
         made = config(
@@ -207,7 +207,7 @@ OTHER_VIPS = {4: "198.51.100.11", 6: "2001:db8:100::11"}
 
 
 def test_packets_from_a_vip_get_no_reply(lab):
-    """They are forged. A SYN goes to the backend, and no flow ends."""
+    """Packets from a VIP are forged. A SYN goes to the backend, and no flow ends."""
     binds = [
         {"address": address, "protocol": "tcp", "port": 80}
         for address in (VIP4, VIP6, *OTHER_VIPS.values())
@@ -244,7 +244,7 @@ def test_flow_stays_without_another_backend(lab):
 
 
 def test_flow_stays_in_panic(lab):
-    """Checks may be wrong: if all of them fail, all backends are used as before."""
+    """Checks may be wrong: if all checks fail, all backends are used as before."""
     made = of(policy={"name": "round-robin"})
     options = [word for n in range(4) for word in ("--down", f"web/b{n}@41")]
     packets = [udp(n) for n in range(20)] + [tcp("S", n) for n in range(1, 21)]
@@ -287,7 +287,7 @@ def test_rehash_moves_established_flows(lab):
 
 
 def test_rehash_gives_the_backend_of_other_instances(lab):
-    """The same backend that an instance without the flow chooses for its next packet."""
+    """The new backend is the backend that an instance without the flow chooses for the next packet."""
     made = of(on_backend_down="rehash", policy={"name": "round-robin"})
     packets = [tcp("S", n) for n in range(1, 101)] + [tcp("A", n) for n in range(1, 101)] * 2
     run = lab.run(made, packets, ["--down", "web/b2@201"])
@@ -304,7 +304,7 @@ def test_rehash_gives_the_backend_of_other_instances(lab):
 
 
 def test_flow_that_was_rehashed_ends_soon(lab):
-    """Its client gets an RST from the new backend; the entry does not stay for 15 minutes."""
+    """The client gets an RST from the new backend; the entry of the flow does not stay for 15 minutes."""
     made = of(on_backend_down="rehash")
     old = first_backend(lab, made, tcp("S"))
     run = lab.run(
@@ -316,7 +316,7 @@ def test_flow_that_was_rehashed_ends_soon(lab):
 
 
 def segments(family, port):
-    """Segments that a client may send, with the sequence and acknowledgement numbers in all."""
+    """Segments that a client may send, with the sequence and acknowledgement numbers in all segments."""
     ip = IP(src=CLIENT4, dst=VIP4) if family == 4 else IPv6(src=CLIENT6, dst=VIP6)
     tcps = [
         dict(flags="A", seq=1000, ack=77),
@@ -405,7 +405,7 @@ def test_no_reset_answers_a_wrong_checksum(lab):
 
 
 def test_resets_are_limited(lab):
-    """10,000 RSTs per second; packets beyond are dropped, and their flows get an RST later."""
+    """10,000 RSTs per second are sent; packets beyond the limit are dropped, and their flows get an RST later."""
     made = of(on_backend_down="reset")
     count = 15000
     sources = [(CLIENT4, 1024 + n) for n in range(count)]
@@ -426,7 +426,7 @@ def test_resets_are_limited(lab):
 
 
 def test_challenges_use_no_resets(lab):
-    """A client of a draining backend does not use up the RSTs for those of one that is down."""
+    """Challenges to clients of a draining backend do not use up the RSTs for clients of a down backend."""
     other = OTHER_VIPS[4]
     made = config(
         service("web", [{"address": VIP4, "protocol": "tcp", "port": 80}], FOUR),

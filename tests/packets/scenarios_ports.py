@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ports: the frames that they accept, and their replies."""
+"""Ports: the frames that they accept, and the replies to these frames."""
 from scapy.all import (
     ARP,
     Dot1Q,
@@ -58,7 +58,7 @@ def framed(packets, destination, **more):
 
 
 def test_frames_to_other_hosts_are_dropped(lab):
-    """Alone, so that each is parsed by the fast path of its kind, and within bursts of others."""
+    """Frames are sent alone, so that the fast path of each kind parses them, and within bursts of other frames."""
     packets = framed(to_a_vip(), NEIGHBOUR_MAC, tagged=True)
     packets += framed(
         [IP(src=CLIENT4, dst="192.0.2.9") / UDP(sport=1, dport=2), ARP(pdst="192.0.2.9")],
@@ -67,7 +67,7 @@ def test_frames_to_other_hosts_are_dropped(lab):
     run = lab.run(config(), packets, options=["--mac", PORT_MAC])
     for verdict in run:
         expect_equal((verdict.action, verdict.reason), ("dropped", "other_mac"), f"{verdict}")
-    # One different bit is enough, in any of the six bytes.
+    # One different bit in any of the six bytes is enough.
     for byte in range(6):
         mac = bytearray(bytes.fromhex(PORT_MAC.replace(":", "")))
         mac[byte] ^= 0x40
@@ -182,7 +182,7 @@ def rejection(verdict):
 
 
 def test_closed_tcp_ports_get_a_reset(lab):
-    """RFC 9293, 3.10.7.1."""
+    """As in RFC 9293, 3.10.7.1."""
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
     cases = [  # flags, payload, and the expected fields of the RST
         ("S", b"", "RA", 0, 1001),
@@ -302,8 +302,7 @@ def test_short_replies_are_padded(lab):
 
 
 def test_the_vlan_of_arrival_is_not_compared(lab):
-    """A trunk carries clients of several VLANs; the port's own VLAN is used for packets to
-    backends."""
+    """A trunk carries clients of several VLANs; packets to backends use the port's own VLAN."""
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
     for vlan in (None, 20):
         made = config(port={"vlan": vlan})

@@ -11,7 +11,7 @@ FOUR = [f"10.0.0.{n}" for n in range(1, 5)]
 
 
 def packet(kind, port=1025, family=4):
-    """kind: TCP flags, or UDP."""
+    """A packet of a flow; kind: TCP flags, or UDP."""
     ip = IP(src=CLIENT4, dst=VIP4) if family == 4 else IPv6(src=CLIENT6, dst=VIP6)
     if kind == "UDP":
         return ip / UDP(sport=port, dport=80) / b"query"
@@ -116,8 +116,8 @@ def test_changes_of_a_later_configuration(lab):
 
 
 def of_binds(**binds):
-    """Service blue has b0, green has b1; binds: UDP ports of each; a service without binds is
-    omitted."""
+    """Services blue (backend b0) and green (b1); binds: UDP ports of each service; a service without
+    binds is omitted."""
     names = {"blue": "b0", "green": "b1"}
     return config(*(service(name=name, backends=backends((names[name],)), closed_ports="reject",
                             binds=[{"address": VIP4, "protocol": "udp", "port": port} for port in ports])
@@ -173,7 +173,7 @@ def bind(protocol="udp", port=53, family=4):
 
 
 def run_changed(lab, before, after, packets, at=3):
-    """The services are `before`; from packet `at` on `after`."""
+    """Run with the services `before`, and from packet `at` on with `after`."""
     path = reload(lab, "changed.json", config(*after))
     return lab.run(config(*before), packets, ["--reload", f"{path}@{at}"])
 
@@ -242,7 +242,7 @@ def test_udp_flow_of_a_removed_vip_goes_to_the_kernel(lab):
 
 
 def test_udp_flow_stays_with_its_bind(lab):
-    """With any other change of the services."""
+    """UDP flows stay when the services change otherwise."""
     blue = service("blue", binds=[bind()], backends=FOUR[:2])
     after = [service("blue", binds=[bind(), bind(port=55)], backends=FOUR[:2], table_size=61),
              service("green", binds=[bind(port=56)], backends=FOUR[2:])]
@@ -252,7 +252,7 @@ def test_udp_flow_stays_with_its_bind(lab):
 
 
 def test_tcp_connection_stays_when_its_bind_is_removed(lab):
-    """S6: only the state of its backend counts, here that of a removed service."""
+    """S6: only the state of the connection's backend counts, here of a backend of a removed service."""
     other = service("other", binds=[bind("tcp", 81)], backends=FOUR[1:2])
     taken = service("other", binds=[bind("tcp", 80)], backends=FOUR[1:2])
     packets = [packet(kind) for kind in ("S", "A", "PA", "PA", "PA")]
@@ -262,7 +262,7 @@ def test_tcp_connection_stays_when_its_bind_is_removed(lab):
         (0, "rehash", other, ["flow"] * 3),  # no other backend can be chosen
         (0, "rehash", taken, ["replaced", "flow", "flow"]),
         (0, "reset", other, ["reset", None, None]),
-        (60000, "rehash", taken, ["flow"] * 3),  # until the deadline
+        (60000, "rehash", taken, ["flow"] * 3),  # flows stay until the deadline
         (60000, "reset", other, ["flow"] * 3),
     ):
         web = service(binds=[bind("tcp", 80)], backends=FOUR[:1], on_backend_down=down,

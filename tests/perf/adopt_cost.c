@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cost of a publication for the worker that adopts it: the longest of its turns after the
-// publication, compared with the same turns without one. A turn is a burst of 64 SYNs, each of a
-// new flow, with the work after it. Everything is repeated from the same start, and the minimum
-// time of each turn is used, so that interrupts, which affect different turns each time, do not
-// count.
+// The cost of a publication for the worker that adopts it: its longest iteration after the
+// publication, compared with the same iterations without a publication. An iteration is a burst of
+// 64 SYNs of new flows and the work after the burst. All iterations are repeated from the same
+// start, and the minimum time of each iteration is used: interrupts, which affect different
+// iterations each time, do not count.
 //
 // usage: adopt_cost [REPEATS]
 #include <netinet/in.h>
@@ -23,8 +23,8 @@
 #define SERVICES 1000u
 #define BINDS 4000u
 #define SLOTS 65537u
-#define ROWS 1000u // changed at once
-#define TURNS 40u // behind a publication: 1,000 rows take 32 of them
+#define ROWS 1000u // rows changed by one publication
+#define TURNS 40u // iterations after a publication: 1,000 rows take 32 iterations
 #define REPEATS 50u
 
 enum change {
@@ -41,8 +41,8 @@ struct bench {
 	struct weir_writer *writer;
 	struct weir_pipeline *pipeline;
 	uint64_t now_ns;
-	uint32_t flow; // of the next SYN
-	uint64_t serial; // so that each publication differs from the previous one
+	uint32_t flow; // number of the next SYN's flow
+	uint64_t serial; // serial number, so that each publication differs from the previous one
 };
 
 static uint64_t clock_ns(void) {
@@ -164,7 +164,7 @@ static bool publish(struct bench *bench, enum change change, enum weir_policy po
 	return true;
 }
 
-// --- turns ------------------------------------------------------------------------------------
+// --- iterations--------------------------------------------------------------------------------
 
 static uint64_t turn(struct bench *bench) {
 	struct weir_verdict verdicts[WEIR_BURST];
@@ -193,7 +193,8 @@ static uint64_t turn(struct bench *bench) {
 	return end - start;
 }
 
-// The longest of the turns after a change, each with the minimum of all repeats. 0 on failure.
+// The longest iteration after a change, by the minimum of all repeats of each iteration. 0 on
+// failure.
 static uint64_t longest_turn(
 	struct bench *bench, enum change change, enum weir_policy policy, unsigned int repeats) {
 	uint64_t least[TURNS], longest = 0;

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tests/perf/compare: its statistics, its messages, and the result that a build is as fast as
-itself."""
+"""tests/perf/compare: its statistics, its messages, and that a build is reported as fast as itself."""
 import importlib.machinery
 import importlib.util
 import json
@@ -77,7 +76,7 @@ class Program(unittest.TestCase):
             self.assertEqual(len(case["figures_a"]), 3)
 
     def test_what_is_slower_shows(self):
-        """With one packet at a time, the costs shared by a burst are not shared."""
+        """With bursts of one packet, the costs per burst are not shared, and the result shows this."""
         for _ in range(4):  # on a busy machine the interval of one comparison may reach below 1.1
             done = run("--cases", "established", "--rounds", "5", "--runs", "1", "--extra", SMALL,
                        "--b-options", "--burst 1", "--fail-above", "1.1", "--json", BENCH, BENCH)

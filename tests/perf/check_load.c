@@ -2,17 +2,17 @@
 //
 // Health checks of many backends: a process with simulated servers on addresses of 127/8, and the
 // health module of weir-control that checks each of them every second. Prints CPU and memory of the
-// checking process, and the delay of checks. Fails if none passed; with --strict also if one failed
-// or started more than 100 ms late, which needs otherwise idle CPUs.
+// checking process, and the delay of checks. Fails if no check passed; with --strict also if a
+// check failed or started more than 100 ms late, which needs otherwise idle CPUs.
 //
 // usage: check_load BACKENDS SECONDS tcp|http|agent-check HANGING [--strict]
 //        check_load BACKENDS SECONDS tcp|http direct|data-path WEIR-AGENT
 //
-// HANGING servers, the first ones, accept and never answer.
+// The first HANGING servers accept connections and never answer.
 //
-// The second form, for root, compares the paths of a check: there is one server, in a separate
-// network namespace behind a veth, where WEIR-AGENT decapsulates. Each backend has a separate VIP,
-// so that the connections of two backends do not collide in the one server.
+// The second form, for root, compares the paths of a check: one server is in a separate network
+// namespace behind a veth, where WEIR-AGENT decapsulates. Each backend has a separate VIP, so that
+// connections of two backends do not collide in the server.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -31,11 +31,11 @@
 #include "health.h"
 #include "shell.h"
 
-#define LATE_MS 100 // more is a failure
+#define LATE_MS 100 // a check that is later counts as failed with --strict
 #define LATE_MOST 10000u
 #define TIMEOUT_MS 500
 
-#define SERVER "10.0.0.11" // of the second form
+#define SERVER "10.0.0.11" // address of the server in the second form
 #define VIPS "198.18.0.0/15"
 #define SERVER_PORT 8080
 
@@ -46,7 +46,7 @@ struct load {
 	uint32_t backends, hanging, seconds, elapsed;
 	bool strict;
 	uint64_t begun[LATE_MOST + 1]; // checks by lateness
-	double cpu_at_first; // after the first seconds
+	double cpu_at_first; // CPU time after the first seconds
 };
 
 static uint32_t address_of(uint32_t backend) {
@@ -67,7 +67,7 @@ static void serve_one(int fd, bool http, uint32_t hanging) {
 		return; // forever: the other side ends it
 	}
 	if (http && recv(fd, request, sizeof(request), MSG_DONTWAIT) < 0) {
-		return; // it was closed, or epoll returned too early
+		return; // the socket was closed, or epoll returned too early
 	}
 	if (write(fd, http ? answer : line, http ? sizeof(answer) - 1 : sizeof(line) - 1) < 0) {
 		return;
@@ -139,7 +139,7 @@ static void decapsulate(const char *agent) {
 	}
 }
 
-// This process enters a separate namespace, and its child another one.
+// This process enters a separate namespace, and its child a second namespace.
 static pid_t start_far_server(bool http, const char *agent) {
 	char go = 0;
 	int pipes[2];
@@ -178,7 +178,7 @@ static pid_t start_far_server(bool http, const char *agent) {
 		exit(1);
 	}
 	kill(pid, SIGCONT);
-	sleep(2); // the agent, and the listener
+	sleep(2); // time for the agent and the listener to start
 	return pid;
 }
 
@@ -209,7 +209,7 @@ static double cpu_seconds(void) {
 	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-// Each second, for each check: its last start.
+// Every second, record the last start of each check.
 static void on_sample(uv_timer_t *timer) {
 	struct load *load = timer->data;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The cost of a new flow in the policies: choose + started + ended, per policy and number of
-// candidates; without a limit of active flows, with one that no backend reaches, with one that
-// workers share (SHARING of them; the others are idle), and with one that all have reached (spill).
-// Other flows are active between the start and the end of a flow, so that loads differ. Medians of
-// many runs on memory in the cache from the previous runs.
+// candidates; without a limit of active flows, with a limit that no backend reaches, with a limit
+// that workers share (SHARING workers; further workers are idle), and with a limit that all
+// backends have reached (spill). Other flows are active between the start and the end of a flow, so
+// that loads differ. Medians of many runs on memory in the cache from the previous runs.
 //
 // usage: choose_cost [--json | --once]
 // --once: a short run of everything, to see that it works.
@@ -26,11 +26,11 @@
 
 #define CANDIDATES_MAX 10000u
 #define SLOTS 65537u
-#define FLOWS 4096u // live at a time, at most
+#define FLOWS 4096u // maximum number of concurrent flows
 #define FLOWS_PER_CANDIDATE 8u
 #define HASHES 4096u
 #define RUNS 31u
-#define CHOICES 20000u // of a run
+#define CHOICES 20000u // choices in a run
 #define FLOW_GAP_NS 1000u
 #define FLOWS_PER_TURN 16u
 #define LIMIT 100u
@@ -61,7 +61,7 @@ struct bench {
 	struct weir_policy_worker worker;
 	struct weir_policy_table table;
 	uint64_t now_ns;
-	uint64_t failed; // choices that went wrong
+	uint64_t failed; // number of wrong choices
 };
 
 struct result {

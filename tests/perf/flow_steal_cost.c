@@ -3,7 +3,7 @@
 // The cost of stealing for control, without its plans (steal_cost.c): reading the counters of the
 // workers' buckets, reading the half-open flows of a service's backends, and the plan of a round
 // between backends. Medians of CPU time. Counters are written before each reading, spread over the
-// memory, so that none is in the cache.
+// memory, so that no counter is in the cache.
 //
 // usage: flow_steal_cost [--once]
 // --once: a short run of everything, to see that it works
@@ -19,9 +19,9 @@
 #include "steal_service.h"
 
 #define RUNS 31u
-#define BURDENED 4u // backends with a full queue
+#define BURDENED 4u // number of backends with a full queue
 #define QUEUE_ROOM 100u
-#define SERVICE_S 0.1 // a full queue takes ten times what moving a connection costs
+#define SERVICE_S 0.1 // serving a full queue takes ten times what moving a connection costs
 #define SYN_SEEN_MS 5000u
 #define AFTER_MS 500u
 
@@ -42,12 +42,12 @@ static const struct cost_case {
 struct bench {
 	const struct cost_case *what;
 	struct weir_segment_header header;
-	struct weir_segment segment; // the part of it that is read
+	struct weir_segment segment; // the part of the segment that is read
 	struct weir_bucket_look look;
 	struct steal_service service;
 	struct weir_flow_scan scan;
 	uint64_t now_ms;
-	uint64_t seen; // the result of the last run
+	uint64_t seen; // result of the last run
 };
 
 // --- what is timed ------------------------------------------------------------------------
@@ -90,8 +90,8 @@ static void write_counters(struct bench *bench) {
 	}
 }
 
-// As after an evaluation: few queues are full, all others have room. A list of flows at the full
-// ones.
+// The state after an evaluation: a few queues are full, all other queues have room; a list of flows
+// at the backends with full queues.
 static void begin_round(struct bench *bench) {
 	for (uint32_t i = 0; i < bench->what->backends; i++) {
 		struct steal_member *member = &bench->service.members[i];

@@ -2,8 +2,8 @@
 //
 // The cost of a publication: one row and 10,000 rows, a selection in 65,537 slots (100 and 10,000
 // backends, weights all equal and all different), a service table of 4,000 binds; and the grace
-// period with busy workers. Minimum, median and 90th percentile of many turns: other work of the
-// host affects the latter two.
+// period with busy workers. Minimum, median and 90th percentile of many iterations: other work of
+// the host affects the latter two.
 //
 // usage: publish_cost [TURNS [WORKERS]]
 #include <netinet/in.h>
@@ -31,7 +31,7 @@ enum step { STEP_ROW, STEP_ROWS, STEP_SELECTION, STEP_SERVICES, STEP_PUBLISH, ST
 
 struct selection_case {
 	uint32_t backends;
-	bool equal; // weights
+	bool equal; // whether all weights are equal
 	const char *name;
 };
 
@@ -83,7 +83,7 @@ static void show(const char *name, uint64_t *samples, unsigned int n) {
 		(double)samples[0] / 1e3, (double)median / 1e3, (double)high / 1e3);
 }
 
-// A poll loop that only follows the tables.
+// A poll loop that only adopts new tables.
 static void *work(void *arg) {
 	struct worker *self = arg;
 	struct weir_reader reader;
@@ -117,7 +117,7 @@ static void publish_row(struct weir_writer *writer, uint32_t i, uint64_t turn) {
 	weir_writer_publish_row(writer, (uint16_t)i, &row);
 }
 
-// Different weights: 500 to 10,499, all different, and changed in each turn.
+// Different weights: 500 to 10,499, all different, and changed in each iteration.
 static struct weir_selection *build_selection(
 	struct weir_writer *writer, uint32_t backends, bool equal, uint64_t turn) {
 	static struct weir_selection_member members[BACKENDS];
@@ -212,7 +212,7 @@ static bool measure(struct weir_writer *writer, unsigned int turns) {
 	return ok;
 }
 
-// A selection alone: weights are changed, everything else is unchanged.
+// Publications of only a selection: weights are changed, everything else is unchanged.
 static bool measure_selection(
 	struct weir_writer *writer, const struct selection_case *c, unsigned int turns) {
 	const struct weir_root root = {.kind = WEIR_BLOB_SELECTION};

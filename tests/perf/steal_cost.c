@@ -2,12 +2,12 @@
 //
 // The cost of a tick of stealing for control: of the plan alone (policy/steal_plan.h), for requests
 // at backends, and of all code for the buckets of workers (control/daemon/load). Medians of many
-// ticks. In an even case nothing moves; in an uneven one the first worker gets its tasks, or their
+// ticks. In an even case no task moves; in an uneven case the first worker gets its tasks, or their
 // load, back before every tick.
 //
-// usage: steal_cost [--once | CASE TICKS]
-// --once: a short run of everything, to see that it works. CASE: only this case, with this number
-// of ticks; for instructions: valgrind --tool=callgrind --collect-atstart=no --toggle-collect=tick
+// usage: steal_cost [--once | CASE TICKS] --once: a short run of everything, to see that it works.
+// CASE: only this case, with this number of ticks, to count instructions: valgrind --tool=callgrind
+// --collect-atstart=no --toggle-collect=tick
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,11 +22,11 @@
 #define TICKS_MAX 100000u
 #define REQUESTS 1000u
 #define INTERVAL_S 0.1
-#define CYCLES 100000000u // of a worker in a tick
+#define CYCLES 100000000u // cycles of a worker in a tick
 
 static const struct cost_case {
 	const char *name;
-	uint32_t workers, tasks; // tasks 0: buckets of workers
+	uint32_t workers, tasks; // tasks 0: the case is buckets of workers
 	bool uneven;
 } cases[] = {
 	{"buckets-2-even", 2, 0, false},
@@ -156,7 +156,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// Returns whether the case worked as intended: requests if it is uneven, and none otherwise.
+// Returns whether the case worked as intended: an uneven case makes requests, an even case none.
 static bool run(const struct cost_case *what, uint32_t ticks) {
 	struct bench *bench = calloc(1, sizeof(*bench));
 	uint64_t *took = calloc(ticks, sizeof(*took));

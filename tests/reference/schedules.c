@@ -9,7 +9,7 @@ struct entry {
 	uint32_t weight;
 	uint64_t turn; // edf: number of the backend that is due next, from 1
 	uint64_t since; // edf: choices made when it was queued
-	int64_t gained; // smooth
+	int64_t gained; // smooth: the current sum
 };
 
 struct weir_schedule {
@@ -18,7 +18,7 @@ struct weir_schedule {
 	uint32_t at; // position at which the scan continues
 	// classic: turns of the present backend so far; interleaved: the round; edf: choices
 	uint64_t step;
-	uint64_t total; // of the weights
+	uint64_t total; // sum of the weights
 	uint32_t largest;
 	struct entry entries[];
 };

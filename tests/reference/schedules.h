@@ -4,12 +4,12 @@
 // do not use them (weighted-round-robin is a static stride schedule, stride.h); recorded sequences
 // are replayed through them.
 //
-//   classic      all of a backend's turns in a row
+//   classic      all turns of a backend in succession
 //   interleaved  rounds 1 .. largest weight; each serves all backends of at least that weight
-//   smooth       nginx: every backend gains its weight; the one with the highest sum is chosen and
-//                pays the total
-//   edf          earliest deadline first: a backend's k-th turn is due at k / weight; of those due
-//                at the same time, the one that has waited longest
+//   smooth       nginx: every backend gains its weight; the backend with the highest sum is chosen
+//                and pays the total
+//   edf          earliest deadline first: a backend's k-th turn is due at k / weight; of the
+//                turns due at the same time, the turn that has waited longest is chosen
 //
 // Threads: a schedule belongs to one thread. create allocates, next does not.
 // Cost: next is O(n).

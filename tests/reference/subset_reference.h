@@ -13,8 +13,9 @@ struct weir_rendezvous_score {
 	uint32_t backend;
 };
 
-// Rendezvous subsetting (gRPC A68): the `size` backends with the lowest scores for this client.
-// Needs no numbering of clients, with minimal churn; as uneven as random subsetting.
+// Rendezvous subsetting (gRPC A68): the `size` backends with the lowest scores for this client. The
+// algorithm needs no numbering of clients, and has minimal churn, but is as uneven as random
+// subsetting.
 //
 // size        at most n
 // ret_subset  [size], best first
@@ -25,14 +26,12 @@ void weir_subset_rendezvous(uint32_t client, uint32_t salt, uint32_t n, uint32_t
 
 // Deterministic aperture (Twitter's Finagle): backends are on a circle, and each client covers an
 // arc of equal length, long enough for `size` backends. A client sends traffic to a backend in
-// proportion to the covered part. The total coverage of every backend is equal, for any numbers;
-// but only a policy with weights can use it, and the arcs move with every change of clients or
-// backends.
+// proportion to the covered part. The total coverage of every backend is equal, for any numbers of
+// clients and backends; but only a policy with weights can use aperture, and the arcs move with
+// every change of clients or backends.
 //
-// client     < clients
-// n          > 0
-// ret_cover  [n], the covered part of each backend, in units of 1 / clients Returns the backends
-// that it covers at least a part of.
-// Cost: O(n).
+// client     < clients n          > 0 ret_cover  [n], the covered part of each backend, in units of
+// 1 / clients Returns the number of backends of which the client covers at least a part. Cost:
+// O(n).
 uint32_t weir_subset_aperture(
 	uint32_t client, uint32_t clients, uint32_t n, uint32_t size, uint64_t *ret_cover);

@@ -57,7 +57,7 @@ static uint32_t next(struct cpython_random *random) {
 	return y ^ y >> 18;
 }
 
-// A number in 0 .. n - 1: draws as many bits as n has, until they are below n. n > 0.
+// A number in 0 .. n - 1: draws as many bits as n has, until the drawn number is below n. n > 0.
 static uint32_t below(struct cpython_random *random, uint32_t n) {
 	int unused = __builtin_clz(n);
 	uint32_t number = next(random) >> unused;

@@ -12,7 +12,7 @@
 
 struct cpython_random {
 	uint32_t word[CPYTHON_RANDOM_WORDS];
-	uint32_t used; // number of used words of the present state
+	uint32_t used; // number of used words of the generator's state
 };
 
 void cpython_random_seed(struct cpython_random *random, uint32_t seed);

@@ -9,7 +9,7 @@
 #include "policy.h"
 
 struct policy_client {
-	struct weir_policy_client client; // first: aligned
+	struct weir_policy_client client; // first member, because of its alignment
 	struct weir_policy_worker worker;
 	struct weir_policy_table table;
 	struct weir_candidate *candidates;
@@ -17,18 +17,18 @@ struct policy_client {
 	uint64_t *cost_ns; // [backend_count]
 };
 
-// Backends 0 .. n - 1, none of them a candidate yet.
+// Create a client with backends 0 .. n - 1, of which none is a candidate yet.
 struct policy_client *policy_client_create(enum weir_policy policy, uint32_t n);
 void policy_client_free(struct policy_client *with);
 
 void policy_client_add(struct policy_client *with, uint32_t id, uint32_t weight);
-void policy_client_clear(struct policy_client *with); // no candidate any more
+void policy_client_clear(struct policy_client *with); // remove all candidates
 
-// Publish the candidates and adopt them: strides and rounds are computed first.
+// Publish the candidates and adopt them: strides and rounds are computed before.
 void policy_client_adopt(struct policy_client *with, bool reported, uint64_t now_ns);
 
-// The same, and the client's position is reset.
+// Publish the candidates and adopt them, and reset the client's position.
 void policy_client_restart(struct policy_client *with, uint64_t now_ns);
 
-// Id, or REPLAY_NONE.
+// Returns the id of the chosen backend, or REPLAY_NONE.
 long policy_client_choose(struct policy_client *with, uint64_t now_ns);

@@ -4,8 +4,8 @@
 DASK_STEALING_JSON
 
 A simple planner, written from the rules of dask.distributed, makes plans for random workers and
-tasks. replay-vectors must find that the planner of policy/ makes the same requests, in the same
-order. If a request is changed, it must fail.
+tasks. replay-vectors must report that the planner of policy/ makes the same requests, in the same
+order. If a request is changed, replay-vectors must fail.
 
 Times are multiples of 1/64 s, and data sizes of the amount transferred in that time, so that sums
 are exact.
@@ -20,8 +20,8 @@ import tempfile
 
 SEED, CASES = 7, 600
 LEAST = 3000  # number of requests that all cases together must reach
-WORKERS, TASKS = 8, 64  # most of a case
-BYTES = 1_562_500  # carried in 1/64 s
+WORKERS, TASKS = 8, 64  # maximum numbers in a case
+BYTES = 1_562_500  # bytes transferred in 1/64 s
 BANDWIDTH, LATENCY = 100e6, 0.1
 LEVELS = 15
 
@@ -160,7 +160,7 @@ def describe(number, task):
 def balance_case(chance, number):
     workers = some_workers(chance)
     crowded = chance.randint(1, len(workers))
-    most_data = chance.choice((0, 4))  # without it, the planner has the thieves in a heap
+    most_data = chance.choice((0, 4))  # without the most data, the planner has the thieves in a heap
     tasks = [some_task(chance, workers, crowded, most_data)
              for _ in range(chance.randint(2, TASKS))]
     for task in tasks:

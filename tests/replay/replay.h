@@ -18,7 +18,8 @@
 
 #include <jansson.h>
 
-// X(name): replay_<name>_recognise and replay_<name>. The first one that recognises a file gets it.
+// X(name): replay_<name>_recognise and replay_<name>. The first format that recognises a file
+// replays it.
 #define REPLAY_FORMATS(X) \
 	X(poolifier) \
 	X(statistics) \
@@ -33,16 +34,16 @@
 	X(reports) \
 	X(subsetting)
 
-#define REPLAY_NONE (-1) // no choice; null in the files
+#define REPLAY_NONE (-1) // no choice; null in the trace files
 
 struct replay {
 	const char *file;
 	bool verbose;
-	unsigned long passed; // cases
+	unsigned long passed; // number of passed cases
 	unsigned long failed;
-	char name[200]; // of the current case
+	char name[200]; // name of the current case
 	bool case_failed;
-	unsigned long checks; // of the current case
+	unsigned long checks; // checks in the current case
 };
 
 #define X(name) \
@@ -56,7 +57,7 @@ void replay_begin(struct replay *replay, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void replay_end(struct replay *replay);
 
-// Each element of a list of the file is a case; it has the name of the list, with its number.
+// Each element of a list in the file is a case, named after the list, with its number.
 void replay_each(struct replay *replay, const json_t *root, const char *list,
 	void (*one)(struct replay *replay, const json_t *vector));
 
@@ -67,7 +68,8 @@ void replay_root(struct replay *replay, const json_t *root, const char *keys);
 void replay_fail(struct replay *replay, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-// Comparisons. index < 0 = not one of a list. Each returns whether it holds.
+// Comparisons. index < 0 = not an element of a list. Each function returns whether the comparison
+// holds.
 bool replay_check(
 	struct replay *replay, const char *what, long index, long long expected, long long got);
 bool replay_check_text(
@@ -76,9 +78,9 @@ bool replay_check_text(
 bool replay_check_real(struct replay *replay, const char *what, long index, double expected,
 	double got, double tolerance);
 
-// Reading. A value of the wrong type fails the case; one that is absent gives the default. `keys`
-// are the permitted keys of an object in addition to comments (name, description, note ...),
-// separated by spaces; returns false, and fails the case, if there is another one.
+// Reading. A value of the wrong type fails the case; an absent value gives the default. `keys` are
+// the permitted keys of an object in addition to comments (name, description, note ...), separated
+// by spaces; returns false, and fails the case, if the object has another key.
 bool replay_known_keys(struct replay *replay, const json_t *object, const char *keys);
 bool replay_is_comment(const char *key);
 bool replay_has(const json_t *object, const char *key);
@@ -90,8 +92,8 @@ const char *replay_text(
 // NULL when absent or not an array.
 const json_t *replay_list(struct replay *replay, const json_t *object, const char *key);
 
-// An element of a list of choices: REPLAY_NONE for null; below REPLAY_NONE, and a failure, if it is
-// no key.
+// An element of a list of choices: REPLAY_NONE for null. If the element is no key, the case fails,
+// and the result is below REPLAY_NONE.
 long replay_key(struct replay *replay, const json_t *value);
 
 // The largest element of a list of keys, or -1.
@@ -102,7 +104,7 @@ long replay_largest(const json_t *list);
 double *replay_reals(
 	struct replay *replay, const json_t *object, const char *key, uint32_t *ret_count);
 
-// value * unit as whole nanoseconds, at least 0 and at most the maximum of a signed number.
+// value * unit as whole nanoseconds, at least 0 and at most the maximum of a signed 64-bit number.
 uint64_t replay_ns(double value, double unit);
 
 // calloc or exit.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capability from load reports: the formula, and the states of a backend over time in the order of
-// gRPC. Weir adds the penalty before it refuses a report of no utilization, and smooths; if a
-// report has utilization and nothing is smoothed, both agree, and both are checked.
+// gRPC. Weir adds the penalty before it refuses a report without utilization, and smooths. If a
+// report has utilization and no smoothing applies, formula and Weir agree, and both are checked.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,7 +128,7 @@ static void replay_states(struct replay *replay, const json_t *root, const json_
 	}
 }
 
-// One list of steps, or several: each is for a separate backend.
+// One list of steps, or several lists, each for a separate backend.
 static void replay_state_machine(struct replay *replay, const json_t *root) {
 	const json_t *list = json_object_get(root, "state_machine");
 	const json_t *one;

@@ -244,7 +244,7 @@ static void put_task(struct dask *dask, const json_t *value) {
 		what.allowed = &dask->task[task].allowed;
 	}
 	what.loose = json_is_true(json_object_get(value, "loose"));
-	// A level that does not depend on duration and data: a kind of task that never moves.
+	// If the level does not depend on duration and data, this kind of task never moves.
 	what.fixed = json_is_null(json_object_get(value, "level"));
 	if (!what.fixed) {
 		replay_check(dask->replay, "level of task", task,
@@ -383,7 +383,7 @@ static void replay_answer(struct replay *replay, const json_t *vector) {
 	replay_check_text(
 		replay, "log", -1, replay_text(replay, vector, "log", ""), name_of(outcome));
 	replay_check(replay, "in flight", -1, 1, weir_steal_plan_in_flight(dask.plan));
-	// A task to be rescheduled is at no worker here, and still at the victim in dask.
+	// A task to be rescheduled is at no worker in the product, and still at the victim in dask.
 	owner = weir_steal_plan_owner(dask.plan, requests[0].task);
 	replay_check(replay, "owner", -1, number_in(replay, vector, "processing_on_after"),
 		owner == WEIR_STEAL_NO_WORKER ? 0 : owner);
@@ -418,7 +418,7 @@ static void replay_event(struct replay *replay, const json_t *vector) {
 			weir_steal_plan_in_flight(dask.plan));
 		check_by_name(&dask, "in flight after",
 			json_object_get(vector, "in_flight_occupancy_after"));
-	} else { // aborted, or gone: here a gone task is treated as a late answer
+	} else { // aborted, or gone: the product treats a gone task as a late answer
 		weir_steal_plan_remove(dask.plan, requests[0].task);
 		outcome = weir_steal_plan_answer(
 			dask.plan, requests[0].task, requests[0].id, WEIR_STEAL_GIVEN_UP, true, 0);

@@ -166,8 +166,8 @@ static uint32_t end_flows(
 
 // How errors of the bad backend are counted.
 enum lingering {
-	LINGER_EXACTLY, // as an active flow that ends when the error expires
-	LINGER_IN_SLOTS, // as the product counts errors: they expire up to an eighth early
+	LINGER_EXACTLY, // the error counts as an active flow that ends when the error expires
+	LINGER_IN_SLOTS, // the error expires up to an eighth early, as in the product
 };
 
 static void answer(struct policy_client *with, struct flow *flows, uint32_t *n, uint16_t id,
@@ -181,8 +181,8 @@ static void answer(struct policy_client *with, struct flow *flows, uint32_t *n, 
 	}
 }
 
-// Runs it; checks the choices unless replay is NULL. Returns the number of flows at the bad
-// backend.
+// Runs the sinkhole case; checks the choices unless replay is NULL. Returns the number of flows at
+// the bad backend.
 static uint32_t play(struct replay *replay, const struct sinkhole *sinkhole, const json_t *picks,
 	enum lingering lingering, double linger_s) {
 	struct policy_client *with = create(sinkhole->backends);
@@ -242,7 +242,7 @@ static void replay_sinkhole(struct replay *replay, const json_t *vector) {
 	}
 }
 
-// With errors counted like the product, the bad backend gets as many flows as with lingering for
+// With errors counted as in the product, the bad backend gets as many flows as with lingering for
 // the recorded time or an eighth less, plus or minus two flows because of ticks.
 static void replay_sinkhole_in_slots(struct replay *replay, const json_t *vector) {
 	const json_t *picks = replay_list(replay, vector, "picks");

@@ -70,8 +70,8 @@ static void build(struct replay *replay, struct table *table) {
 	count(replay, table);
 }
 
-// Version 1 of katran first gives a backend as many slots as its weight, so weights apply only to
-// the first slots. Weir follows version 2.
+// Version 1 of katran first gives a backend as many slots as its weight, so weights affect only the
+// first slots. Weir follows version 2.
 static void build_once_weighted(struct replay *replay, struct table *table) {
 	uint32_t *cursors = replay_alloc(table->n * sizeof(cursors[0]));
 	uint32_t filled = 0;
@@ -120,8 +120,8 @@ static void check_entries(struct replay *replay, const char *what, const struct 
 
 // --- katran -------------------------------------------------------------------------------------
 
-// Hash of the table as 32-bit little-endian words. The offset basis is that of the recorder,
-// derived from its complete tables.
+// Hash of the table as 32-bit little-endian words. The offset basis is the recorder's, derived from
+// its complete tables.
 static uint64_t fnv1a(const struct table *table) {
 	uint64_t hash = 0x14650fb0739d0383ull;
 
@@ -280,7 +280,7 @@ static void replay_example(struct replay *replay, const json_t *vector) {
 // --- shares and churn
 // -----------------------------------------------------------------------------
 
-// Identities 1 .. n, hashed by the recorder like in the product.
+// Identities 1 .. n, hashed by the recorder as in the product.
 static void permute(struct table *table, uint32_t weight) {
 	for (uint32_t i = 0; i < table->n; i++) {
 		struct weir_maglev_backend *backend = &table->backends[i];
@@ -306,7 +306,7 @@ static uint16_t *copy_entries(const struct table *table) {
 	return copy;
 }
 
-// The recorded number of digits: half a unit of the last one.
+// Compare to the recorded number of digits: within half a unit of the last digit.
 static void check_percent(
 	struct replay *replay, const json_t *vector, const char *key, double got, double half) {
 	double expected = replay_real(replay, vector, key, NAN);

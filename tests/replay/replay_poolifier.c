@@ -11,9 +11,9 @@
 
 struct strategy {
 	const char *name;
-	const char *rounds; // of tasks; NULL = the file has no such key
+	const char *rounds; // rounds of tasks; NULL = the file has no such key
 	enum weir_policy policy;
-	const char *keys; // of a case
+	const char *keys; // keys of a case
 	void (*replay)(struct replay *replay, struct policy_client *with, const json_t *vector);
 };
 
@@ -81,7 +81,7 @@ static void add_candidates(struct policy_client *with, const json_t *vector, lon
 // --- round robin --------------------------------------------------------------------------------
 
 // Weir starts at a position given by the worker's rank; poolifier at its second worker. So start at
-// the first one of the trace.
+// the first backend of the trace.
 static void begin_at(struct policy_client *with, const json_t *list) {
 	const json_t *first = json_array_get(list, 0);
 

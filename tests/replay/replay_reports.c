@@ -9,7 +9,7 @@
 #include "orca.h"
 #include "replay.h"
 
-#define CONFIGURED 100 // weight and what it was before, in all lines
+#define CONFIGURED 100 // weight before the line, in all lines
 #define TOLERANCE 1e-12
 
 bool replay_reports_recognise(const json_t *root) {
@@ -48,7 +48,7 @@ struct said {
 static void check_haproxy(struct replay *replay, const json_t *vector, const struct said *said) {
 	const json_t *seen = json_object_get(vector, "haproxy_2_6");
 	const char *status = "no check";
-	// That version did not have the word weight: yet.
+	// HAProxy 2.6 did not support "weight:".
 	bool supports_weight = strstr(replay_text(replay, vector, "line", ""), "weight:") == NULL;
 	char limit[32] = "";
 
@@ -72,7 +72,7 @@ static void check_haproxy(struct replay *replay, const json_t *vector, const str
 
 // --- agent check: the contents of the line ---
 
-// The last word of each class, which is in the report's why unless another word determined the
+// The last word of each class. It is in the report's reason, unless another word determined the
 // result.
 static void check_words(struct replay *replay, const json_t *parsed, const struct said *said) {
 	const char *health = replay_text(replay, parsed, "health", "");
@@ -104,7 +104,7 @@ static void check_values(struct replay *replay, const json_t *parsed, const stru
 	}
 }
 
-// The text must end with the expected one; before it is the word that it is about.
+// The text must end with the expected text, after the word to which it refers.
 static void check_end(
 	struct replay *replay, const char *what, const char *expected, const char *got) {
 	size_t all = strlen(got), end = strlen(expected);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // RSS++: buckets of packets moved between cores. Its solver differs from that of the product: the
-// plan of steals, with the same threshold, must make the cores as even, within one bucket of those
-// that it moved, and move nothing if RSS++ moves nothing.
+// plan of steals, with the same threshold, must make the cores as even as RSS++ does, within one of
+// the moved buckets, and move nothing if RSS++ moves nothing.
 #include <math.h>
 
 #include "replay.h"
@@ -10,8 +10,8 @@
 
 #define CORES 8
 #define BUCKETS 256
-#define ROUNDS 100 // a plan that does not come to rest by then is wrong
-#define NOTHING 1e-6 // what a move costs: far less than any bucket
+#define ROUNDS 100 // a plan that still makes requests after this many rounds is wrong
+#define NOTHING 1e-6 // cost of a move: far less than any bucket
 
 struct cores {
 	struct weir_steal_plan *plan;
@@ -50,7 +50,7 @@ static void put_buckets(struct cores *cores, const json_t *lists) {
 	}
 }
 
-// Every request is granted at once. Returns the number of requests until there are no more.
+// Every request is granted at once. Returns the number of requests until the planner makes none.
 static uint32_t move_all(struct replay *replay, struct cores *cores) {
 	struct weir_steal_request requests[BUCKETS];
 	uint32_t moves = 0, n = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weighted schedules: the product's policies (static stride, time-weighted, interleaved), the
-// reference schedules that it is compared with.
+// Weighted schedules: the product's policies (static stride, time-weighted, interleaved), and the
+// reference schedules with which they are compared.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,8 @@ static void replay_reference(struct replay *replay, enum weir_schedule_kind kind
 
 // --- static stride ------------------------------------------------------------------------------
 
-// Weights of 0 are unknown. Returns the number of known ones; without any, there is no client.
+// Weights of 0 are unknown. Returns the number of known weights; without known weights no client is
+// created.
 static uint32_t create_stride(
 	const double *weights, uint32_t n, bool reported, struct policy_client **ret_with) {
 	uint32_t *whole = replay_alloc(n * sizeof(whole[0]));
@@ -97,7 +98,7 @@ static uint32_t create_stride(
 }
 
 // Weir has no fallback: with equal strides the schedule is round robin. grpc uses round robin if
-// backends have no different weights; grpc-go also if fewer than two are known.
+// backends have no different weights; grpc-go also if fewer than two weights are known.
 static bool is_fallback(const struct policy_client *with, uint32_t n, uint32_t known, bool go) {
 	bool equal = true;
 
@@ -107,7 +108,8 @@ static bool is_fallback(const struct policy_client *with, uint32_t n, uint32_t k
 	return n < 2 || known == 0 || (go && (known < 2 || equal));
 }
 
-// grpc-go rounds a very small weight to 0, which is never chosen; that of Weir is at least 1.
+// grpc-go rounds a very small weight to 0, which is never chosen; Weir's rounded weight is at least
+// 1.
 static void check_scaled(
 	struct replay *replay, const struct policy_client *with, const json_t *scaled, bool go) {
 	const json_t *value;
@@ -274,7 +276,7 @@ static void replay_long_run(struct replay *replay, const json_t *vector) {
 
 // --- weights that are execution times ---------------------------------------------------------
 
-// One cost for all candidates, or one for each.
+// One cost for all candidates, or one cost for each candidate.
 static double *read_costs(struct replay *replay, const json_t *vector, uint32_t n) {
 	const json_t *value = json_object_get(vector, "cost_ms");
 	uint32_t count = n;

@@ -10,7 +10,7 @@
 #include "replay.h"
 
 #define NS_PER_MS 1e6
-#define CLOSE 1e-6 // of ours against float32, and a nanosecond
+#define CLOSE 1e-6 // tolerance of float32 results, and a nanosecond
 
 static bool has_samples(const json_t *vector) {
 	return replay_has(vector, "inputs_ms") || replay_has(vector, "ops");

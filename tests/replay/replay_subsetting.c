@@ -201,7 +201,7 @@ void replay_subsetting_cases(struct replay *replay, const char *section, const j
 static const struct {
 	const char *key;
 	subsetting_check *check; // for each element of a list
-	void (*replay)(struct replay *replay, const json_t *section); // or of the whole
+	void (*replay)(struct replay *replay, const json_t *section); // or for the whole value
 } sections[] = {
 	{"splitmix64_check", check_generator, NULL},
 	{"shuffle_check", check_shuffle, NULL},
@@ -224,7 +224,7 @@ bool replay_subsetting_recognise(const json_t *root) {
 			return true;
 		}
 	}
-	return replay_has(balance, "B"); // other traces balance, too
+	return replay_has(balance, "B"); // other traces have the key "balance", too
 }
 
 static void replay_section(struct replay *replay, const char *key, const json_t *value) {
@@ -237,11 +237,12 @@ static void replay_section(struct replay *replay, const char *key, const json_t 
 		} else if (json_is_object(value)) {
 			sections[i].replay(replay, value);
 		} else {
-			replay_subsetting_cases(replay, key, NULL, NULL, NULL); // fails
+			// this call fails the case
+			replay_subsetting_cases(replay, key, NULL, NULL, NULL);
 		}
 		return;
 	}
-	if (!json_is_string(value)) { // a description otherwise
+	if (!json_is_string(value)) { // a string is a description
 		replay_begin(replay, "%s", key);
 		replay_fail(replay, "unknown section");
 		replay_end(replay);

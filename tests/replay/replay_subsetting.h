@@ -8,7 +8,8 @@
 
 typedef void subsetting_check(struct replay *replay, const json_t *given, const void *context);
 
-// One case for each element of a list, or one for an object; for anything else, one that fails.
+// One case for each element of a list, or one for an object; for any other value, one case that
+// fails.
 void replay_subsetting_cases(struct replay *replay, const char *section, const json_t *cases,
 	subsetting_check *check, const void *context);
 

@@ -96,7 +96,8 @@ void replay_subsetting_cpython(struct replay *replay, const json_t *section) {
 	}
 }
 
-// The numbers of a list, all in 0 .. below - 1. Otherwise NULL, and the case has failed.
+// The numbers of a list, all in 0 .. below - 1. Returns NULL, and fails the case, if a number is
+// not.
 static uint32_t *read_numbers(struct replay *replay, const json_t *list, uint32_t below) {
 	uint32_t *numbers = replay_alloc(json_array_size(list) * sizeof(numbers[0]));
 	const json_t *value;

@@ -120,7 +120,7 @@ static double churn(
 	return members > 0 ? (double)left / (double)members : 0;
 }
 
-// Recorded with four decimals.
+// The traces have four decimals.
 static void check_churn(struct replay *replay, const json_t *given, const void *context) {
 	struct algorithm algorithm = *(const struct algorithm *)context;
 	uint32_t from, to, clients;
@@ -243,7 +243,7 @@ static void check_slice(
 	}
 }
 
-// The first clients: a trace of a large fleet omits the others.
+// Checks the first clients: a trace of a large fleet omits the others.
 static void check_sizes(struct replay *replay, struct aperture *aperture, const json_t *expected) {
 	uint32_t listed = (uint32_t)json_array_size(expected);
 	uint32_t *sizes;

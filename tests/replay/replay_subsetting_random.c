@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random subsetting: figures that must be equal, and the bands and means of many salts.
+// Random subsetting: figures that must be equal, and bands and means over many salts.
 #include "replay_subsetting.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #include "subsetter.h"
 
-// The figures of many salts are about a fleet of this size, unless the exact ones give another
+// The figures of many salts are about a fleet of this size, unless the exact figures give another
 // size.
 #define FLEET 300u
 // A band holds 99 of 100 salts: more than 5 of 100 are outside with a probability of 1 in 2,000.
@@ -201,7 +201,7 @@ void replay_subsetting_random(struct replay *replay, const json_t *section) {
 			replay_subsetting_cases(replay, name, value, check_figure, NULL);
 		} else if (strncmp(key, "acceptance_band", 15) == 0 && json_is_object(value)) {
 			replay_bands(replay, shape, value);
-		} else if (!json_is_string(value)) { // a definition otherwise
+		} else if (!json_is_string(value)) { // a string is a definition
 			replay_begin(replay, "%s", name);
 			if (sscanf(key, "statistics_over_%u_salts_size%u", &salts, &size) == 2) {
 				check_statistics(replay, shape, size, value);

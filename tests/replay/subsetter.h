@@ -12,13 +12,13 @@
 #include "subset.h"
 #include "subset_reference.h"
 
-#define SUBSETTER_MAX 65534u // backends, or clients, of a recorded case
+#define SUBSETTER_MAX 65534u // maximum number of backends, or clients, of a recorded case
 
 struct subsetter {
 	struct weir_subset_params params;
-	bool rendezvous; // instead of params.algorithm
+	bool rendezvous; // rendezvous subsetting instead of params.algorithm
 	uint32_t n;
-	uint32_t *subset; // [n], subset of the last client
+	uint32_t *subset; // [n], the subset of the last client
 	uint32_t *counts; // [n]
 	uint32_t *scratch;
 	struct weir_rendezvous_score *scores;
@@ -35,15 +35,17 @@ uint32_t subsetter_choose(struct subsetter *subsetter, uint32_t client);
 // Fills counts with the clients of each backend.
 void subsetter_count(struct subsetter *subsetter, uint32_t clients);
 
-uint32_t subsetter_least(const struct subsetter *subsetter); // of counts; 0 without backends
+// minimum of counts; 0 without backends
+uint32_t subsetter_least(const struct subsetter *subsetter);
 uint32_t subsetter_most(const struct subsetter *subsetter);
 
-// Reading. A number above SUBSETTER_MAX fails the case, which must then be ended.
+// Read a number from a trace. A number above SUBSETTER_MAX fails the case, which must then be
+// ended.
 bool subsetter_read_count(
 	struct replay *replay, const json_t *object, const char *key, uint32_t *ret_count);
 bool subsetter_read_salt(struct replay *replay, const json_t *object, uint32_t *ret_salt);
 
-// Checks a list of two: least and most of counts.
+// Checks a list of two numbers: minimum and maximum of counts.
 void subsetter_check_min_max(
 	struct replay *replay, const struct subsetter *subsetter, const json_t *min_max);
 

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-# Keys of observed values: a change of these must be detected. The others are input, where a change
-# may make no difference, or comments.
+# Keys of observed values: a change of an observed value must be detected. Other keys are comments, or
+# input, where a change may make no difference.
 OBSERVED = {
     "poolifier_": "keys key before after aggregate average median minimum maximum n",
     "schedules": "classic_wrr interleaved_wrr smooth_wrr edf scaled sequence_from_seq0 probes "
@@ -33,7 +33,7 @@ OBSERVED = {
               "other_entries_that_changed other_changed_percent entries "
               "entries_changed_percent no_backends all_zero_weight",
 }
-INPUT_PARENTS = ("inputs", "messages")  # their members are not observed, for any name
+INPUT_PARENTS = ("inputs", "messages")  # members of these keys are not observed, for any name
 PLACES = 4  # number of values changed of each kind
 
 
@@ -49,16 +49,16 @@ def leaves(value, path=()):
 
 
 def observed_key(path, keys):
-    """The key of the path that marks it as observed, or None."""
+    """The key of the path that marks its value as observed, or None."""
     names = [step for step in path if isinstance(step, str)]
     if any(name in INPUT_PARENTS for name in names):
         return None
     if names == ["description"]:
-        return None  # of the file
+        return None  # the description of the file
     if names == ["cases", "median"]:
-        return None  # whether the case has one
+        return None  # whether the case has a median
     if names[:1] == ["b_reuse"] and names[1:] != ["b_reuse"]:
-        return None  # the list has the name of its observed values
+        return None  # the list is named after its observed values
     return next((name for name in reversed(names) if name in keys), None)
 
 
@@ -89,7 +89,7 @@ def places(root, keys):
     for path in leaves(root):
         key = observed_key(path, keys)
         if key is not None:
-            # The same key in an object and in a list of them are two kinds.
+            # A key in an object and the same key in a list of objects are two kinds.
             shape = tuple(step for step in path if isinstance(step, str))
             kinds.setdefault(shape[:1] + (key, len(path)), []).append(path)
     for kind, paths in kinds.items():

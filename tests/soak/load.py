@@ -12,11 +12,11 @@ from netns import sh
 CLIENT = "192.0.2.2"
 METRICS = "http://127.0.0.1:9479"
 FILE_BYTES = 8 << 20
-# How often, in seconds.
+# Intervals in seconds.
 EVERY = {"requests": 1, "command": 0.7, "page": 1, "scrape": 5, "udp": 2, "download": 9, "reload": 13,
          "flood": 29}
 CONNECTIONS = 16
-ATTEMPTS = 5  # of a command that says
+ATTEMPTS = 5  # attempts for a command whose output contains a text of BUSY
 BUSY = ("short of CPU time", "a worker did not answer in time")
 
 
@@ -45,7 +45,7 @@ class Load:
         self.lab.programs["wrk"].stop()
 
     def start_wrk(self):
-        """New connections all the time, as many as possible."""
+        """Start wrk: new connections all the time, as many as possible."""
         self.lab.program("wrk", self.lab.client, "wrk", "-t1", f"-c{CONNECTIONS}", "-d30s",
                          "--timeout", "5s", "-H", "Connection: close", f"http://{VIP4}/")
 
@@ -59,7 +59,7 @@ class Load:
                     self.done[kind] += 1
             if not self.lab.programs["wrk"].alive():
                 self.start_wrk()
-            time.sleep(0.05)  # between turns, no condition
+            time.sleep(0.05)  # pause between iterations, not a wait for a condition
 
     def fail(self, text):
         self.failures.append(text)
@@ -85,7 +85,7 @@ class Load:
         load.stop()
 
     def flood(self):
-        """A second of forged SYNs."""
+        """Send forged SYNs for a second."""
         flood = os.path.join(self.lab.build, "tests", "e2e", "flood")
         with self.lab.net.inside():
             sh(flood, "lb0", self.lab.mac(self.lab.lb, "lb0"), VIP4, "80", "syn", "1")
@@ -126,7 +126,7 @@ class Load:
                       f"{done.stderr.strip()}")
 
     def reload(self):
-        """Change a weight, and every other time drain a backend and bring it back."""
+        """Change a weight, and every second time drain a backend and make it ready again."""
         self.reloads += 1
         for service in self.lab.services[1:]:
             backends = service["backends"]

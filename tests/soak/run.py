@@ -11,10 +11,10 @@ memory, descriptors, threads and CPU time of each process of Weir, and the datap
 written to OUT/processes.csv and OUT/counters.csv; at the end memory and descriptors are drawn to
 OUT/*.svg.
 
-Fails when a process ended, a request failed, a command did not exit as it should, or over the second half of the
-run memory (RSS), descriptors or threads of a process grew: memory by more than 2 % and 512 KiB,
-descriptors and threads by more than 2, by linear regression. Root only; 60 minutes by default. The
-last line is "1 passed, 0 failed" or "0 passed, 1 failed".
+Fails when a process ended, a request failed, a command had a wrong exit status, or over the second
+half of the run memory (RSS), descriptors or threads of a process grew: memory by more than 2 % and
+512 KiB, descriptors and threads by more than 2, by linear regression. Root only; 60 minutes by
+default. The last line is "1 passed, 0 failed" or "0 passed, 1 failed".
 """
 import argparse
 import os

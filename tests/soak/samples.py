@@ -4,7 +4,7 @@ import csv
 import os
 import re
 
-MEMORY_SHARE, MEMORY_KIB, COUNT = 0.02, 512, 2  # growth over half a run that is accepted
+MEMORY_SHARE, MEMORY_KIB, COUNT = 0.02, 512, 2  # accepted growth over half a run
 WATCHED = ("rss_kib", "pss_kib", "descriptors", "threads")
 # Not the PSS: it depends on which other processes use the same libraries.
 JUDGED = ("rss_kib", "descriptors", "threads")
@@ -45,7 +45,7 @@ class Samples:
             csv.writer(file).writerow(row)
 
     def programs(self):
-        """Those of Weir."""
+        """The programs of Weir."""
         return [name for name in self.lab.programs
                 if name in ("dataplane", "control", "metrics") or name.startswith("speaker-")]
 
@@ -67,7 +67,7 @@ class Samples:
         return found
 
     def growth(self):
-        """Problems: values that grew over the second half."""
+        """Problems: values that grew over the second half of the run."""
         problems = []
         for column in JUDGED:
             for program, points in self.series(column).items():

@@ -3,13 +3,14 @@
 // Flaps: backends of many services become healthy and refusing at random, at the maximum rate at
 // which control can publish, or the given rate, while workers adopt the changes and choose backends
 // for new flows. The size of published tables and their memory must not grow: the heap at the end
-// is no larger than after the first second. No worker chooses a backend that is closed in its
-// adopted row, although the selection is built later, in steps; in the end the selection has the
-// open ones. Prints the cost of one change, from the call to the last store, and of a step of
-// building.
+// is no larger than after the first second. No worker chooses a backend that is closed in the row
+// that the worker has adopted, although the selection is built later, in steps. At the end the
+// selection has the open backends. Prints the cost of one change, from the call to the last store,
+// and of a step of building.
 //
 // With KILLS (S3), control is a process that is killed this many times, at random moments: between
-// publishing a row and its selection, and while it builds a table. The next one continues.
+// publishing a row and its selection, and while it builds a table. The next control process
+// continues.
 //
 // usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS [KILLS]]]]]]] Exit
 // 0: the memory is constant, and all workers have adopted everything.
@@ -45,7 +46,7 @@ struct worker {
 	uint64_t turns, rows, flows, wrong;
 	struct weir_backend_row *row; // [backends] headers of the adopted rows
 	struct weir_policy_worker policy;
-	struct weir_policy_client *clients; // [services]
+	struct weir_policy_client *clients; // [services] clients of the policies
 	uint64_t *generation; // [services] reference of the selection that the client has adopted
 	pthread_t thread;
 };
@@ -57,7 +58,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
-// CPU time of this thread, without that of others on a busy machine.
+// CPU time of this thread, which other threads on a busy machine do not affect.
 static uint64_t cpu_ns(void) {
 	struct timespec now;
 
@@ -159,7 +160,8 @@ static void *work(void *context) {
 		weir_reader_quiescent(&reader);
 		self->turns++;
 		if (self->index > 0) {
-			nanosleep(&pause, NULL); // one polling worker is enough for a small machine
+			// one polling worker is enough for a small machine, so other workers sleep
+			nanosleep(&pause, NULL);
 		}
 	}
 	weir_reader_offline(&reader);
@@ -221,14 +223,14 @@ struct result {
 	uint32_t *us10; // cost of each change, tenths of a microsecond
 	uint64_t changes, failed;
 	uint64_t flap_ns, build_ns, steps;
-	uint64_t step_cpu_ns, step_most_ns; // CPU time of steps: total, and of the longest one
+	uint64_t step_cpu_ns, step_most_ns; // CPU time of steps: total, and maximum
 	uint64_t used_first, used_most, used_last, backed_first, backed_last;
 };
 
-// One in a hundred backends is refusing at a time: with many more, panic mode would use all of them
-// and nothing would be published.
+// One in a hundred backends is refusing at a time: with many more, panic mode would use all
+// backends, and no change would be published.
 struct refusing {
-	uint16_t *id; // ring
+	uint16_t *id; // ring of ids
 	uint32_t room, first, count;
 };
 
@@ -286,7 +288,7 @@ static void run(struct weir_tables *tables, const struct options *options, struc
 		struct weir_writer_usage usage;
 		uint64_t now = now_ns();
 
-		// Like control: at most half of the time.
+		// Build for at most half of the time, as control does.
 		if (weir_tables_is_stale(tables) &&
 			(options->rate > 0 || result->build_ns < result->flap_ns) &&
 			2 * result->build_ns < now - begin) {
@@ -391,8 +393,8 @@ static int create_segment(const struct options *options, struct weir_segment **r
 
 // --- kills --------------------------------------------------------------------------------
 
-#define KILL_SOONEST_NS 1000000u // after it has published the configuration
-#define KILL_LATEST_NS 60000000u // a table takes about that long
+#define KILL_SOONEST_NS 1000000u // no earlier than the publication of the configuration
+#define KILL_LATEST_NS 60000000u // building a table takes about this long
 
 static int open_tables(const struct weir_segment *segment, const struct weir_config *config,
 	struct weir_segment **ret_control, struct weir_tables **ret) {
@@ -411,7 +413,7 @@ static int open_tables(const struct weir_segment *segment, const struct weir_con
 	return r;
 }
 
-// A control process: it is killed long before it is done. It reports when it has started.
+// A control process, killed long before it has finished. It reports when it has started.
 static void control_process(const struct weir_segment *segment, const struct weir_config *config,
 	const struct options *options, int begun) {
 	struct options endless = *options;
@@ -455,7 +457,7 @@ static bool kill_once(const struct weir_segment *segment, const struct weir_conf
 	return true;
 }
 
-// Whether the selection of any service has a backend whose row is closed.
+// Whether the selection of any service contains a backend whose row is closed.
 static bool names_closed(const struct weir_segment *segment, const struct options *options) {
 	for (uint32_t service = 0; service < options->services; service++) {
 		struct weir_blob_extent extent;

@@ -4,11 +4,11 @@
 //
 // 1. A child opens the writer and publishes endlessly; it is killed at a random moment, repeatedly,
 //    while reader processes check every word of every table. After each kill a new writer must open
-//    cleanly, find all tables complete and no memory lost.
+//    cleanly, find all tables complete, and no memory lost.
 // 2. A child is stepped instruction by instruction through publications. Memory is shared, so after
-//    each instruction it has the state that a kill at that instruction would leave. After every
-//    store outside of the heap, all tables and rows must be complete, and a writer that opens a
-//    copy of the memory must find no error and be able to publish.
+//    each instruction the memory has the state that a kill at that instruction would leave. After
+//    every store outside of the heap, all tables and rows must be complete, and a writer that opens
+//    a copy of the memory must find no error and be able to publish.
 //
 // usage: kill_control [KILLS]. Exit 0: everything is complete.
 #include <errno.h>
@@ -33,7 +33,7 @@
 #define STEP_HEAP_BYTES (64u << 10)
 #define KILLS 250u
 #define STEPPED_CHANGES 100u
-#define COPY_EVERY 97u // instructions
+#define COPY_EVERY 97u // number of instructions between two copies
 #define SYNCHRONIZE_MS 20000
 #define START_MS 20000
 
@@ -87,13 +87,13 @@ static bool publish_one(struct weir_writer *writer, uint64_t *seed) {
 		break;
 	}
 	if (blob == NULL && (r >> 8 & 7) != 2) {
-		sched_yield(); // no memory: readers still use it
+		sched_yield(); // no memory yet: readers still use it
 		return true;
 	}
 	return weir_writer_publish(writer, root, blob) == 0;
 }
 
-// Open the memory left by the previous one, and continue until killed.
+// Open the memory left by the previous control process, and publish until killed.
 static void control(const struct weir_segment *own, uint64_t seed) {
 	struct weir_segment *segment = NULL;
 	struct weir_writer *writer = NULL;
@@ -116,7 +116,7 @@ static void control(const struct weir_segment *own, uint64_t seed) {
 
 struct checked {
 	struct weir_reader reader;
-	bool torn; // a row was
+	bool torn; // whether a row was torn
 	uint64_t rows;
 };
 
@@ -128,7 +128,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 	return true;
 }
 
-// One burst: adopt published tables, maybe sleep while using them, check every word.
+// One burst: adopt published tables, sometimes sleep while using them, check every word.
 static bool check_all(struct checked *checked, bool sleepy) {
 	const struct timespec pause = {.tv_nsec = 2000000};
 	struct weir_reader *reader = &checked->reader;
@@ -154,7 +154,7 @@ static void work(struct weir_segment *segment, uint32_t worker) {
 		_exit(1);
 	}
 	weir_reader_online(&checked.reader);
-	// Ended by a signal; the loops are counted in memory shared with the parent.
+	// The process is ended by a signal; its loops are counted in memory shared with the parent.
 	for (uint64_t loop = 0;; loop++) {
 		if (!check_all(&checked, loop % 8 == 0)) {
 			fprintf(stderr, "worker %u: not whole, or refused\n", worker);
@@ -184,7 +184,8 @@ static uint64_t live_bytes(const struct weir_writer *writer, uint32_t *ret_blobs
 	return lines * 64;
 }
 
-// Whatever the previous one was doing: workers then have this one's row and table.
+// Publish a row and a table. Workers then have this control process's row and table, whatever the
+// previous process was doing.
 static bool publish_on(struct weir_writer *writer, struct weir_segment *segment) {
 	struct weir_backend_row row = pattern_row(0, 0x7fffffff), copy;
 	struct weir_selection *selection = pattern_selection(writer, 0, 2, 7, ROWS_MAX);
@@ -209,8 +210,8 @@ static bool publish_on(struct weir_writer *writer, struct weir_segment *segment)
 	return ok;
 }
 
-// Open like a new control process: everything is complete, nothing is dropped or lost. `segment` is
-// the dataplane's mapping; no worker 0 runs on it, except with `busy`.
+// Open the segment as a new control process does: everything is complete, no memory is dropped or
+// lost. `segment` is the dataplane's mapping; no worker 0 runs on it, except with `busy`.
 static bool check_open(struct weir_segment *segment, struct weir_segment *control, bool busy) {
 	struct weir_writer *writer = NULL;
 	struct checked checked = {.torn = false};
@@ -263,7 +264,7 @@ static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *pu
 	if (pid < 0) {
 		return false;
 	}
-	// Some die while opening, most while publishing.
+	// Some processes die while opening the segment, most while publishing.
 	while (pattern_random(seed) % 8 != 0 &&
 		weir_counter_read(&segment->notes->publications) == before && now_ms() < end) {
 		sched_yield();
@@ -306,8 +307,8 @@ static bool kill_at_random_moments(uint64_t kills) {
 		}
 	}
 	for (uint64_t i = 0; ok && i < kills; i++) {
-		// Every second time the next control process gets the state left by the killed one;
-		// this test would wait for a grace period first.
+		// Every second time the next control process gets the state that the killed process
+		// left, without the grace period for which this test otherwise waits.
 		ok = kill_once(segment, &seed, &publications) &&
 		     (i % 2 == 0 || check_open(segment, control_side, true));
 		for (uint32_t w = 0; w < READERS; w++) {
@@ -362,7 +363,7 @@ static void publish_rows(struct weir_writer *writer, uint32_t n) {
 	}
 }
 
-// One publication of each kind, of small tables; the second turn replaces the first one's.
+// One publication of each kind, of small tables; the second call replaces the tables of the first.
 static bool publish_each_kind(struct weir_writer *writer, uint16_t turn) {
 	const struct weir_root services = {.kind = WEIR_BLOB_SERVICES};
 	struct weir_root selection = {.kind = WEIR_BLOB_SELECTION};

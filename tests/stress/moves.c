@@ -3,8 +3,8 @@
 // Moves: three workers with real rings, distributors and flow tables, and packets of many flows on
 // two ports, which different workers receive. Buckets are requested as fast as they move. Every
 // packet must be processed, in the order of its flow, by a worker whose table has the flow with its
-// first backend; afterwards the counts of each table match its flows. Some turns of some workers
-// take long: those of a victim, a thief or a distributor, at random. So M1 to M3 are checked for
+// first backend; afterwards the counts of each table match its flows. Some iterations of workers
+// take long, at random: those of a victim, a thief or a distributor. So M1 to M3 are checked for
 // every packet, and M4 at the end (moves.h).
 //
 // With "rss" each port has a queue for each worker (moves_ports.h), and the main thread of the
@@ -32,7 +32,7 @@
 #include "moves_ports.h"
 
 #define BACKENDS 64u
-#define NOW 1000000000000ull // the clock of the flow tables stands
+#define NOW 1000000000000ull // constant time of the flow tables
 #define SETTLE_NS 20000000000ull
 
 struct worker {
@@ -54,7 +54,7 @@ static struct test {
 	struct weir_flow_parcel *parcel[WORKERS];
 	struct ports *ports;
 	struct worker worker[WORKERS];
-	struct flow *flow; // [flows] of the port given by the remainder of the number
+	struct flow *flow; // [flows]; number modulo ports is the port
 	uint32_t flows;
 	bool stop;
 } test;
@@ -113,7 +113,8 @@ static void process(struct worker *self, struct rte_mbuf **pkts, uint16_t n, uin
 	ports_give_back(test.ports, port, self->index, pkts, n);
 }
 
-// distributor: that of the queue from which the packets came, NULL: from a ring.
+// distributor: the distributor of the queue from which the packets came; NULL: the packets came
+// from a ring.
 static void hold_or_process(struct worker *self, const struct weir_distributor *distributor,
 	struct rte_mbuf **pkts, uint16_t n, uint8_t port) {
 	uint16_t refused, stay;
@@ -258,7 +259,8 @@ static void *work(void *context) {
 			shift_buckets(self);
 		}
 		if (stress_random(&self->random) % 512 == 0) {
-			nanosleep(&longer_turn, NULL); // time in which a device stores packets
+			// time in which a device stores packets in its queues
+			nanosleep(&longer_turn, NULL);
 		}
 		if (stress_random(&self->random) % 64 == 0) {
 			nanosleep(&long_turn, NULL);
@@ -273,7 +275,8 @@ static uint32_t owner_of(uint32_t bucket) {
 	return __atomic_load_n(&test.moves->owner[bucket], __ATOMIC_RELAXED);
 }
 
-// Request a bucket of its own from worker v, mostly one with many packets, or, rarely, any number.
+// Request from worker v one of its own buckets, mostly a bucket with many packets; rarely request
+// any number.
 static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 	struct worker *victim = &test.worker[v];
 	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL, .sequence = sequence};
@@ -289,7 +292,7 @@ static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 	message.steal.deadline_ns = clock_ns() + 1000000000ull;
 	switch (stress_random(random) % 16) {
 	case 0:
-		message.steal.deadline_ns = 1; // long over
+		message.steal.deadline_ns = 1; // a deadline in the past
 		break;
 	case 1:
 		message.steal.thief = v;
@@ -455,7 +458,7 @@ static void unmake(void) {
 	free(test.flow);
 }
 
-// --- what must hold -------------------------------------------------------------------------
+// --- checks at the end ----------------------------------------------------------------------
 
 static bool is_at_rest(void) {
 	for (uint32_t w = 0; w < WORKERS; w++) {
@@ -469,8 +472,8 @@ static bool is_at_rest(void) {
 	return true;
 }
 
-// No port receives any more: wait until moves end and rings are empty. Returns false when a move
-// does not end.
+// Wait, after the ports have stopped receiving, until moves end and rings are empty. Returns false
+// when a move does not end.
 static bool settle(void) {
 	uint64_t start = clock_ns();
 
@@ -520,13 +523,13 @@ static uint64_t check(void) {
 	printf("%" PRIu64 " packets sent, %" PRIu64 " processed, %" PRIu64 " of them held, %" PRIu64
 	       " in %" PRIu64 " changes of tables\n",
 		sent, processed, held, shift_held, ports_shifts(test.ports));
-	// A test without held packets would show little.
+	// A test without held packets would not test holding.
 	return faults + (sent != processed) + (held == 0) +
 	       (ports_have_tables(test.ports) &&
 		       (shift_held == 0 || ports_shifts(test.ports) == 0));
 }
 
-// Rings may still have packets when all moves have ended.
+// Process the remaining packets: rings may have packets when all moves have ended.
 static void run_empty(void) {
 	uint64_t start = clock_ns();
 

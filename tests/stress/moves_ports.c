@@ -11,10 +11,10 @@
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
-#define HOT 16u // flows of a port that have most packets
+#define HOT 16u // number of flows of a port that have most packets
 #define PAUSE_NS 20000
 
-static struct ports *the_ports; // for the calls of DPDK that are wrapped
+static struct ports *the_ports; // the ports used by the wrapped calls of DPDK
 
 int __wrap_rte_eth_dev_rss_reta_query(
 	uint16_t device, struct rte_eth_rss_reta_entry64 *table, uint16_t entries);
@@ -143,7 +143,7 @@ static void *run_wire(void *context) {
 	return NULL;
 }
 
-// A started shift ends.
+// Whether a shift is in progress; a started shift ends.
 static bool is_shifting(const struct ports *ports) {
 	enum weir_shift_state state = weir_shift_state(ports->distribution.moves);
 
@@ -160,7 +160,7 @@ static void *run_main(void *context) {
 	return NULL;
 }
 
-// Set up as in the dataplane (spreading.c, distribution.c).
+// Set up the tables as in the dataplane (spreading.c, distribution.c).
 static bool make_tables(struct ports *ports, struct weir_moves *moves) {
 	static const struct weir_log log = {.fd = STDERR_FILENO, .level = WEIR_LOG_ERROR};
 	static struct weir_config_port names[PORTS];
@@ -308,7 +308,7 @@ void ports_free(struct ports *ports) {
 	free(ports);
 }
 
-// --- afterwards -----------------------------------------------------------------------------
+// --- results --------------------------------------------------------------------------------
 
 // rte_ring_empty reads memory written by a worker without synchronization.
 static bool is_empty(const struct rte_ring *ring) {

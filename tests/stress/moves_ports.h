@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Ports of the stress of moves: packets of many flows, a few of which have most packets. A port has
-// one queue, whose worker creates its packets; or one for each worker: then a thread creates the
-// packets and puts each into the queue given by the table of the port's device, and another one,
-// the main thread of the dataplane, adapts the tables to the buckets. Programs that link it wrap
-// the calls of DPDK that read and set a table (MOVES_WRAPS, meson.build); a device has its port's
-// number.
+// one queue, whose worker creates its packets, or a queue for each worker. In the latter case one
+// thread creates the packets and puts each packet into the queue given by the table of the port's
+// device, and another thread, the main thread of the dataplane, adapts the tables to the buckets.
+// Programs that link it wrap the calls of DPDK that read and set a table (MOVES_WRAPS,
+// meson.build); a device has its port's number.
 //
-// Threads: ports_receive by the worker of the queue, ports_give_back by the worker given to it; the
-// others by the test.
+// Threads: ports_receive by the worker of the queue, ports_give_back by the worker given as
+// argument; the other functions by the test.
 #pragma once
 
 #include <pthread.h>
@@ -21,16 +21,16 @@
 
 #define WORKERS 3u
 #define PORTS 2u
-#define PACKETS 512u // of a port that are under way, at most: no ring overflows
+#define PACKETS 512u // maximum number of packets of a port in flight: no ring overflows
 #define BURST 32u
-#define ENTRIES 1024u // of the table of port 0's device; port 1's has half of them
+#define ENTRIES 1024u // entries of the table of port 0's device; port 1's table has half as many
 #define SEED 42
 
 struct flow {
 	struct weir_flow_key key;
 	uint64_t hash;
 	uint32_t bucket;
-	uint32_t sent; // by its port
+	uint32_t sent; // number of the last packet sent by its port
 	uint32_t seen; // number of the last packet, written by the owner of its bucket
 };
 
@@ -40,12 +40,12 @@ struct packet {
 };
 
 struct port {
-	struct rte_ring *back[WORKERS]; // number of packets processed by a worker
+	struct rte_ring *back[WORKERS]; // processed packets returned by a worker
 	struct packet packet[PACKETS];
 	struct packet *free[PACKETS];
 	uint32_t free_count;
 	uint64_t sent, random;
-	// With several queues:
+	// Used if the port has several queues:
 	struct rte_ring *queue[WORKERS];
 	// Held so that no packet is between the table and its queue during a change
 	pthread_mutex_t lock;
@@ -56,13 +56,13 @@ struct port {
 struct ports {
 	struct flow *flow; // borrowed
 	uint32_t flows;
-	uint32_t queues; // of each port
-	uint32_t distributors; // one for each queue
+	uint32_t queues; // number of queues of each port
+	uint32_t distributors; // number of distributors: one for each queue
 	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
 	struct port port[PORTS];
-	bool quiet; // no packet is received any more; relaxed
+	bool quiet; // no further packets are received; relaxed
 	bool stop; // relaxed
-	// With several queues:
+	// Used if ports have several queues:
 	struct weir_spreading spreading;
 	struct weir_distribution distribution;
 	struct weir_device device[PORTS];
@@ -70,8 +70,8 @@ struct ports {
 	pthread_t main;
 };
 
-// Distributors: the first one of each port, then those of port 0's further queues, then of port
-// 1's.
+// Distributors: the first distributor of each port, then those of port 0's further queues, then
+// those of port 1's further queues.
 static inline uint8_t ports_of(uint32_t distributor) {
 	return (uint8_t)(distributor < PORTS ? distributor : (distributor - PORTS) / (WORKERS - 1));
 }
@@ -80,7 +80,7 @@ static inline uint32_t ports_queue_of(uint32_t distributor) {
 	return distributor < PORTS ? 0 : (distributor - PORTS) % (WORKERS - 1) + 1;
 }
 
-// The first owner of a bucket; with several queues, that of all buckets of an entry.
+// The first owner of a bucket. With several queues, all buckets of an entry have one first owner.
 static inline uint32_t ports_first_worker(uint32_t queues, uint32_t bucket) {
 	return weir_distributor_first_worker(queues > 1 ? bucket % (ENTRIES / 2) : bucket, WORKERS);
 }
@@ -99,13 +99,14 @@ uint16_t ports_receive(struct ports *ports, uint8_t port, uint32_t queue, struct
 void ports_give_back(
 	struct ports *ports, uint8_t port, uint32_t worker, struct rte_mbuf **pkts, uint16_t n);
 
-// Receive nothing any more.
+// Stop receiving.
 void ports_be_quiet(struct ports *ports);
 // Stop changing tables. Call when no bucket moves any more.
 void ports_stop_main(struct ports *ports);
-bool ports_are_empty(const struct ports *ports); // when they are quiet
-uint64_t ports_sent(const struct ports *ports); // likewise
-uint64_t ports_shifts(const struct ports *ports); // likewise: changes of tables
+bool ports_are_empty(const struct ports *ports); // call when the ports are quiet
+uint64_t ports_sent(const struct ports *ports); // call when the ports are quiet
+// number of table changes; call when the ports are quiet
+uint64_t ports_shifts(const struct ports *ports);
 static inline bool ports_have_tables(const struct ports *ports) {
 	return ports->queues > 1;
 }

@@ -2,7 +2,7 @@
 //
 // Pattern: tables in which every word depends on their generation, and rows in which every word
 // depends on a number in them, so that a reader can distinguish a complete table or row from a torn
-// one, and its own from one that reused the memory. For the tests of this folder.
+// table or row, and from a table or row that reused the memory. For the tests of this folder.
 //
 // A selection has backends below the number of rows given by its writer; all slots[] and backends[]
 // are checked. Ports 1000..1007 of the only VIP map to services in an order that changes with every
@@ -38,7 +38,7 @@ static inline uint64_t pattern_random(uint64_t *seed) {
 
 // --- write --------------------------------------------------------------------------------
 
-// The row number n of a backend; n > 0.
+// Row number n of a backend; n > 0.
 static inline struct weir_backend_row pattern_row(uint16_t backend, uint32_t n) {
 	struct weir_backend_row row = {.flags = WEIR_BACKEND_PRESENT, .max_active_flows = n};
 
@@ -111,7 +111,7 @@ static inline struct weir_service_table *pattern_services(
 
 // --- check: false and a line on stderr if a table is not complete -----------------------------
 
-// All zeroes is complete, too: nothing was published, or it was withdrawn.
+// A row of zeroes is complete, too: no row was published, or the row was withdrawn.
 static inline bool pattern_check_row(uint16_t backend, const struct weir_backend_row *row) {
 	struct weir_backend_row whole = {0};
 
@@ -170,7 +170,8 @@ static inline bool pattern_check_services(const struct weir_services_view *view)
 	return true;
 }
 
-// The number of backends of the selection whose rows do not exist: it was adopted too early.
+// The number of backends of the selection whose rows do not exist; above 0, the selection was
+// adopted too early.
 static inline bool pattern_check_order(
 	const struct weir_selection_view *selection, const struct weir_backend_row *rows) {
 	for (uint32_t i = 0; i < selection->table.count; i++) {

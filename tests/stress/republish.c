@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stress of S2 (a worker sees either the old table or the new, whole) and S5 (no table is freed
-// while any worker can still read it).
+// Stress of S2 (a worker reads either the whole old table or the whole new table) and S5 (no table
+// is freed while any worker can still read it).
 //
 // One reader thread per worker checks every word of every table and of every row, repeatedly, while
 // a writer replaces them in a heap so small that memory is reused at once. Sometimes a reader
@@ -68,7 +68,7 @@ static bool check_tables(struct weir_reader *reader, struct reader_thread *self)
 	}
 	weir_reader_update(reader);
 	if (self->loops % 512 == self->worker) {
-		nap(); // while using all tables
+		nap(); // sleep while using all tables
 	}
 	before -= services->generation;
 	for (uint16_t service = 0; service < SERVICES; service++) {
@@ -149,8 +149,8 @@ struct work {
 	struct weir_writer *writer;
 	uint64_t seed;
 	uint64_t selections, row_changes, services;
-	uint64_t waits; // for memory
-	uint32_t rows; // backends that are there
+	uint64_t waits; // number of waits for memory
+	uint32_t rows; // number of existing backends
 };
 
 // Publish, or wait until readers release memory and try again.
@@ -225,12 +225,12 @@ static bool turn(struct work *w) {
 	for (unsigned int i = 0; i < 16; i++) {
 		publish_row(w, (uint16_t)(i % 2 == 0 ? 0 : pattern_random(&w->seed) % w->rows));
 	}
-	// Sometimes more changes than the log has entries.
+	// Sometimes make more changes than the log has entries.
 	for (unsigned int i = 0; r % 1024 == 7 && i < 2 * WEIR_UPDATES; i++) {
 		publish_row(w, (uint16_t)(i % w->rows));
 	}
 	if (r % 16 == 1) {
-		nap(); // readers reach all tables, on a busy machine too
+		nap(); // so that readers reach all tables, on a busy machine too
 	}
 	w->services++;
 	return publish_selections(w, w->rows) &&
@@ -303,7 +303,7 @@ static uint64_t live_bytes(const struct weir_writer *writer) {
 	return lines * 64;
 }
 
-// Readers and writer share one mapping of each memory, the writable one: ThreadSanitizer knows
+// Readers and writer share the writable mapping of each memory, because ThreadSanitizer identifies
 // memory by its address. (Two processes are in kill_control.c.)
 static bool open_segment(struct weir_segment **ret_sides, struct weir_segment *ret) {
 	struct weir_segment *dataplane = create(), *control = NULL;
@@ -346,7 +346,7 @@ int main(int argc, char **argv) {
 		return 1;
 	}
 	ok = resize(&work, ROWS_MAX) && run(&shared, &work, publications);
-	// No reader is left: all memory except published tables must be freed.
+	// No readers are left, so all memory except published tables must be freed.
 	ok = ok && weir_writer_synchronize(work.writer, SYNCHRONIZE_MS) == 0;
 	weir_writer_usage(work.writer, &usage);
 	if (usage.used_bytes != live_bytes(work.writer)) {

@@ -6,16 +6,16 @@ usage: broken.py TABLE FOLDER STAMP
 
 The tables are config/broken.txt and tools/sim/broken.txt. A line of a table is one of
 
-    # ...              a comment, in the first column; empty lines are skipped, too
-    === NAME           begins a case; the first one is the document that the others change
+    # ...              a comment, in the first column; empty lines are also skipped
+    === NAME           begins a case; the first case is the document that the other cases change
     PLACE | TEXT       a line of the document
     12:34: ...         a message of the reader, to the letter
 
-Each line of the first document may have the name of a place. A case replaces the lines of these
-places by one or several others, or removes them with an empty TEXT; new lines are indented like the
-replaced one. An empty place is indented like the line below it. Lines of the place "whole" replace
-the whole document, unchanged. In a TEXT, <e9> is a byte in hexadecimal, <300*x> repeats x, and the
-document ends at <end>, without a newline.
+Each line of the first document may have the name of a place. A case replaces the line of a place by
+one or several lines, or removes it with an empty TEXT; new lines are indented like the replaced line.
+An empty place is indented like the line below it. Lines of the place "whole" replace the whole
+document, unchanged. In a TEXT, <e9> is a byte in hexadecimal, <300*x> repeats x, and the document
+ends at <end>, without a newline.
 """
 import pathlib
 import re

@@ -4,13 +4,13 @@
 
 usage: check_doc_figures.py SOURCE_ROOT
 
-A row of FIGURES has a sentence of a document, in which {} is a figure, and its place in the source:
-a file, the name of a constant, and the value of its unit in that of the sentence.
+A row of FIGURES has a sentence of a document, in which {} is a figure, and the figure's source: a
+file, the name of a constant, and the factor from the constant's unit to the sentence's unit.
 """
 import re
 import sys
 
-SECOND = 1e-3  # of milliseconds
+SECOND = 1e-3  # factor for constants in milliseconds
 KIB, MIB = 2 ** -10, 2 ** -20
 
 FIGURES = (
@@ -56,15 +56,15 @@ FIGURES = (
     # weirctl
     ("docs/reference/cli.md", "with time and cause: the last {} changes", "control/daemon/backends/states.h",
      "WEIR_STATES_HISTORY", 1),
-    ("control/cli/commands.c", "The last {} changes of all backends", "control/daemon/backends/states.h",
+    ("control/cli/commands.c", "of the last {} changes of all backends", "control/daemon/backends/states.h",
      "WEIR_STATES_HISTORY", 1),
     ("docs/reference/cli.md", "who was refused: the last {} changes", "control/daemon/process/audit.h",
      "WEIR_AUDIT_CHANGES", 1),
     ("docs/reference/cli.md", "changes and the last {} refusals", "control/daemon/process/audit.h",
      "WEIR_AUDIT_REFUSALS", 1),
-    ("control/cli/commands.c", "The last {} changes, and", "control/daemon/process/audit.h",
+    ("control/cli/commands.c", "Shows the last {} changes and", "control/daemon/process/audit.h",
      "WEIR_AUDIT_CHANGES", 1),
-    ("control/cli/commands.c", "and the last {} refusals", "control/daemon/process/audit.h",
+    ("control/cli/commands.c", "the last {} refused requests", "control/daemon/process/audit.h",
      "WEIR_AUDIT_REFUSALS", 1),
     ("docs/reference/cli.md", "The last {} requests follow", "control/daemon/steal/flow_steals.h",
      "WEIR_FLOW_STEALS_RECENT", 1),

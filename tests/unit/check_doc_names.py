@@ -40,12 +40,12 @@ POLICIES = (("README.md", "\nThe policies are ", "\n\n"),
             ("docs/reference/agent.md", "| policy | asks for |", "\n\n"))
 
 
-# Errors by the words of libuv.
+# Names of errors whose texts come from libuv.
 LIBUV = {"address not available"}
 
 
 def read_strings(root):
-    """The strings of the programs, one a line, and patterns of those with conversions."""
+    """The strings of the programs, one a line, and patterns of strings with conversions."""
     strings = set()
     for folder in ("common", "control", "dataplane"):
         for path in glob.glob(f"{root}/{folder}/**/*.c", recursive=True):
@@ -111,7 +111,8 @@ def check_links(tree, path):
 
 
 def check_link_texts(tree, path):
-    """A text that is the name of a document leads to that one; "above" and "below" stay in this one."""
+    """A link text that is the name of a document leads to that document; "above" and "below" lead to
+    the present document."""
     for text, target in re.findall(r"\[([\w-]+\.md|above|below)\]\(([^)\s]+)\)", tree.text[path]):
         name = target.partition("#")[0]
         if name if "." not in text else text != os.path.basename(name or path):
@@ -153,7 +154,7 @@ def check_tests(tree, path):
 
 
 def check_guarantees(tree, path):
-    """Rows of tables that begin with S1, or with: M1 to M4 of `header`."""
+    """Check rows of tables that begin with S1, or with: M1 to M4 of `header`."""
     for row in re.findall(r"^\| [A-Z]\d .*$", tree.text[path], re.M):
         for name in re.findall(r"`([a-z0-9_]{8,})`", row):
             if name not in tree.tests | tree.cases and not is_scenario(tree, name):
@@ -199,7 +200,7 @@ def check_symptoms(tree, path):
 
 
 def check_logged(tree, path):
-    """What follows "the log has" or "names", and the details of checks without a result."""
+    """Check the text after "the log has" or "names", and the details of checks without a result."""
     text = re.sub(r"\s+", " ", tree.text[path])
     for span in re.findall(r"\blog (?:has|names) `([^`]+)`", text):
         if span not in tree.messages:
@@ -223,7 +224,7 @@ def check_comments(tree, path):
 
 
 def check_numbers(_, path):
-    """The guarantees of a header have a line each and the numbers 1, 2, 3, ..."""
+    """Check that each guarantee of a header has a line, and that guarantees have the numbers 1, 2, 3, ..."""
     with open(path, encoding="utf-8") as file:
         found = re.findall(r"^//\s+([A-Z])(\d) ", file.read(), re.M)
     for letter in {letter for letter, _ in found}:

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-ALLOWED = ("STYLE:",)  # of mandoc: lines of the source longer than 80 characters
+ALLOWED = ("STYLE:",)  # messages of mandoc: lines of the source longer than 80 characters
 
 
 def run(*command, **environment):
@@ -23,7 +23,7 @@ def run(*command, **environment):
 
 
 def rendered(page, problems):
-    """The words that man shows, without hyphenation."""
+    """The words of a page as rendered by man, without hyphenation."""
     text, errors = run("man", "--warnings", "--local-file", "-Tutf8", page, MANWIDTH="400",
                        MANROFFOPT="-c", MAN_KEEP_FORMATTING="")
     if errors:
@@ -49,14 +49,14 @@ def helps(program):
         return
     for row in listed[1].splitlines():
         name = re.match(r"  ((?:[a-z-]+ )*[a-z-]+)(?= |$)", row)[1].split("  ")[0]
-        # the description of weirctl contains sentences, and so does its list of commands
+        # the description and the list of commands of weirctl contain sentences
         yield run(program, *name.split(), "--help")[0]
 
 
 def check_program(page, program, problems):
     shown = rendered(page, problems)
     for text in helps(program):
-        # headings and marks that have another form in the page
+        # headings and marks that have another form in the man page
         text = re.sub(r"^(Usage|Options|Commands|Examples?|Exit status):", "", text, flags=re.M)
         lacks = words(text) - shown
         if lacks:

@@ -30,7 +30,7 @@ BY_RULES = {"etc/weir/weir.json", "etc/needrestart/conf.d/weir.conf",
 # The directory of units that debian/rules passes to meson.
 UNITS = "lib/systemd/system/"
 # Names in scripts/packages of packages with another name in debian/control, and packages that every
-# build has.
+# build environment has.
 BUILD_DEPENDS_ELSEWHERE = {"debhelper-compat", "dh-sequence-installsysusers"}
 DIRECTORIES = {"run/weir": ("root", "weir", 0o750), "run/weir/control": ("weir", "weir", 0o750),
                "run/dpdk": ("root", "root", 0o700)}
@@ -83,7 +83,7 @@ def check_lists(root, build, folder):
 
 
 def check_paths(folder):
-    """After check_lists(), which installs."""
+    """Check paths. Called after check_lists(), which installs the files."""
     base, count = folder + "/installed", 0
     for path in glob.glob(base + "/**/*.service", recursive=True) + \
             glob.glob(base + "/**/weir*.conf", recursive=True):
@@ -97,7 +97,7 @@ def check_paths(folder):
 
 
 def check_autopkgtest(root, folder, weirctl):
-    """After check_lists(), which installs."""
+    """Check debian/tests. Called after check_lists(), which installs the files."""
     base = folder + "/installed/**/"
     with open(root + "/debian/tests/installed", encoding="utf-8") as file:
         text = file.read()
@@ -158,10 +158,10 @@ def check_units(root, folder, programs):
 
 
 def check_removal(root):
-    """Packages leave accounts behind: the guide must name the command that removes each of them."""
+    """Packages leave accounts behind: the guide must name the command that removes each account."""
     with open(root + "/docs/guide/packages.md", encoding="ascii") as file:
         removal = file.read().partition("\n## Removal\n")[2].partition("\n## ")[0]
-    accounts = {("userdel", "weir"), ("groupdel", "weir")}  # a user has a group of its name
+    accounts = {("userdel", "weir"), ("groupdel", "weir")}  # a user has a group of the same name
     for path in glob.glob(root + "/config/sysusers.d/*.conf"):
         with open(path, encoding="ascii") as file:
             accounts |= {({"u": "userdel", "g": "groupdel"}[line[0]], line.split()[1])

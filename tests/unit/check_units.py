@@ -4,14 +4,15 @@
 
 usage: check_units.py SOURCE_ROOT
 
-By default systemd allows five starts in ten seconds. With a RestartSec of 200 ms these are used up
-within a second, and the unit stays failed until an operator starts it.
+By default systemd allows five starts in ten seconds. With a RestartSec of 200 ms five starts take
+less than a second, and the unit stays failed until an operator starts it.
 
 At shutdown the agent drains its backend: the decapsulator must run until the drain has ended, so it
 starts before the agent.
 
-weir-control may be restarted at any time, also by an upgrade: this must not start a dataplane that
-an operator has stopped. The dataplane wants weir-control, without which it has no tables.
+weir-control may be restarted at any time, also by an upgrade: this must not start a dataplane that an
+operator has stopped. The unit of the dataplane has Wants=weir-control, without which it has no
+tables.
 
 Signalling a process that has changed its user needs CAP_KILL, which no unit has: the command of a
 reload must run outside of the sandbox (+).

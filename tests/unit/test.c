@@ -10,7 +10,7 @@
 
 #define GROUPS 4
 
-static struct test *tests; // of all files
+static struct test *tests; // tests of all files
 
 // Group of the running file.
 static const struct test *groups[GROUPS];
@@ -21,7 +21,7 @@ void test_add(struct test *test) {
 	tests = test;
 }
 
-// The length of FILE in .../test_FILE.c, and where it begins.
+// The length of FILE in .../test_FILE.c, and a pointer to its first character.
 static size_t file_of(const struct test *test, const char **begin) {
 	const char *slash = strrchr(test->file, '/');
 
@@ -46,7 +46,7 @@ static int by_line(const void *a, const void *b) {
 	return order != 0 ? order : (*left)->line - (*right)->line;
 }
 
-// All tests, by file and line; from malloc.
+// All tests, by file and line; allocated with malloc.
 static struct test **sorted(size_t *n) {
 	struct test **list, *test;
 

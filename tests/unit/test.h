@@ -2,20 +2,20 @@
 //
 // Tests that register themselves, run by cmocka. A file of tests has
 //
-//	TEST(name) { ... }
-//	TEST(name, setup, teardown) { ... }	with a separate setup and teardown
-//	TEST_EACH(setup, teardown);		for each TEST(name) of the file
-//	TEST_GROUP(setup, teardown);		once for the file; several nest
-//	TEST_ARGUMENT(name);			a word of the command line, static const char *name
+// 	TEST(name) { ... }
+// 	TEST(name, setup, teardown) { ... }	with a separate setup and teardown
+// 	TEST_EACH(setup, teardown);		for each TEST(name) of the file
+// 	TEST_GROUP(setup, teardown);		once for the file; several nest
+// 	TEST_ARGUMENT(name);			a word of the command line, static const char *name
 //
 // A teardown may be omitted. In a test, state is the *state of its setup.
 //
 // A program may have many files. It runs the tests of one file, in the order of lines:
 //
-//	PROGRAM FILE [ARGUMENT...]	FILE as in test_FILE.c; left out when the program has one
+// 	PROGRAM FILE [ARGUMENT...]	FILE as in test_FILE.c; omitted when the program has one
 // file 	PROGRAM --list			each file and test
 //
-// With TEST_FILTER in the environment, only those tests that match this pattern.
+// With TEST_FILTER in the environment, only tests run that match this pattern.
 #pragma once
 
 // Headers required before cmocka.h.

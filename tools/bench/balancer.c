@@ -24,7 +24,7 @@
 #define WEIGHT 100
 #define ESTABLISHED_MS 900000
 #define ERROR_WINDOW_MS 10000
-#define COST_NS 1000000 // service time of a flow, about
+#define COST_NS 1000000 // approximate service time of a flow
 #define HEAP_BASE (64ull << 20)
 #define MEGABYTE (1ull << 20)
 
@@ -153,7 +153,7 @@ static int publish_backends(const struct weir_bench_options *options,
 	return r;
 }
 
-// In the order of layout.h: backends, selections, services.
+// Publish in the order that layout.h requires: backends, selections, services.
 static int publish(const struct weir_bench_options *options, const struct weir_segment *segment,
 	struct weir_writer *writer) {
 	int r = publish_backends(options, segment, writer);
@@ -180,8 +180,7 @@ static int create_segment(
 		.ports = 1,
 		.max_services = options->services,
 		.max_backends = options->backends,
-		// Memory for two versions of everything, and for blobs that wait for a grace
-		// period.
+		// Memory for two versions of all blobs, and for blobs that wait for a grace period.
 		.heap_bytes = HEAP_BASE + 4ull * options->services * options->slots * 2 +
 			      4ull * options->backends * sizeof(struct weir_candidate),
 		.tsc_hz = 1000000000,
@@ -201,7 +200,7 @@ static uint64_t now_us(void) {
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-// Create the segment, in huge pages (like segment.huge_pages of the configuration) or not.
+// Create the segment, with or without huge pages (like segment.huge_pages of the configuration).
 static int try_create(const struct weir_bench_options *options, bool huge,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes) {
 	struct weir_bench_balancer balancer = {.options = options, .huge_pages = huge};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balancer: the environment of a packet pipeline as in a worker: a segment with published services,
-// backends and selections, and the pipeline itself. Used by main.c, measure.c and publisher.c.
+// Balancer: a packet pipeline with the environment that it has in a worker: a segment with
+// published services, backends and selections. Used by main.c, measure.c and publisher.c.
 //
 // Threads: one. The second process (publisher.h) writes to the segment only while no writer is open
-// here.
+// in this process.
 #pragma once
 
 #include "options.h"
@@ -22,22 +22,22 @@ struct weir_bench_balancer {
 	const struct weir_bench_options *options;
 	struct weir_segment *segment; // the dataplane's mapping of the segment
 	struct weir_segment *control; // the control process's mapping of the segment
-	bool huge_pages; // of the segment
+	bool huge_pages; // the segment has huge pages
 	struct weir_pipeline *pipeline; // NULL until a pipeline is started
-	struct weir_flow_memory *flows; // of the pipeline, with --bucketed
-	struct weir_packet_capture *capture; // of the pipeline
+	struct weir_flow_memory *flows; // flow memory of the pipeline, with --bucketed
+	struct weir_packet_capture *capture; // capture of the pipeline
 	struct weir_reader reader; // reads the published tables
 	bool has_reader;
 	uint64_t publish_us; // duration of building and publishing everything
 };
 
-// Create the segment, in 2 MiB pages where the pool has enough, and publish. Needs no EAL. options
-// is borrowed. Returns 0 or negative errno with one line in why.
+// Create the segment, in 2 MiB pages if the pool has enough pages, and publish all tables. Needs no
+// EAL. options is borrowed. Returns 0 or negative errno with one line in why.
 int weir_bench_balancer_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes);
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
 
-// Replace the pipeline by a new one, with counters at 0. Returns 0 or negative errno.
+// Replace the pipeline by a new pipeline, with counters at 0. Returns 0 or negative errno.
 int weir_bench_balancer_start(
 	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap);
 
@@ -51,7 +51,7 @@ uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
 // Process a burst while a capture is active. pkts: at most WEIR_BURST.
 void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rte_mbuf **pkts,
 	uint16_t n, uint64_t now_ns, struct weir_verdict *verdicts);
-// Between two bursts: respond to a request of the second process, if there is a request.
+// Respond to a request of the second process, if there is a request. Call between two bursts.
 void weir_bench_respond(struct weir_bench_balancer *balancer, uint64_t now_ns);
 
 // --- identifiers ---------------------------------------------------------------------------
@@ -76,8 +76,8 @@ struct weir_bench_way {
 void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);
 
-// The row of a backend. round: 0, or the number of a publication: the MTU differs by one byte from
-// that of the previous round, which affects no packet.
+// Make the row of a backend. round: 0, or the number of a publication. In each round the MTU
+// changes by one byte, which affects no packet.
 void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
 	struct weir_backend_row *ret);
 
@@ -85,7 +85,7 @@ void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, 
 uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
 	const struct weir_bench_tuple *tuple, uint8_t protocol);
 
-// Build the selection of a service; the weights vary with round, 0 = all equal.
+// Build the selection of a service. The weights vary with round; in round 0 all weights are equal.
 int weir_bench_selection_build(const struct weir_bench_options *options, struct weir_writer *writer,
 	uint16_t service, uint64_t round, struct weir_selection **ret);
 

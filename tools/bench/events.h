@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Events: hardware counters of the CPU (cache lines fetched, TLB misses, instructions), where
-// kernel and hypervisor allow them. Called by measure.c.
+// Events: hardware counters of the CPU (cache lines fetched, TLB misses, instructions), if kernel
+// and hypervisor permit them. Called by measure.c.
 //
 // Threads: events are counted for the thread that opened them, user space only.
 #pragma once
@@ -34,7 +34,7 @@ enum weir_bench_event {
 };
 
 struct weir_bench_events {
-	int fd[WEIR_BENCH_EVENT_COUNT]; // -1 = not available here
+	int fd[WEIR_BENCH_EVENT_COUNT]; // -1 = not available on this machine
 	bool any;
 };
 
@@ -43,10 +43,10 @@ void weir_bench_events_close(struct weir_bench_events *events);
 // Start or stop counting. Counts accumulate.
 void weir_bench_events_start(const struct weir_bench_events *events);
 void weir_bench_events_stop(const struct weir_bench_events *events);
-// Returns false when this event is not available.
+// Read a counter. Returns false if the event is not available.
 bool weir_bench_events_read(
 	const struct weir_bench_events *events, enum weir_bench_event event, uint64_t *ret);
 const char *weir_bench_event_name(enum weir_bench_event event);
 
-// One counter, stopped, for any perf type and configuration. Returns its descriptor or -1.
+// Open one counter, stopped, for any perf type and configuration. Returns its descriptor or -1.
 int weir_bench_event_open(uint32_t type, uint64_t config);

@@ -33,7 +33,7 @@ static void complain(const char *why) {
 	fprintf(stderr, "weir-bench: %s\n", why);
 }
 
-// The last CPU: the first ones handle more interrupts.
+// Choose the last CPU: the first CPUs handle more interrupts.
 static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	cpu_set_t set;
 
@@ -59,7 +59,7 @@ static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	return 0;
 }
 
-// EAL needs little memory of its own; the flow table and the buffers are allocated by pages.h.
+// EAL needs little memory: the flow table and the buffers are allocated by pages.h.
 static int start_eal(int core, char *why, size_t why_bytes) {
 	char lcores[32], prefix[48], name[] = "weir-bench";
 	char *argv[] = {name, "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",

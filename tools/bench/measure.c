@@ -22,8 +22,8 @@
 
 #define START_NS 1000000000ull
 #define LINE 64u
-#define SPIN_TURNS 50u // for each packet of a burst
-#define TRIES 64 // tuples that a steady flow may be given until one finds room
+#define SPIN_TURNS 50u // iterations of the idle loop for each packet of a burst
+#define TRIES 64 // maximum number of tuples to try until a steady flow is inserted
 
 #define CHOICES_KNOWN (1u << WEIR_CHOICE_FLOW)
 #define CHOICES_NEW (1u << WEIR_CHOICE_NEW | 1u << WEIR_CHOICE_UNTRACKED)
@@ -63,7 +63,7 @@ static int create_buffers(struct weir_bench_engine *engine, const struct weir_be
 	if (rte_pktmbuf_alloc_bulk(engine->pool, engine->buffers, n) < 0) {
 		return -ENOMEM;
 	}
-	// In memory order, the hardware would prefetch the next buffers.
+	// Shuffle the buffers: in memory order, the hardware would prefetch the next buffers.
 	shuffle(engine->buffers, n, engine->options->seed);
 	weir_bench_tuple(&engine->tuples, 0, &tuple);
 	for (uint32_t i = 0; i < n; i++) {
@@ -153,7 +153,7 @@ static void write_frame(struct weir_bench_engine *engine, uint32_t i) {
 		engine->serial + i, frame_of(engine->buffers[i]));
 }
 
-// Frames of items 0 .. n - 1.
+// Write the frames of items 0 .. n - 1.
 static void write_frames(struct weir_bench_engine *engine, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
 		write_frame(engine, i);
@@ -166,7 +166,7 @@ static void write_frames(struct weir_bench_engine *engine, uint32_t n) {
 	}
 }
 
-// The fields that a driver writes for each received packet.
+// Write the fields that a driver writes for each received packet.
 static void receive(const struct weir_bench_engine *engine, struct rte_mbuf **pkts, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
 		struct rte_mbuf *m = pkts[i];
@@ -273,7 +273,7 @@ static void traced_turn(struct weir_bench_engine *engine, struct weir_bench_pass
 
 // --- checks -------------------------------------------------------------------------------
 
-// The expected result for a packet, as far as it depends on earlier packets.
+// Set the part of a packet's expected result that depends on earlier packets.
 static void expect(const struct weir_bench_engine *engine, const struct weir_bench_item *item,
 	const struct weir_verdict *verdict, struct weir_bench_expectation *ret) {
 	const struct weir_bench_young_seen *seen = &engine->seen[item->young];
@@ -290,7 +290,7 @@ static void expect(const struct weir_bench_engine *engine, const struct weir_ben
 	if (item->flags == WEIR_BENCH_SYN) {
 		return;
 	}
-	// A half-open flow may have been evicted or not inserted: then it starts again.
+	// A half-open flow may have been evicted or not inserted: then the flow starts again.
 	ret->choices = seen->established ? CHOICES_KNOWN : CHOICES_NEW | CHOICES_KNOWN;
 	if (verdict->choice == WEIR_CHOICE_FLOW) {
 		ret->backend = seen->backend;
@@ -360,7 +360,8 @@ static int checked_turn(
 	return r;
 }
 
-// After a pass: the pipeline publishes the counters of its last burst when it is idle.
+// Check the counters after a pass. An idle call makes the pipeline publish the counters of its last
+// burst.
 static int check_counters(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	weir_pipeline_maintain(engine->balancer->pipeline, engine->now_ns);
 	return weir_bench_counters_check(engine->balancer, engine->given, why, why_bytes);
@@ -487,7 +488,7 @@ static int steady_burst(struct weir_bench_engine *engine, uint32_t first, uint16
 	return r;
 }
 
-// A flow that was not inserted gets other tuples until one is inserted.
+// Try other tuples for a flow that was not inserted, until a tuple is inserted.
 static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, size_t why_bytes) {
 	int r = 0;
 
@@ -518,7 +519,7 @@ static int fill_burst(
 	for (uint32_t i = first; r == 0 && i < first + n; i++) {
 		r = settle(engine, i, why, why_bytes);
 	}
-	// The second packet makes the flow young, the third one established.
+	// The second packet makes the flow young, and the third packet makes it established.
 	for (unsigned int turn = 0; r == 0 && turn < 2; turn++) {
 		r = steady_burst(engine, first, n, false, why, why_bytes);
 	}
@@ -532,7 +533,8 @@ static int fill_half_open(struct weir_bench_engine *engine, char *why, size_t wh
 		.length = {.packets = (uint64_t)engine->options->flows - engine->traffic.steady}};
 	int r;
 
-	pass.length.packets += pass.length.packets / 2; // some are not inserted, some evict others
+	// More packets, because some flows are not inserted or evict other flows.
+	pass.length.packets += pass.length.packets / 2;
 	r = weir_bench_pass(engine, &pass, why, why_bytes);
 	engine->now_ns += WEIR_FLOW_HANDSHAKE_MS * UINT64_C(1000000);
 	return r;

@@ -3,12 +3,12 @@
 // Measure: runs bursts of generated packets through the pipeline, and times, traces or checks them.
 // Called by main.c.
 //
-// The turn of a worker is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and the
-// quiescent report. Packets are generated before, a batch of `buffers` at a time; the mbuf fields
-// that a NIC's driver writes are written right before the burst, also untimed.
+// One iteration of a worker is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and
+// the quiescent report. Not timed: generating packets, `buffers` packets at a time, and writing the
+// mbuf fields that a NIC's driver writes, right before the burst.
 //
-// The pipeline's clock runs only while something is timed, as if the worker were never idle; or it
-// advances by the same time for each packet (`pace`), so that every repetition behaves identically.
+// The pipeline's clock advances only by the timed parts, as in a worker that is never idle; or by a
+// fixed time for each packet (`pace`), so that all repetitions behave identically.
 //
 // Threads: one.
 #pragma once
@@ -22,7 +22,7 @@
 
 struct weir_bench_young_seen { // state of a flow in progress, case mixed
 	uint16_t backend; // BACKEND_NONE = unknown
-	bool established; // it was found in the table, and must be found from then on
+	bool established; // the flow was found in the table, and must be found in later packets
 };
 
 struct weir_bench_engine {
@@ -33,7 +33,7 @@ struct weir_bench_engine {
 	struct weir_bench_packets packets;
 	struct rte_mempool *pool;
 	struct rte_mbuf **buffers; // [options->buffers], in random order
-	struct weir_bench_item *items; // of each buffer
+	struct weir_bench_item *items; // item of each buffer
 	uint16_t *backends; // backend of each steady flow, as first chosen; BACKEND_NONE = unknown
 	struct weir_bench_young_seen *seen; // [WEIR_BENCH_YOUNG]
 	uint32_t serial;
@@ -51,7 +51,7 @@ int weir_bench_engine_create(const struct weir_bench_options *options,
 	struct weir_bench_engine *ret, char *why, size_t why_bytes);
 void weir_bench_engine_free(struct weir_bench_engine *engine);
 
-// All below return 0, or negative errno with one line in why.
+// All functions below return 0, or negative errno with one line in why.
 
 // Fill the fresh pipeline's table through the pipeline, checking each packet.
 int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_bytes);
@@ -59,25 +59,25 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 // The length of a pass. A timed pass records its number of packets, for the pass that checks them.
 struct weir_bench_length {
 	uint64_t packets; // rounded up to a multiple of the burst
-	double seconds; // instead, when above 0
+	double seconds; // if above 0: replaces packets
 };
 
 struct weir_bench_pass {
 	struct weir_bench_length length;
 	bool alone; // steady flows only
 	struct weir_bench_samples *samples; // one sample for each burst; NULL = not timed
-	// Samples of a loop that does nothing, after each burst, counted as if it had the burst's
+	// Samples of a loop without work after each burst, recorded with the number of the burst's
 	// packets.
 	struct weir_bench_samples *machine; // NULL = none
-	struct weir_trace *trace; // traced: gets the cycles of the stages
-	uint64_t rest_cycles; // traced: of weir_pipeline_process, outside of its stages
-	uint64_t idle_cycles; // traced: expiry and quiescent report
-	struct weir_bench_events *events; // counted
+	struct weir_trace *trace; // if set, the stages are traced: gets the cycles of the stages
+	uint64_t rest_cycles; // if traced: cycles of weir_pipeline_process outside of its stages
+	uint64_t idle_cycles; // if traced: cycles of expiry and quiescent report
+	struct weir_bench_events *events; // if set, events are counted
 	bool check; // each packet is checked
-	uint64_t packets; // done
+	uint64_t packets; // number of processed packets
 };
 int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pass, char *why,
 	size_t why_bytes);
 
-// Check with one packet each that every steady flow is still in the table, with its backend.
+// Check that every steady flow is still in the table with its backend, by one packet for each flow.
 int weir_bench_check_steady(struct weir_bench_engine *engine, char *why, size_t why_bytes);

@@ -69,9 +69,9 @@ static const struct weir_option_word cases[] = {
 	{NULL, 0, NULL},
 };
 static const struct weir_option_word orders[] = {
-	{"uniform", WEIR_BENCH_ORDER_UNIFORM, "any"},
-	{"zipf", WEIR_BENCH_ORDER_ZIPF, "a few of them often"},
-	{"one", WEIR_BENCH_ORDER_ONE, "always the same"},
+	{"uniform", WEIR_BENCH_ORDER_UNIFORM, "each flow with equal probability"},
+	{"zipf", WEIR_BENCH_ORDER_ZIPF, "a few flows often"},
+	{"one", WEIR_BENCH_ORDER_ONE, "always one flow"},
 	{NULL, 0, NULL},
 };
 static const struct weir_option_word headers[] = {
@@ -108,8 +108,8 @@ static const struct weir_option rows[] = {
 		.fallback = "--flows, in case mixed a quarter more; but for case new, at least "
 			    "1,048,576, of IPv6 262,144",
 		.min = 1, .max = FLOWS_MAX),
-	WEIR_OPTION_ROW(WORD, "order", "ORDER", "which flow is next", FIELD(order),
-		.fallback = "uniform", .words = orders),
+	WEIR_OPTION_ROW(WORD, "order", "ORDER", "how the flow of the next packet is chosen",
+		FIELD(order), .fallback = "uniform", .words = orders),
 	WEIR_OPTION_ROW(REAL, "zipf-exponent", "X", "exponent of --order zipf",
 		FIELD(zipf_exponent), .fallback = "1.0", .least = 0.01, .most = 10),
 	WEIR_OPTION_ROW(REAL, "new-percent", "X", "share of packets that start a flow",
@@ -117,8 +117,7 @@ static const struct weir_option rows[] = {
 		.most = 100),
 	WEIR_OPTION_ROW(SCALED, "packets-per-flow", "N",
 		"case mixed: packets of each new flow; other cases: set --packets so that the "
-		"flows "
-		"average N packets in a run",
+		"flows average N packets in a run",
 		FIELD(packets_per_flow), .fallback = "mixed 10", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(SCALED, "publications", "N",
 		"in every other run, a second process publishes N times a second; both kinds of "
@@ -152,7 +151,8 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(SCALED, "syn-seen-ms", "N", "flow table setting syn_seen_ms",
 		FIELD(syn_seen_ms), .fallback = "5000", .min = 1, .max = 3600000),
 	WEIR_OPTION_ROW(SCALED, "closing-ms", "N", "flow table setting closing_ms",
-		FIELD(closing_ms), .fallback = "10000, in case mixed 100, so that flows also leave",
+		FIELD(closing_ms),
+		.fallback = "10000, in case mixed 100, so that flows also leave the table",
 		.min = 1, .max = 3600000),
 	WEIR_OPTION_ROW(FLAG, "bucketed", NULL,
 		"divide the flow table into buckets that workers can hand over, as with several "
@@ -170,8 +170,8 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(SCALED, "runs", "N", "number of runs", FIELD(runs), .fallback = "10",
 		.min = 1, .max = 100000),
 	WEIR_OPTION_ROW(SCALED, "repeats", "N",
-		"repeat all runs N times from the same start; the lowest cost of each burst is "
-		"free of interrupts, which hit other bursts each time",
+		"repeat all runs N times from the same start, and report the lowest cost of each "
+		"burst: interrupts hit different bursts in each repetition",
 		FIELD(repeats), .fallback = "none", .min = 2, .max = 1000),
 	WEIR_OPTION_ROW(SCALED, "burst", "N", "packets per call", FIELD(burst), .fallback = "64",
 		.min = 1, .max = WEIR_BURST),
@@ -180,7 +180,7 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(SCALED, "core", "N", "CPU to run on", FIELD(core),
 		.fallback = "the last one", .min = 0, .max = 4095),
 	[ROW_HUGE_PAGES] = WEIR_OPTION_ROW(CONSTANT, "huge-pages", NULL,
-		"fail if there are no 2 MiB pages for the flow table", FIELD(pages),
+		"fail if no 2 MiB pages are available for the flow table", FIELD(pages),
 		.constant = WEIR_BENCH_PAGES_HUGE),
 	[ROW_NO_HUGE] = WEIR_OPTION_ROW(CONSTANT, "no-huge", NULL, "use 4 KiB pages", FIELD(pages),
 		.constant = WEIR_BENCH_PAGES_SMALL),
@@ -191,7 +191,7 @@ static const struct weir_option rows[] = {
 };
 
 static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};
-_Static_assert(sizeof(rows) / sizeof(rows[0]) <= WEIR_OPTIONS_MAX, "bits of what was given");
+_Static_assert(sizeof(rows) / sizeof(rows[0]) <= WEIR_OPTIONS_MAX, "one bit for each option given");
 
 static const struct weir_help help = {
 	.usage = "weir-bench [OPTION]...",
@@ -199,8 +199,7 @@ static const struct weir_help help = {
 		 "generated packets, without a NIC and without root. A separate pass verifies each "
 		 "packet.",
 	.notes = "Numbers may end in k or M. Exit status: 0 done, 1 a packet was handled "
-		 "incorrectly "
-		 "or a run failed, 2 invalid usage.",
+		 "incorrectly or a run failed, 2 invalid usage.",
 	.examples = "weir-bench --flows 1M\n"
 		    "weir-bench --flows 128k --backends 10k --services 1k --headers cold\n"
 		    "weir-bench --case new --flows 1M --policy least-loaded --json\n"
@@ -216,7 +215,8 @@ const char *weir_bench_help(char *buffer, size_t bytes) {
 // --- parsing ------------------------------------------------------------------------------
 
 #define IPV6_SHARE \
-	(100u / WEIR_FLOW_IPV6_PERCENT) // a table has room for one IPv6 flow per this many others
+	(100u / WEIR_FLOW_IPV6_PERCENT) // a table has room for one IPv6 flow for so many flows in
+					// all
 #define NOT_GIVEN (-1.0)
 
 static void set_defaults(struct weir_bench_options *options) {
@@ -262,25 +262,27 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 
 	if (options->backends < options->services) {
 		snprintf(why, why_bytes,
-			"--backends %u: each of %u services needs one; --backends counts them all",
+			"--backends %u: use at least %u, one backend for each service",
 			options->backends, options->services);
 	} else if (options->family == 6 && options->table_flows > FLOWS_MAX / IPV6_SHARE) {
 		snprintf(why, why_bytes,
 			"--table-flows %u: a flow table holds at most %u IPv6 flows",
 			options->table_flows, FLOWS_MAX / IPV6_SHARE);
 	} else if (options->flows > options->table_flows) {
-		snprintf(why, why_bytes, "--flows %u: the flow table holds %u, see --table-flows",
+		snprintf(why, why_bytes,
+			"--flows %u: the flow table holds %u flows; raise --table-flows",
 			options->flows, options->table_flows);
 	} else if (options->packet_bytes < min) {
-		snprintf(why, why_bytes, "--packet-bytes %u: these headers need %u",
+		snprintf(why, why_bytes, "--packet-bytes %u: the headers need %u bytes",
 			options->packet_bytes, min);
 	} else if (options->kind == WEIR_BENCH_CASE_NEW && options->new_percent != 100) {
-		snprintf(why, why_bytes, "--new-percent: all packets of case new are new flows");
+		snprintf(why, why_bytes,
+			"--new-percent: in case new, all packets start new flows; leave it out");
 	} else if (options->protocol == IPPROTO_UDP &&
 		   options->kind != WEIR_BENCH_CASE_ESTABLISHED) {
-		snprintf(why, why_bytes, "--protocol udp: case %s is about TCP%s",
+		snprintf(why, why_bytes, "--protocol udp: case %s measures TCP%s",
 			weir_bench_case_name(options->kind),
-			options->kind == WEIR_BENCH_CASE_MIXED ? " and UDP at once" : "");
+			options->kind == WEIR_BENCH_CASE_MIXED ? " and UDP together" : "");
 	} else if (options->kind == WEIR_BENCH_CASE_MIXED &&
 		   options->new_percent * options->packets_per_flow > 90) {
 		snprintf(why, why_bytes,
@@ -289,9 +291,11 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 			options->new_percent, options->packets_per_flow);
 	} else if (options->repeats > 0 && options->publications > 0) {
 		snprintf(why, why_bytes,
-			"--repeats: publications do not come at the same burst every time");
+			"--repeats: leave out --publications, which hit different bursts in each "
+			"repetition");
 	} else if (options->buffers < options->burst || options->packets < options->burst) {
-		snprintf(why, why_bytes, "--packets and --buffers: at least --burst");
+		snprintf(why, why_bytes,
+			"--packets and --buffers: use at least the value of --burst");
 	} else {
 		return 0;
 	}
@@ -326,7 +330,8 @@ int weir_bench_options_parse(
 	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 
 	if (r == 0 && (line.given & both) == both) {
-		snprintf(why, why_bytes, "--huge-pages and --no-huge exclude each other; use one");
+		snprintf(why, why_bytes,
+			"--huge-pages and --no-huge exclude each other; use one of the two");
 		r = -EINVAL;
 	}
 	if (r < 0) {

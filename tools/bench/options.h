@@ -42,12 +42,12 @@ enum weir_bench_pages {
 	WEIR_BENCH_PAGES_SMALL,
 };
 
-// The task of the second process.
+// What the second process does.
 enum weir_bench_publish {
 	WEIR_BENCH_PUBLISH_SELECTIONS,
 	WEIR_BENCH_PUBLISH_ROWS, // headers of a backend
 	WEIR_BENCH_PUBLISH_BOTH,
-	WEIR_BENCH_PUBLISH_SCRAPES, // reads all counters, as for metrics
+	WEIR_BENCH_PUBLISH_SCRAPES, // reads all counters, like the metrics
 	WEIR_BENCH_PUBLISH_LISTS, // requests parts of the flow table
 	WEIR_BENCH_PUBLISH_CAPTURES, // captures all packets and reads them
 	WEIR_BENCH_PUBLISH_IDLE_CAPTURES, // runs a capture that matches no packet
@@ -63,25 +63,25 @@ struct weir_bench_options {
 	uint8_t family; // 4 or 6
 	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
 	bool vlan;
-	bool bucketed; // the flow table is in memory for several workers, and owns all of it
+	bool bucketed; // the flow memory is for several workers, and the flow table owns all of it
 	bool json, help, version;
 	uint32_t flows;
-	uint32_t table_flows; // number of flows in the table, of this family
+	uint32_t table_flows; // capacity of the table in flows of this family
 	uint32_t packets_per_flow; // 0 = not given
 	uint32_t backends, services, slots;
 	uint32_t packet_bytes;
 	uint32_t burst, buffers;
-	uint32_t publications; // per second
-	enum weir_bench_publish publish; // of what
+	uint32_t publications; // publications per second
+	enum weir_bench_publish publish; // what to publish or read
 	uint32_t runs;
-	uint32_t repeats; // of all runs; 0 = none
+	uint32_t repeats; // repetitions of all runs; 0 = none
 	uint32_t half_open_percent, syn_seen_ms, closing_ms;
 	int core; // -1 = the last CPU that may be used
-	uint64_t packets; // of a run
+	uint64_t packets; // packets of a run
 	uint64_t seed;
 	double new_percent;
 	double zipf_exponent;
-	double seconds; // duration of a run, with generating packets; 0 = given by packets
+	double seconds; // duration of a run, including packet generation; 0 = use packets
 };
 
 // Read the command line; omitted options get their defaults.

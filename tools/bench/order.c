@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Zipf by rejection-inversion (Hoermann and Derflinger 1996): no table, whatever the number of
-// flows. H below is the integral of the density's hull, up to a constant.
+// Zipf by rejection-inversion (Hoermann and Derflinger 1996): no table, for any number of flows. H
+// below is the integral of the hull of the density, up to a constant.
 #include "order.h"
 
 #include <math.h>
 
-// (exp(x) - 1) / x and log(1 + x) / x, also near 0.
+// (exp(x) - 1) / x and log(1 + x) / x, with full precision near 0.
 static double exp_quotient(double x) {
 	return fabs(x) > 1e-8 ? expm1(x) / x : 1 + x / 2;
 }
@@ -24,7 +24,7 @@ static double integral(double exponent, double x) {
 static double integral_inverse(double exponent, double y) {
 	double t = y * (1 - exponent);
 
-	if (t < -1) { // against rounding errors at the lower end
+	if (t < -1) { // rounding errors can cause this at the lower end
 		t = -1;
 	}
 	return exp(log_quotient(t) * y);

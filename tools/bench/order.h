@@ -2,7 +2,7 @@
 //
 // Order: selects the flow of the next packet. Called by traffic.c.
 //
-// Threads: an order belongs to one thread. The same seed gives the same sequence.
+// Threads: an order belongs to one thread. Equal seeds give equal sequences.
 #pragma once
 
 #include <stdint.h>
@@ -32,7 +32,7 @@ static inline uint32_t weir_bench_random_below(struct weir_bench_random *random,
 	return (uint32_t)(((weir_bench_random_next(random) >> 32) * n) >> 32);
 }
 
-// Above 0, at most 1.
+// A random number above 0, and at most 1.
 static inline double weir_bench_random_unit(struct weir_bench_random *random) {
 	return ((double)(weir_bench_random_next(random) >> 11) + 1) * 0x1p-53;
 }

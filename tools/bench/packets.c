@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// This file writes headers byte by byte as in the RFCs, without code of the packet path.
+// This file writes headers byte by byte as defined in the RFCs, without code of the packet path.
 #include "packets.h"
 
 #include <netinet/in.h>

@@ -14,7 +14,7 @@
 
 #define WEIR_BENCH_FRAME_MAX 1518
 #define WEIR_BENCH_VLAN 42
-#define WEIR_BENCH_TOS 0x28 // AF11: not 0, so that a rewrite that does not copy it is found
+#define WEIR_BENCH_TOS 0x28 // AF11; not 0, so that checks find a header without this value
 
 #define WEIR_BENCH_FIN 0x01
 #define WEIR_BENCH_SYN 0x02
@@ -38,14 +38,14 @@ void weir_bench_packets_init(
 	struct weir_bench_packets *packets, uint8_t family, bool vlan, uint32_t frame_bytes);
 
 // Write a whole frame: headers and payload.
-// flags: of TCP. TCP sequence numbers and IPv4 identifications depend on serial.
+// flags: TCP flags. TCP sequence numbers and IPv4 identifications depend on serial.
 void weir_bench_packet_write(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
 	uint8_t *to);
 
-// The same, but the payload after byte WEIR_BENCH_HEADERS_BYTES of `to` was already written for
-// another packet: it is equal in all frames.
-#define WEIR_BENCH_HEADERS_BYTES 78 // all of VLAN, IPv6 and TCP
+// Like weir_bench_packet_write, but without the payload after byte WEIR_BENCH_HEADERS_BYTES of
+// `to`, which is equal in all frames and was written for an earlier packet.
+#define WEIR_BENCH_HEADERS_BYTES 78 // Ethernet, VLAN, IPv6 and TCP headers
 void weir_bench_packet_rewrite(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
 	uint8_t *to);

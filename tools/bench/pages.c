@@ -52,7 +52,7 @@ static void touch(uint8_t *at, uint64_t bytes) {
 	}
 }
 
-// How much of a mapping is in transparent huge pages, from the kernel's smaps.
+// The number of bytes of a mapping in transparent huge pages, from the kernel's smaps.
 static uint64_t transparent_bytes(const uint8_t *at, uint64_t bytes) {
 	FILE *file = fopen("/proc/self/smaps", "re");
 	uint64_t first = (uintptr_t)at, sum = 0, start, end, kib;
@@ -87,7 +87,8 @@ static uint8_t *map_transparent(struct weir_bench_heap *heap, bool huge) {
 	return at;
 }
 
-// The pool of huge pages is the second choice: a dataplane on this machine may need it.
+// Map memory. The pool of huge pages is the second choice, because a dataplane on this machine may
+// need the pool.
 static int map(enum weir_bench_pages wanted, struct weir_bench_heap *heap, uint8_t **ret) {
 	uint8_t *at = map_transparent(heap, wanted != WEIR_BENCH_PAGES_SMALL), *pool;
 

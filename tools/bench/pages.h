@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Pages: memory for the flow table and the packet buffers, as a separate DPDK heap, which has 2 MiB
-// pages without any preparation of the machine: transparent huge pages, or else the pool of huge
-// pages if it has enough. Called by main.c before any allocation.
+// pages without any preparation of the machine: transparent huge pages, or the pool of huge pages
+// if transparent huge pages are not available and the pool has enough pages. Called by main.c
+// before any allocation.
 //
 // Threads: only during set-up, after rte_eal_init.
 #pragma once
@@ -20,10 +21,10 @@ enum weir_bench_page_kind {
 };
 
 struct weir_bench_heap {
-	int socket; // to allocate from it
+	int socket; // socket id for allocations from the heap
 	enum weir_bench_page_kind kind;
 	uint64_t bytes;
-	uint64_t huge_bytes; // bytes of these in 2 MiB pages
+	uint64_t huge_bytes; // bytes of the heap in 2 MiB pages
 };
 
 // Make a heap of at least `bytes`. It exists until the process ends.

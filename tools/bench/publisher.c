@@ -18,7 +18,7 @@
 
 #define SECOND_NS 1000000000ull
 #define SNAP_BYTES 128
-#define NO_PORT 1 // of no service
+#define NO_PORT 1 // a port that no service uses
 
 enum order { ORDER_GO = 'g', ORDER_PAUSE = 'p' };
 
@@ -30,8 +30,8 @@ struct child {
 	uint64_t round;
 	uint64_t *looks;
 	uint32_t line; // line of the flow table at which the next part begins
-	bool asked; // a part was requested and has not arrived yet
-	uint64_t order; // number of the capture, 0 = none
+	bool asked; // a part of the flow table was requested, but has not arrived yet
+	uint64_t order; // number of the capture; 0 = no capture
 	volatile uint64_t sum; // sum of counters, so that the compiler does not remove the reads
 };
 
@@ -66,7 +66,7 @@ static int publish_selection(struct child *child) {
 		r = weir_writer_publish(child->writer, root, selection);
 	}
 	weir_writer_reclaim(child->writer);
-	// The worker pauses now and then: until it continues, a full log is not an error.
+	// The worker pauses between runs: a full log is not an error while the worker pauses.
 	return r == -ENOSPC || r == -EBUSY ? 0 : r;
 }
 
@@ -133,7 +133,7 @@ static bool captures(const struct child *child) {
 	       child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
 }
 
-// As control does when weirctl requests as many packets as possible.
+// Begin a capture like weir-control, with the highest rate of packets that weirctl can request.
 static void begin_capture(struct child *child) {
 	struct weir_capture_terms terms = {.interval_ns = SECOND_NS / WEIR_CAPTURE_RATE_MOST,
 		.snap_bytes = SNAP_BYTES,
@@ -146,7 +146,8 @@ static void begin_capture(struct child *child) {
 	child->order = weir_capture_order(child->segment, &terms, UINT64_MAX);
 }
 
-// Counts a reading if it returned something, or nothing was expected.
+// Read captured packets. The reading is counted if it returned packets, or if no packets are
+// expected.
 static void read_captured(struct child *child) {
 	bool found = child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
 	struct weir_capture_packet packet;
@@ -189,8 +190,8 @@ static int answer(const struct child *child, char order) {
 	return write(child->to_parent, &order, 1) == 1 ? 0 : -EIO;
 }
 
-// Wait until `until_ns` for an order. Returns 1 (received one), 0 (none), or negative (the parent
-// has exited).
+// Wait until `until_ns` for an order. Returns 1 (an order was received), 0 (no order), or negative
+// (the parent has exited).
 static int next_order(const struct child *child, uint64_t until_ns, char *ret) {
 	struct pollfd fd = {.fd = child->from_parent, .events = POLLIN};
 	uint64_t now = weir_monotonic_ns();
@@ -242,7 +243,8 @@ static int serve(struct child *child) {
 		} else if (due != UINT64_MAX && weir_monotonic_ns() >= due) {
 			r = publish_one(child);
 			due += interval;
-			// It is late: skip the missed times instead of a burst of publications
+			// If the process is late: skip the missed publications, instead of making
+			// them all at once.
 			if (due + SECOND_NS < weir_monotonic_ns()) {
 				due = weir_monotonic_ns();
 			}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Publisher: a second process that does the work of control several times a second: it builds and
-// publishes a selection as after a change of weights, reads all counters, lists flows, or captures
-// packets as for an operator. Called by main.c.
+// Publisher: a second process that does the work of weir-control several times a second: it builds
+// and publishes a selection like after a change of weights, reads all counters, lists flows, or
+// captures packets. Called by main.c.
 //
-// Threads: forked before EAL and before any thread. It attaches to the segment through the
-// descriptor, with its own mapping, and writes only on request.
+// Threads: forked before EAL and before any thread. The second process maps the segment separately
+// through the descriptor, and writes only on request.
 #pragma once
 
 #include <stdint.h>
@@ -22,15 +22,15 @@ struct weir_bench_publisher {
 	uint64_t *looks;
 };
 
-// Start it, idle. It runs on another CPU than `core` if there is one. options is borrowed. Returns
-// 0 or negative errno.
+// Start the second process, idle. It runs on another CPU than `core` if there is another CPU.
+// options is borrowed. Returns 0 or negative errno.
 int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 	const struct weir_bench_options *options, const struct weir_segment *segment, int core);
-// Start or stop publishing, and wait until the publisher has done so. Returns 0, or -EIO (it
-// exited).
+// Start or stop publishing, and wait until the publisher has done so. Returns 0, or -EIO (the
+// publisher has exited).
 int weir_bench_publisher_go(struct weir_bench_publisher *publisher);
 int weir_bench_publisher_pause(struct weir_bench_publisher *publisher);
 // Number of publications or readings so far.
 uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher);
-// End it. Does nothing without a publisher.
+// End the second process. Does nothing without a publisher.
 void weir_bench_publisher_stop(struct weir_bench_publisher *publisher);

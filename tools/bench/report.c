@@ -13,7 +13,7 @@ static double ns_of(const struct weir_bench_report *report, double cycles) {
 	return cycles * 1e9 / (double)report->tsc_hz;
 }
 
-// Millions of packets per second: from the mean, which includes slow bursts.
+// Millions of packets per second, computed from the mean, which includes slow bursts.
 static double mpps_of(const struct weir_bench_report *report, double cycles) {
 	return cycles > 0 ? (double)report->tsc_hz / cycles / 1e6 : 0;
 }
@@ -210,7 +210,7 @@ static void set_base(json_t *object, const struct weir_bench_report *report) {
 	if (report->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
 		set_flood(object, &result->base.split, &result->main.split);
 		set_number(object, "established_kept", result->steady_checked);
-		set_number(object, "established_lost", 0); // else the run has failed
+		set_number(object, "established_lost", 0); // otherwise the run has failed
 	}
 }
 
@@ -250,7 +250,7 @@ static int print_json(FILE *out, const struct weir_bench_report *report) {
 	set_number(object, "tsc_hz", report->tsc_hz);
 	set_number(object, "timer_cycles", report->timer_cost);
 	set_number(object, "publish_us", report->publish_us);
-	set_flag(object, "verified", true); // else there is no report
+	set_flag(object, "verified", true); // otherwise there is no report
 	set_number(object, "verified_packets", result->verified);
 	if (result->has_base) {
 		set_base(object, report);
@@ -390,7 +390,7 @@ static void print_slow(FILE *out, const struct weir_bench_report *report) {
 		fprintf(out, "minimum of %u repeat%s, per burst\n", report->options->repeats,
 			weir_plural(report->options->repeats));
 	}
-	fprintf(out, "above ten medians: %.4f %% of the bursts; idle loop %.4f %%",
+	fprintf(out, "bursts above ten medians: %.4f %%; of an idle loop: %.4f %%",
 		100 * result->slow_share, 100 * result->slow_machine_share);
 	if (report->options->repeats > 0) {
 		fprintf(out, "; in every repeat: %.4f %%", 100 * result->repeated.slow_share);
@@ -416,7 +416,7 @@ static void print_text(FILE *out, const struct weir_bench_report *report) {
 	print_events(out, result);
 	fprintf(out,
 		"flows: %" PRIu64 " in the table at the start; of %" PRIu64 " packets %" PRIu64
-		" found their flow, %" PRIu64 " began one, %" PRIu64 " found no room; %" PRIu64
+		" found their flow, %" PRIu64 " began a flow, %" PRIu64 " found no room; %" PRIu64
 		" flows evicted, %" PRIu64 " expired\n",
 		result->flows, tally->packets, tally->hits, tally->started, tally->untracked,
 		tally->evicted, tally->expired);

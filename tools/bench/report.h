@@ -13,12 +13,12 @@ struct weir_bench_report {
 	const struct weir_bench_options *options;
 	const struct weir_bench_result *result;
 	const struct weir_bench_heap *heap;
-	bool huge_segment; // in 2 MiB pages
+	bool huge_segment; // the segment has 2 MiB pages
 	uint64_t tsc_hz;
 	uint32_t timer_cost;
 	int core;
 	uint64_t publish_us;
 };
 
-// Returns 0, -EIO (not everything could be written), -ENOMEM.
+// Write a report. Returns 0, -EIO (some output could not be written), -ENOMEM.
 int weir_bench_report(FILE *out, const struct weir_bench_report *report);

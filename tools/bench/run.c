@@ -101,7 +101,7 @@ static int warm_up(struct session *session) {
 	return r;
 }
 
-// Do one run and add it to a series.
+// Do one run, and add the result to a series.
 static int timed_run(
 	struct session *session, struct weir_bench_series *series, uint32_t run, bool alone) {
 	size_t first = series->samples.count;
@@ -114,7 +114,8 @@ static int timed_run(
 		return r;
 	}
 	if (series->samples.count == first) {
-		return failed(session, -ETIME, "--seconds: not one burst in that time");
+		return failed(session, -ETIME,
+			"--seconds: no burst ended in this time; use a longer time");
 	}
 	r = weir_bench_summarize_bursts(
 		series->samples.sample + first, series->samples.count - first, &summary);
@@ -287,7 +288,7 @@ static int repeat(struct session *session, struct weir_bench_samples *samples,
 	return r;
 }
 
-// True if this repetition did the same as the first one.
+// Check that the counts of a repetition equal the counts of the first run.
 static int check_repeat(const struct session *session, const struct weir_bench_tally *first) {
 	struct weir_bench_tally tally = tally_now(session);
 
@@ -296,7 +297,7 @@ static int check_repeat(const struct session *session, const struct weir_bench_t
 	}
 	snprintf(session->why, session->why_bytes,
 		"a repeat differs from the first run: of %" PRIu64 " packets %" PRIu64
-		" found their flow, %" PRIu64 " began one, %" PRIu64 " found no room, %" PRIu64
+		" found their flow, %" PRIu64 " began a flow, %" PRIu64 " found no room, %" PRIu64
 		" flows evicted, %" PRIu64 " expired; the first run had %" PRIu64 ", %" PRIu64
 		", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64,
 		tally.packets, tally.hits, tally.started, tally.untracked, tally.evicted,
@@ -383,8 +384,8 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 	return r;
 }
 
-// Count the slow bursts, and estimate how many of them were caused by the machine: the number of
-// times that the idle loop, over the same duration, was interrupted for 9 medians of a burst.
+// Count the slow bursts, and estimate how many slow bursts the machine caused: as many as the
+// interruptions of at least 9 medians of a burst that an idle loop of equal duration had.
 static void count_slow(struct weir_bench_result *result) {
 	const double median = result->main.summary.median;
 	const double idle = result->machine_summary.median;

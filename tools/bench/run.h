@@ -18,38 +18,38 @@
 #include "publisher.h"
 
 struct weir_bench_series { // runs of one kind
-	struct weir_bench_samples samples; // of all runs
+	struct weir_bench_samples samples; // samples of all runs
 	struct weir_bench_summary summary; // cycles per packet
 	struct weir_bench_split split;
 	double *medians; // [runs] cycles per packet, in order
 	double median_min, median_max;
 	uint64_t packets;
-	uint32_t slowest_cycles; // of all bursts
+	uint32_t slowest_cycles; // cycles of the slowest burst
 };
 
-// Increase of the worker's counters during the timed runs, without the base
+// Increase of the worker's counters during the timed runs, without the runs of the base
 struct weir_bench_tally {
 	uint64_t packets, hits, started, untracked, evicted, expired;
 };
 
-struct weir_bench_repeated { // --repeats: the least cost of each burst
+struct weir_bench_repeated { // --repeats: the lowest cost of each burst
 	struct weir_bench_samples main, base;
-	struct weir_bench_summary summary; // of main
+	struct weir_bench_summary summary; // summary of main
 	struct weir_bench_summary first; // samples of main in the first repetition
 	struct weir_bench_split split, base_split;
-	double slow_share; // share of bursts of main above 10 times their median
+	double slow_share; // share of bursts of main above 10 times the median
 };
 
 struct weir_bench_result {
 	struct weir_bench_series main;
 	struct weir_bench_series base;
 	bool has_base;
-	// Samples of a loop that does nothing, during the runs of `main`
+	// Samples of a loop without work, during the runs of `main`
 	struct weir_bench_samples machine;
 	struct weir_bench_summary machine_summary;
 	struct weir_bench_repeated repeated;
 	double slow_share; // share of bursts of `main` above 10 times the median
-	// Share of bursts that the machine interrupted for as long, see run.c
+	// Estimated share of bursts that were slow because of the machine, see run.c
 	double slow_machine_share;
 	struct weir_bench_tally tally;
 	uint64_t flows; // flows in the table at the start of the timed runs
@@ -59,8 +59,8 @@ struct weir_bench_result {
 	double stage_rest; // counters, clock and tables: cycles between the stages
 	double stage_idle; // expiry and quiescent report
 	bool counted[WEIR_BENCH_EVENT_COUNT];
-	double event[WEIR_BENCH_EVENT_COUNT]; // per packet
-	uint64_t verified; // packets
+	double event[WEIR_BENCH_EVENT_COUNT]; // events per packet
+	uint64_t verified; // number of verified packets
 	uint64_t steady_checked; // case syn-flood: flows still in the table after the flood
 };
 

@@ -12,7 +12,7 @@
 struct weir_bench_sample {
 	uint32_t cycles; // without the cost of the timer
 	uint16_t packets;
-	uint16_t steady; // number of these that belong to flows in the table before the run
+	uint16_t steady; // packets of flows that were in the table before the run
 };
 
 struct weir_bench_samples { // grows as it is filled
@@ -35,19 +35,20 @@ static inline void weir_bench_samples_add(
 	}
 }
 
-// Merge two measurements of the same bursts: keep the smaller cost of each. Returns 0, -EBADMSG
-// when their counts differ.
+// Merge two measurements of equal bursts: keep the smaller cost of each burst. Returns 0, or
+// -EBADMSG if the numbers of bursts differ.
 int weir_bench_samples_least(
 	struct weir_bench_samples *samples, const struct weir_bench_samples *again);
 
-// The smallest value that at least `share` (0..1] of n >= 1 sorted values do not exceed.
+// The smallest of n >= 1 sorted values that at least a `share` (0..1] of the values do not exceed.
 double weir_bench_percentile(const double *sorted, size_t n, double share);
 
-// Sorts the n >= 1 values. The median of an even number is the mean of the two in the middle.
+// Summarize and sort n >= 1 values. The median of an even number of values is the mean of the two
+// middle values.
 struct weir_bench_summary weir_bench_summarize(double *values, size_t n);
 
-// Cycles per packet of n >= 1 bursts. The mean is that of packets, not of bursts. Returns 0,
-// -ENOMEM.
+// Summarize cycles per packet of n >= 1 bursts. The mean is over packets, not over bursts. Returns
+// 0, -ENOMEM.
 int weir_bench_summarize_bursts(
 	const struct weir_bench_sample *sample, size_t n, struct weir_bench_summary *ret);
 
@@ -56,8 +57,8 @@ double weir_bench_share_above(const struct weir_bench_sample *sample, size_t n, 
 
 // The cost of a steady packet and of another packet, in cycles, when bursts contain both: the
 // least-squares fit of cycles = a * steady + b * others. The slowest hundredth of the bursts
-// (interrupts) is left out. If all bursts are of one kind, or have the same proportion, b is 0 and
-// a the mean.
+// (interrupts) is left out. If all bursts have packets of one kind, or an equal proportion, b is 0
+// and a is the mean.
 struct weir_bench_split {
 	double steady, other;
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Timer: TSC ticks of a piece of code. The first reading waits for all earlier instructions, the
-// second one for the measured ones; their stores may not have reached the cache yet.
+// Timer: TSC ticks of a piece of code. The first reading waits for all earlier instructions, and
+// the second reading waits for the measured instructions, but not until their stores have reached
+// the cache.
 #pragma once
 
 #include <stdint.h>
@@ -33,8 +34,8 @@ static inline uint64_t weir_bench_timer_end(void) {
 #endif
 }
 
-// Run a loop without memory accesses, so that only the machine can delay it. A turn takes about two
-// cycles of the CPU.
+// Run a loop without memory accesses, which only the machine can delay. An iteration takes about
+// two cycles of the CPU.
 static inline void weir_bench_timer_spin(uint32_t turns) {
 	for (uint32_t i = 0; i < turns;) {
 		i++; // each instruction depends on the previous one
@@ -42,5 +43,5 @@ static inline void weir_bench_timer_spin(uint32_t turns) {
 	}
 }
 
-// The cost of two readings without code between them: the median of many.
+// The cost of two readings without code between the readings: the median of many measurements.
 uint32_t weir_bench_timer_cost(void);

@@ -10,7 +10,7 @@
 
 #define UDP_EVERY 5 // case mixed: one steady flow in five is UDP
 
-// In case `new` the table is full: half-open flows take their whole share.
+// In case `new` the table is full, so half-open flows take the maximum share.
 static uint32_t steady_flows(const struct weir_bench_options *options) {
 	uint64_t half_open = (uint64_t)options->table_flows * options->half_open_percent / 100;
 
@@ -126,7 +126,7 @@ static struct weir_bench_item fresh(struct weir_bench_traffic *traffic) {
 		.flags = WEIR_BENCH_SYN};
 }
 
-// The next packet of a flow in progress: SYN, data, and FIN for the last one.
+// The next packet of a flow in progress: SYN, data, and FIN for the last packet.
 static struct weir_bench_item young(struct weir_bench_traffic *traffic) {
 	uint32_t place = weir_bench_random_below(&traffic->random, WEIR_BENCH_YOUNG);
 	struct weir_bench_young *flow = &traffic->young[place];
@@ -150,8 +150,8 @@ static struct weir_bench_item young(struct weir_bench_traffic *traffic) {
 // --- bursts -------------------------------------------------------------------------------
 
 // Share of fresh packets in a burst. In a flood it differs from burst to burst (0 to twice the
-// mean, or symmetrically for a mean above one half), so that the cost of both kinds can be computed
-// from the cost of bursts.
+// mean, or symmetrically for a mean above one half), so that the cost of steady and fresh packets
+// can be computed from the cost of bursts.
 static double share_of_burst(struct weir_bench_traffic *traffic) {
 	double mean = traffic->share, room = mean < 0.5 ? mean : 1 - mean;
 

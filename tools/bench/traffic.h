@@ -3,9 +3,9 @@
 // Traffic: selects the next packets. Called by measure.c.
 //
 // Steady flows are in the table before a run, numbers 0 .. flows - 1. Fresh flows start during the
-// run; in case `mixed` they also send data and end.
+// run; in case `mixed`, fresh flows also send data and end.
 //
-// Threads: one. The same options give the same packets, burst by burst.
+// Threads: one. Equal options give equal packets, burst by burst.
 #pragma once
 
 #include "options.h"
@@ -17,11 +17,11 @@
 
 // One packet to generate.
 struct weir_bench_item {
-	uint64_t number; // of the tuple
-	uint32_t steady; // the steady flow it belongs to, or WEIR_BENCH_STEADY_NONE
+	uint64_t number; // number of the tuple
+	uint32_t steady; // steady flow of the packet, or WEIR_BENCH_STEADY_NONE
 	uint16_t young; // case mixed, not steady: index among the flows in progress
 	uint8_t protocol;
-	uint8_t flags; // TCP
+	uint8_t flags; // TCP flags
 };
 
 struct weir_bench_young {
@@ -29,7 +29,7 @@ struct weir_bench_young {
 	uint32_t left; // packets still to send; 0 = not started
 };
 
-// Replacements for steady flows whose first tuple was not inserted.
+// Replacement of the tuple of a steady flow whose first tuple was not inserted.
 struct weir_bench_moved {
 	uint32_t steady;
 	uint32_t extra; // number of the tuple: WEIR_BENCH_EXTRA + extra
@@ -41,11 +41,11 @@ struct weir_bench_traffic {
 	const struct weir_bench_options *options;
 	struct weir_bench_order order;
 	struct weir_bench_random random;
-	uint64_t fresh; // numbers given out
+	uint64_t fresh; // number of fresh flows so far
 	struct weir_bench_young *young; // [WEIR_BENCH_YOUNG], case mixed
 	struct weir_bench_moved *moved; // sorted by steady
 	uint32_t moved_count, moved_room;
-	uint32_t steady; // flows
+	uint32_t steady; // number of steady flows
 	double share; // share of packets of fresh flows, 0 .. 1
 };
 
@@ -56,16 +56,16 @@ void weir_bench_traffic_fini(struct weir_bench_traffic *traffic);
 // Restart the sequence. Replaced tuples are kept.
 void weir_bench_traffic_restart(struct weir_bench_traffic *traffic);
 
-// The next n packets, one burst. alone: steady flows only.
+// Select the next n packets, which are one burst. alone: steady flows only.
 void weir_bench_traffic_burst(
 	struct weir_bench_traffic *traffic, struct weir_bench_item *items, uint32_t n, bool alone);
 
-// A packet of a steady flow: the first one (SYN), or a later one.
+// A packet of a steady flow: the first packet (SYN), or a later packet.
 struct weir_bench_item weir_bench_traffic_steady(
 	const struct weir_bench_traffic *traffic, uint32_t steady, bool first);
 // The number of steady flows in the table when it is filled as the case requires.
 uint32_t weir_bench_traffic_flows(const struct weir_bench_traffic *traffic);
 
-// Give a steady flow another tuple. Call in ascending order of flows; the same flow may be given
-// several times. Returns 0, -ENOMEM.
+// Give another tuple to a steady flow. Call this function in ascending order of flows; a flow may
+// be repeated. Returns 0, -ENOMEM.
 int weir_bench_traffic_move(struct weir_bench_traffic *traffic, uint32_t steady);

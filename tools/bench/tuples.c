@@ -9,7 +9,7 @@
 #define HALF_MASK ((1u << HALF_BITS) - 1)
 #define ROUNDS 4
 
-// Clients: ports from 1024 of unicast addresses. Excluded of the first bytes 1 to 223: 127
+// Clients have ports from 1024, and unicast addresses with a first byte of 1 to 223, except 127
 // (loopback) and 198 (the network of the VIPs).
 #define PORT_FIRST 1024
 #define PORTS (65536 - PORT_FIRST)
@@ -18,7 +18,7 @@
 _Static_assert(CLIENTS >= WEIR_BENCH_NUMBERS, "each number has a tuple");
 _Static_assert(CLIENTS <= 1ull << (2 * HALF_BITS), "the permutation covers all clients");
 
-// A Feistel network: each round is invertible, for any round function.
+// This is a Feistel network: each round is invertible for any round function.
 uint64_t weir_bench_permute(uint64_t seed, uint64_t number) {
 	uint32_t left = (uint32_t)(number >> HALF_BITS) & HALF_MASK;
 	uint32_t right = (uint32_t)number & HALF_MASK;
@@ -50,12 +50,13 @@ void weir_bench_vip(uint8_t family, uint16_t service, uint8_t ret[16]) {
 		ret[3] = (uint8_t)service;
 		return;
 	}
-	memcpy(ret, (const uint8_t[]){0x20, 0x01, 0x00, 0x02}, 4); // 2001:2::/48, as well
+	memcpy(ret, (const uint8_t[]){0x20, 0x01, 0x00, 0x02}, 4); // 2001:2::/48, for benchmarks
 	ret[14] = (uint8_t)(service >> 8);
 	ret[15] = (uint8_t)service;
 }
 
-// Follow the permutation's cycle to a value in range: this is still one to one.
+// Follow the cycle of the permutation to a value in range: the result is still a one-to-one
+// mapping.
 static uint64_t client(uint64_t seed, uint64_t number) {
 	uint64_t permuted = number;
 
@@ -80,7 +81,8 @@ void weir_bench_tuple(
 		ret->source[2] = (uint8_t)(address >> 8);
 		ret->source[3] = (uint8_t)address;
 	} else {
-		// The lower half is one to one; each address has its own network in the upper half.
+		// The lower half is a one-to-one mapping of the address; the upper half is a
+		// separate network for each address.
 		uint64_t low = address * 0x9e3779b97f4a7c15ull;
 		uint64_t high = weir_hash_mix(low, tuples->seed ^ 0x8ebc6af09c88c6e3ull);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tuples: the addresses and ports of flow number n, computed and not stored, so that generating
-// packets does not evict measured data from the caches. Called by frames.c and verify.c.
+// packets does not evict measured data from the caches. Called by balancer.c, measure.c and
+// packets.c.
 //
-// Sources are random and all different: (address, port) of n is a keyed permutation of n. Clients
+// Sources are random and all different: address and port of n are a keyed permutation of n. Clients
 // have unicast addresses and ports from 1024. A hash of n selects the flow's service.
 //
 // Threads: pure functions.
@@ -11,11 +12,11 @@
 
 #include <stdint.h>
 
-#define WEIR_BENCH_PORT 80 // of every service
+#define WEIR_BENCH_PORT 80 // port of every service
 #define WEIR_BENCH_NUMBERS (1ull << 47) // numbers below this have a tuple
 
 struct weir_bench_tuple {
-	uint8_t source[16]; // IPv4 in the first 4 bytes, rest 0
+	uint8_t source[16]; // IPv4: in the first 4 bytes, the rest is 0
 	uint8_t destination[16];
 	uint16_t source_port; // host order
 	uint16_t destination_port;

@@ -63,7 +63,7 @@ static int check_verdict(const struct weir_bench_options *options,
 			complaint, "backend %u instead of %u", verdict->backend, expected->backend);
 	}
 	if ((expected->choices >> verdict->choice & 1) == 0) {
-		return wrong(complaint, "chosen as \"%s\"",
+		return wrong(complaint, "the backend was chosen as \"%s\"",
 			weir_choice_name((enum weir_choice)verdict->choice));
 	}
 	return 0;
@@ -162,7 +162,7 @@ int weir_bench_verify(const struct weir_bench_options *options,
 	if (r < 0) {
 		return r;
 	}
-	// Encapsulation does not change the inner packet, nor its TTL.
+	// Encapsulation does not change the inner packet or its TTL.
 	if (memcmp(at + l2 + outer, expected->frame + expected->l3_offset, expected->ip_bytes) !=
 		0) {
 		return wrong(&complaint, "the inner packet was changed");

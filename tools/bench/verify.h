@@ -14,18 +14,18 @@
 
 // The expected result for a packet.
 struct weir_bench_expectation {
-	const uint8_t *frame; // as it came
+	const uint8_t *frame; // frame as received
 	uint32_t frame_bytes;
 	uint32_t l3_offset;
 	uint32_t ip_bytes;
-	uint8_t family; // of the inner packet
+	uint8_t family; // family of the inner packet
 	uint8_t tos;
 	uint16_t service;
-	uint16_t backend; // WEIR_BACKEND_NONE = any of the service
+	uint16_t backend; // WEIR_BACKEND_NONE = any backend of the service
 	uint8_t choices; // allowed values: bits 1 << enum weir_choice
 };
 
-// Check verdict and frame. Returns 0, or -EBADMSG with one line in why.
+// Check action and frame. Returns 0, or -EBADMSG with one line in why.
 int weir_bench_verify(const struct weir_bench_options *options,
 	const struct weir_bench_expectation *expected, const struct weir_verdict *verdict,
 	const struct rte_mbuf *m, char *why, size_t why_bytes);

@@ -13,7 +13,7 @@
 
 struct weir_capture_reader {
 	pcap_t *pcap;
-	dev_t device; // of the file, to detect output that would overwrite it
+	dev_t device; // device of the file, to detect output that would overwrite the file
 	ino_t inode;
 };
 
@@ -129,7 +129,7 @@ int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_fr
 	return 1;
 }
 
-// Creating a file truncates it: it must not be the input.
+// Check that the output is not the input file, because creating a file truncates it.
 static int check_output(
 	const char *file, const struct weir_capture_reader *reader, char *why, size_t why_bytes) {
 	struct stat status;

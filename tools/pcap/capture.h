@@ -10,9 +10,9 @@
 
 struct weir_capture_frame {
 	const uint8_t *data; // valid until the next read
-	uint32_t captured_bytes; // in data
-	uint32_t bytes; // of the frame as it was on the wire; >= captured_bytes
-	uint64_t time_ns; // since the Unix epoch
+	uint32_t captured_bytes; // length of data
+	uint32_t bytes; // length of the frame on the wire; >= captured_bytes
+	uint64_t time_ns; // time since the Unix epoch
 };
 
 struct weir_capture_reader;
@@ -23,8 +23,8 @@ struct weir_capture_writer;
 int weir_capture_open(
 	const char *file, struct weir_capture_reader **ret, char *why, size_t why_bytes);
 void weir_capture_close(struct weir_capture_reader *reader); // NULL is allowed
-// Next frame. Returns 1, 0 (end of file) or -EBADMSG (truncated or broken file; why gets one
-// line).
+// Read the next frame. Returns 1, 0 (end of file) or -EBADMSG (truncated or broken file; why gets
+// one line).
 int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_frame *ret, char *why,
 	size_t why_bytes);
 
@@ -32,6 +32,6 @@ int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_fr
 int weir_capture_create(const char *file, const struct weir_capture_reader *reader,
 	struct weir_capture_writer **ret, char *why, size_t why_bytes);
 void weir_capture_write(struct weir_capture_writer *writer, const struct weir_capture_frame *frame);
-// Flush and close. Returns 0, or negative errno when not everything could be written. Returns 0 for
+// Flush and close. Returns 0, or negative errno if some data could not be written. Returns 0 for
 // NULL.
 int weir_capture_finish(struct weir_capture_writer *writer);

@@ -14,7 +14,8 @@ static int refuse(const char *file, const struct weir_change *change, char *why,
 	return -EINVAL;
 }
 
-// True if both have the same values of the settings that the dataplane reads at start.
+// Check that two configurations have equal values of the settings that the dataplane reads at its
+// start.
 static int check_restart(const char *file, const struct weir_config *running,
 	const struct weir_config *config, char *why, size_t why_bytes) {
 	struct weir_difference difference = {0};

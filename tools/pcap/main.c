@@ -17,7 +17,7 @@
 
 enum exit_code { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
-#define LINE_BYTES 5120 // a path of the file system, and an error
+#define LINE_BYTES 5120 // a path of the file system and an error message
 
 struct run {
 	struct weir_config *config;
@@ -44,7 +44,7 @@ static int read_config(const char *file, struct weir_config **ret) {
 	return r;
 }
 
-// Warn of changes after the last packet: their packet numbers are probably wrong.
+// Warn of changes after the last packet, because their packet numbers are probably wrong.
 static void warn_of_late_changes(const struct weir_pcap_options *options, uint64_t packets) {
 	char what[2 * WEIR_PCAP_NAME_BYTES], why[512];
 
@@ -67,7 +67,7 @@ static void warn_of_late_changes(const struct weir_pcap_options *options, uint64
 	}
 }
 
-// All frames of the capture. Returns 0 or negative errno with one line in why.
+// Process all frames of the capture. Returns 0 or negative errno with one line in why.
 static int process(struct run *run, const struct weir_pcap_options *options,
 	struct weir_pcap_report *report, char *why, size_t why_bytes) {
 	struct weir_capture_frame frame;

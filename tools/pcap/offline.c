@@ -18,20 +18,20 @@
 
 #define FLOWS_MAX 1048576u
 #define MIB (1ull << 20)
-#define BUFFERS 127 // a frame, and the fragments that are made of one
+#define BUFFERS 127 // for a frame and its fragments
 #define SECOND_NS 1000000000ull
 
 struct weir_offline {
-	const struct weir_config *config; // the initial one
+	const struct weir_config *config; // the initial configuration
 	const struct weir_pcap_options *options;
-	// The configuration of each change that is a reload, else NULL
+	// The configuration of each change that is a reload; NULL for other changes.
 	struct weir_config *later[WEIR_PCAP_CHANGES_MAX];
 	struct weir_segment *segment; // the dataplane's mapping of the segment
 	struct weir_segment *control;
 	struct weir_tables *tables;
 	struct weir_pipeline *pipeline;
 	struct rte_mempool *pool;
-	struct rte_mbuf *frame; // the only buffer, used for one frame after the other
+	struct rte_mbuf *frame; // buffer for the current frame
 	uint8_t in_port, out_port;
 	uint32_t worker;
 	bool started;
@@ -208,9 +208,9 @@ static int change(struct weir_offline *offline, uint32_t i, char *why, size_t wh
 	return weir_tables_set_weight(offline->tables, (uint16_t)id, change->weight);
 }
 
-// Backends take flows after their counters are allocated and the selections, which are built in
-// steps, are complete. All of this is done here, so that the whole change applies to the next
-// packet.
+// Publish a configuration. Backends get flows after their counters are allocated and the
+// selections, which are built in steps, are complete. This function does all steps, so that the
+// whole change applies to the next packet.
 static int publish(struct weir_offline *offline, char *why, size_t why_bytes) {
 	int r = weir_segment_follow(offline->segment);
 
@@ -381,7 +381,7 @@ static uint64_t advance_clock(struct weir_offline *offline, uint64_t time_ns) {
 		offline->started = true;
 		offline->first_ns = time_ns;
 	}
-	// Starts at one second, so that no time is before the start of the clock.
+	// The clock starts at one second, so that no time is before the start of the clock.
 	now_ns = SECOND_NS;
 	if (time_ns > offline->first_ns) {
 		now_ns += time_ns - offline->first_ns;
@@ -396,11 +396,11 @@ static uint64_t advance_clock(struct weir_offline *offline, uint64_t time_ns) {
 struct cut {
 	struct weir_descriptor d;
 	bool echo; // an echo request with truncated data
-	uint16_t echo_checksum; // as captured
+	uint16_t echo_checksum; // checksum as captured
 };
 
-// The data of this echo request is missing, and its checksum covers the data. Like all checksums
-// over payload it is assumed to be correct, and replaced by that of zeros.
+// Replace the checksum of an echo request with missing data. The checksum covers the data, is
+// assumed to be correct like all checksums over payload, and is replaced by the checksum of zeros.
 static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	uint8_t *ip = frame + cut->d.l3_offset, *icmp = ip + cut->d.l4_offset;
 	uint32_t bytes = cut->d.ip_bytes - cut->d.l4_offset;
@@ -429,8 +429,9 @@ static void restore_echo(uint8_t *frame, const struct cut *cut) {
 	weir_store16(icmp + 2, weir_checksum_update(cut->echo_checksum, request, reply));
 }
 
-// Only the captured bytes of a truncated frame can be read, so that headers are checked by these
-// alone; they are followed by zeros, which are copied with the rest of the packet.
+// Load a frame into the buffer. Only the captured bytes of a truncated frame can be read, so
+// headers are checked within the captured bytes. Zeros follow the captured bytes, and are copied
+// with the packet.
 static struct rte_mbuf *load(
 	struct weir_offline *offline, const struct weir_capture_frame *frame, struct cut *ret_cut) {
 	struct rte_mbuf *m = offline->frame;
@@ -454,7 +455,7 @@ static struct rte_mbuf *load(
 	return m;
 }
 
-// The number of valid bytes in a sent frame when the received one was truncated: all outer headers,
+// The number of valid bytes in a sent frame if the received frame was truncated: all outer headers,
 // and the captured part of the inner packet. ICMP errors quote only captured bytes.
 static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_frame *frame,
 	const struct weir_verdict *verdict, const struct cut *cut) {
@@ -463,7 +464,7 @@ static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_f
 	if (verdict->action == WEIR_ACTION_REPLY && !cut->echo) {
 		return m->pkt_len;
 	}
-	if (cut->echo) { // it may be padded
+	if (cut->echo) { // the frame may be padded
 		const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, cut->d.l3_offset);
 		uint32_t head = cut->d.key.family == 4 ? 0 : WEIR_IPV6_BYTES;
 		uint32_t reply = head + rte_be_to_cpu_16(weir_load16(ip + (head == 0 ? 2 : 4)));
@@ -473,7 +474,7 @@ static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_f
 	return m->pkt_len - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
 }
 
-// The additional fragments. They stay in their buffers until the next frame.
+// Take the additional fragments, which stay in their buffers until the next frame.
 static void take_fragments(struct weir_offline *offline, const struct weir_capture_frame *frame,
 	struct weir_offline_result *ret) {
 	const struct weir_verdict *verdicts;
@@ -516,7 +517,7 @@ void weir_offline_process(struct weir_offline *offline, const struct weir_captur
 	}
 	rte_pktmbuf_free_bulk(offline->fragment, offline->fragments);
 	m = load(offline, frame, &cut);
-	// Time jumps from packet to packet: expire the flows that ended meanwhile.
+	// The time jumps from packet to packet: expire the flows that timed out meanwhile.
 	while (weir_pipeline_maintain(offline->pipeline, now_ns)) {
 	}
 	weir_pipeline_process(offline->pipeline, &m, 1, offline->in_port, now_ns, &verdict);

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Offline: one worker's tables and pipeline without ports, and processes frames one by one. Called
-// by main.c.
+// Offline: runs the tables and the pipeline of one worker without ports, and processes frames one
+// by one. Called by main.c.
 //
-// Values that would come from the network are fixed: port i has the MAC address
-// 02:00:00:00:00:<i + 1>, and takes frames to any unicast address, unless --mac gives the ingress
-// port one: then it takes frames to that address only; the next hop of backend id n is the port's
-// gateway_mac where configured, else 02:00:00:01:<n as two bytes>; the outer source is the port's
-// source_ipv4 or source_ipv6, else 192.0.2.1 or 2001:db8::1.
+// Values that would come from the network are fixed:
+// - Port i has the MAC address 02:00:00:00:00:<i + 1>, and takes frames to any unicast address.
+// With
+//   --mac, the ingress port has this address instead, and takes only frames to this address.
+// - The next hop of backend id n is the port's gateway_mac if configured, otherwise
+//   02:00:00:01:<n as two bytes>.
+// - The outer source is the port's source_ipv4 or source_ipv6 if configured, otherwise 192.0.2.1 or
+//   2001:db8::1.
 //
-// The segment has all workers of the configuration; one of them processes all frames.
+// The segment has all workers of the configuration; one worker processes all frames.
 //
-// Threads: one; it becomes DPDK's main lcore.
+// Threads: one, which becomes DPDK's main lcore.
 #pragma once
 
 #include "capture.h"
@@ -20,20 +23,20 @@
 #include "pipeline_setup.h"
 #include "tables.h"
 
-// Longer frames do not fit into a packet buffer.
+// Maximum length of a frame that fits into a packet buffer.
 #define WEIR_OFFLINE_FRAME_BYTES_MAX (65535 - RTE_PKTMBUF_HEADROOM)
 
 struct weir_offline_result {
 	uint8_t action; // enum weir_action
 	uint8_t reason; // enum weir_drop_reason, WEIR_REASON_NONE
 	uint8_t choice; // enum weir_choice
-	bool cut; // not all bytes were captured; the missing ones are replaced by zeros
-	const char *port; // FORWARD and REPLY: the port on which it is sent
+	bool cut; // the frame was truncated; the missing bytes are replaced by zeros
+	const char *port; // FORWARD and REPLY: the egress port
 	const char *service; // NULL = none
-	const char *backend; // NULL = none; a backend of that service
+	const char *backend; // backend of the service; NULL = none
 	uint16_t backend_id; // WEIR_BACKEND_NONE
 	struct weir_capture_frame sent; // FORWARD and REPLY; valid until the next call
-	uint32_t fragments; // additional frames, because the packet was fragmented
+	uint32_t fragments; // number of additional frames, if the packet was fragmented
 	const struct weir_capture_frame *fragment; // [fragments], as sent
 };
 
@@ -42,7 +45,7 @@ struct weir_offline;
 // Start DPDK's EAL without huge pages, devices or shared files, with room for `flows` flows. Once
 // per process. Returns 0, or negative errno with one line in why.
 int weir_offline_start(const char *program, uint32_t flows, char *why, size_t why_bytes);
-// The number of flows in the flow table of a configuration, when used offline.
+// The size of the flow table in flows, for an offline run of a configuration.
 uint32_t weir_offline_flows(const struct weir_config *config);
 
 // Build tables and pipeline. config and options are borrowed. why gets one line. Returns 0, -EINVAL
@@ -51,12 +54,13 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 	struct weir_offline **ret, char *why, size_t why_bytes);
 void weir_offline_free(struct weir_offline *offline); // NULL is allowed
 
-// Make the changes that are due before this packet of the capture, counted from 1; those of the
-// first are made by weir_offline_create. Returns 0, or negative errno with one line in why.
+// Make the changes that are due before this packet of the capture, counted from 1.
+// weir_offline_create makes the changes before the first packet. Returns 0, or negative errno with
+// one line in why.
 int weir_offline_change(struct weir_offline *offline, uint64_t packet, char *why, size_t why_bytes);
 
-// Process a frame. Frames come in the order of the capture; a timestamp before that of the previous
-// frame counts as the same time.
+// Process a frame. Frames come in the order of the capture; a timestamp before the timestamp of the
+// previous frame is replaced by the latter.
 void weir_offline_process(struct weir_offline *offline, const struct weir_capture_frame *frame,
 	struct weir_offline_result *ret);
 

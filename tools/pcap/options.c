@@ -38,7 +38,7 @@ static int read_number(const char *text, uint32_t most, uint32_t *ret) {
 	return 0;
 }
 
-// Parse the number after the last @, if there is one, into change->packet. *end: end of the text
+// Parse the number after the last @, if there is an @, into change->packet. *end: end of the text
 // before it.
 static int read_packet(const char *value, const char **end, struct weir_pcap_change *change) {
 	const char *at = strrchr(value, '@');
@@ -52,7 +52,7 @@ static int read_packet(const char *value, const char **end, struct weir_pcap_cha
 											   : 0;
 }
 
-// "=N", up to end.
+// Parse "=N" up to end.
 static int read_weight(const char *equals, const char *end, uint32_t *ret) {
 	char text[8] = "";
 
@@ -63,7 +63,7 @@ static int read_weight(const char *equals, const char *end, uint32_t *ret) {
 	return read_number(text, WEIGHT_MAX, ret);
 }
 
-// Begin a change: the part common to all kinds.
+// Begin a change: set the fields of all kinds of changes.
 static int begin_change(const struct weir_option *option, const char *value,
 	const struct weir_pcap_options *options, struct weir_pcap_change *change, const char **end,
 	char *why, size_t why_bytes) {
@@ -178,7 +178,7 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "in-port", "NAME", "ingress port of the packets", FIELD(in_port),
 		.fallback = "the first port"),
 	WEIR_OPTION_ROW(CUSTOM, "mac", "MAC",
-		"MAC address of the ingress port: frames to others are dropped",
+		"MAC address of the ingress port: frames to other addresses are dropped",
 		.fallback = "accepts any unicast address", .take = take_mac),
 	WEIR_OPTION_ROW(TEXT, "out-port", "NAME", "egress port to the backends", FIELD(out_port),
 		.fallback = "the first port"),
@@ -192,13 +192,13 @@ static const struct weir_option_list list = {
 static const struct weir_help help = {
 	.usage = "weir-pcap [OPTION]... CONFIG IN.pcap OUT.pcap",
 	.about = "Show what Weir would do with the packets of a capture: run them through the "
-		 "tables and the packet pipeline of CONFIG, without a NIC and without root. A "
-		 "verdict for each packet is printed; OUT.pcap gets the packets to be sent.",
-	.notes =
-		"All backends are healthy and their next hops are resolved; with @N a change is "
-		"made before packet N of the capture, else before the first. Packet timestamps are "
-		"the clock. IN.pcap is pcap or pcapng with Ethernet frames; - is standard input.\n"
-		"Exit status: 0 all packets processed, 1 failed, 2 invalid usage.",
+		 "tables and the packet pipeline of CONFIG, without a NIC and without root. Prints "
+		 "the action for each packet; OUT.pcap gets the packets to be sent.",
+	.notes = "All backends are healthy and their next hops are resolved; with @N a change is "
+		 "made before packet N of the capture, without @N before the first packet. Packet "
+		 "timestamps are the clock. IN.pcap is pcap or pcapng with Ethernet frames; - is "
+		 "standard input.\n"
+		 "Exit status: 0 all packets processed, 1 failed, 2 invalid usage.",
 	.examples = "weir-pcap weir.json web.pcap sent.pcap --drain web/web-1",
 };
 

@@ -20,11 +20,11 @@ enum weir_pcap_change_kind {
 	WEIR_PCAP_RELOAD, // another configuration
 };
 
-struct weir_pcap_change { // to one backend, or to all
+struct weir_pcap_change { // change of one backend, or of the configuration
 	enum weir_pcap_change_kind kind;
 	const char *file; // RELOAD: text of file_bytes bytes, without a final NUL
 	size_t file_bytes;
-	char service[WEIR_PCAP_NAME_BYTES]; // of the others
+	char service[WEIR_PCAP_NAME_BYTES]; // other kinds: the service
 	char backend[WEIR_PCAP_NAME_BYTES];
 	uint32_t weight;
 	uint32_t packet; // applied before this packet, counted from 1
@@ -34,12 +34,12 @@ struct weir_pcap_options {
 	const char *config;
 	const char *input;
 	const char *output;
-	const char *in_port; // NULL = the first one
-	const char *out_port; // NULL = the first one
+	const char *in_port; // NULL = the first port
+	const char *out_port; // NULL = the first port
 	bool has_mac;
-	// MAC address of the ingress port; without one it accepts every unicast address
+	// MAC address of the ingress port; without it, the port accepts every unicast address.
 	uint8_t mac[6];
-	uint32_t worker; // that gets all packets
+	uint32_t worker; // worker that gets all packets
 	bool json;
 	bool help;
 	bool version;

@@ -19,7 +19,7 @@ struct weir_pcap_report {
 	uint64_t packets;
 	uint64_t actions[WEIR_ACTION_DROP + 1];
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
-	struct backend_total *backends; // [WEIR_BACKENDS_MAX], allocated as it is used
+	struct backend_total *backends; // [WEIR_BACKENDS_MAX], allocated by use
 };
 
 int weir_pcap_report_begin(FILE *out, bool json, struct weir_pcap_report **ret) {
@@ -53,7 +53,7 @@ static const char *action_name(int action) {
 	return names[action];
 }
 
-// The reason for the choice of the backend, or the kind of reply; NULL for other packets.
+// The reason why the backend was chosen, or the kind of reply; NULL for other packets.
 static const char *why(const struct weir_offline_result *result) {
 	if (result->action == WEIR_ACTION_FORWARD) {
 		return weir_choice_name(result->choice);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Report: verdicts as lines of text or as one JSON object. Called by main.c.
+// Report: actions for packets as lines of text or as one JSON object. Called by main.c.
 //
 // Every packet is counted as exactly one of forwarded, replied, kernel and dropped.
 //
@@ -15,10 +15,10 @@ struct weir_pcap_report;
 
 // Begin a report on `out` (borrowed). Returns 0, -ENOMEM.
 int weir_pcap_report_begin(FILE *out, bool json, struct weir_pcap_report **ret);
-// One packet, in the order of the capture; number counts from 1.
+// Report one packet, in the order of the capture; number counts from 1.
 void weir_pcap_report_packet(struct weir_pcap_report *report, uint64_t number,
 	const struct weir_capture_frame *frame, const struct weir_offline_result *result);
-// Totals, and the error that ended the run early (NULL = none). Frees the report.
-// Returns 0, -EIO (not everything could be written).
+// Report totals, and the error that ended the run early (NULL = none). Frees the report.
+// Returns 0, -EIO (some output could not be written).
 int weir_pcap_report_end(
 	struct weir_pcap_report *report, const struct weir_tables *tables, const char *error);

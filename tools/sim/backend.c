@@ -23,7 +23,7 @@ static void init_backend(struct weir_sim *sim, uint32_t index) {
 	weir_sim_cpu_init(&backend->cpu, scenario->backends.cores,
 		scenario->backends.scheduling == WEIR_SIM_SCHEDULING_SHARING, backend->base_speed,
 		scenario->backends.queue);
-	// Backends report at different moments.
+	// Backends report at different times.
 	weir_sim_schedule(sim, interval_ns * (index + 1) / scenario->backends.count,
 		WEIR_SIM_EVENT_REPORT, index);
 }
@@ -58,7 +58,8 @@ void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_backend *backend = &sim->backend[index];
 	uint64_t next_ns = weir_sim_cpu_next(&backend->cpu);
 
-	// An event that fires too early is scheduled again; one that would be too late is replaced.
+	// If the next event is too late, schedule an earlier event. An event that is too early is
+	// scheduled again when it is handled.
 	if (next_ns < backend->cpu_event_ns) {
 		backend->cpu_event_ns = next_ns;
 		weir_sim_schedule(sim, next_ns, WEIR_SIM_EVENT_CPU, index);
@@ -182,7 +183,7 @@ void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery) {
 	struct weir_sim_backend *backend = &sim->backend[report->backend];
 	const struct weir_balanced_settings balanced = weir_balanced_defaults();
 
-	// A report of a process that died does not describe the process that replaced it.
+	// Ignore a report from before a restart: it does not describe the new process.
 	if (report->lives == backend->lives) {
 		weir_capability_add(&backend->capability, &sim->policy->capability, &report->report,
 			sim->now_ns);

@@ -10,19 +10,19 @@
 
 #include "simulation.h"
 
-#define RUN_STEPS 1000u // weir_sim_run's
+#define RUN_STEPS 1000u // steps of progress of weir_sim_run
 #define LOOK_MS 200u
-#define PATIENCE_S 1.0 // before progress is shown
+#define PATIENCE_S 1.0 // time until progress is shown
 #define BAR 30u
 #define JOBS_MAX 256u
 
 struct pool {
 	const struct weir_sim_batch *batch;
 	struct weir_sim_results *results;
-	atomic_uint next; // first run not yet taken by a thread
+	atomic_uint next; // first run that no thread has started
 	atomic_ullong progress;
 	atomic_int error;
-	pthread_mutex_t lock; // of running
+	pthread_mutex_t lock; // protects running
 	pthread_cond_t ended;
 	uint32_t running;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// All runs of a scenario file: each variant with each seed, several at a time.
+// Does all runs of a scenario file: each variant with each seed, several runs at a time.
 // Called by main.c and tests.
 //
-// Threads: weir_sim_batch_run starts its own threads and waits for their end. The results do not
-// depend on their number.
+// Threads: weir_sim_batch_run starts threads and waits for their end. The results do not depend on
+// the number of threads.
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ struct weir_sim_batch {
 struct weir_sim_results {
 	uint64_t first_seed;
 	uint32_t seeds, count;
-	struct weir_sim_result **result; // [variant * seeds + seed - first_seed], count in all
+	struct weir_sim_result **result; // [count], index: variant * seeds + seed - first_seed
 };
 
 // Returns 0, -ENOMEM, -EAGAIN (no thread could be started).

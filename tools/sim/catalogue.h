@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The scenarios installed with Weir: their directory and their list. Called by main.c.
+// The directory and the list of the scenarios that are installed with Weir. Called by main.c.
 //
 // Threads: any.
 #pragma once
@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// The directory to search: `wanted`, or the installed one, or if that does not exist
-// tools/sim/scenarios below the current directory.
+// The directory to search: `wanted` if set, otherwise the installed directory, or if that does not
+// exist, tools/sim/scenarios below the current directory.
 const char *weir_sim_catalogue_directory(const char *wanted, const char *installed);
 
-// The file of an argument: a path (contains "/" or ends in .json), or the name of a scenario in the
-// directory.
+// Find the file of an argument: a path (contains "/" or ends in .json), or the name of a scenario
+// in the directory.
 void weir_sim_catalogue_path(
 	const char *directory, const char *operand, char *ret_path, size_t bytes);
 
 // Print name and title of each scenario, by name; errors go to `errors`.
-// Returns 0, -EINVAL (a file is broken; the others are printed), or negative errno.
+// Returns 0, -EINVAL (a file has errors; the other files are printed), or negative errno.
 int weir_sim_catalogue_print(const char *directory, FILE *stream, FILE *errors);

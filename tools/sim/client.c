@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients: each is a worker with its own service. It numbers its backends itself, so that a client
-// of 20 backends out of 10,000 needs memory for 20. A number is reused for another backend only
-// when no request refers to it.
+// Clients: each client is a worker with its own service. A client numbers its backends from 0, so
+// that a client of 20 backends out of 10,000 needs memory for 20 backends. A number is reused for
+// another backend when no request refers to the number.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void find_needs(struct weir_sim *sim) {
 	sim->collects = (needs & WEIR_NEEDS_COST) != 0;
 }
 
-// Statistics of service times, if the policy needs them. Returns 0 or -ENOMEM.
+// Add statistics of service times, if the policy needs statistics. Returns 0 or -ENOMEM.
 static int add_statistics(struct weir_sim *sim, struct weir_sim_client *client) {
 	bool fleet = sim->scenario->control.statistics == WEIR_SIM_SCOPE_FLEET;
 	bool median = sim->policy->statistic == WEIR_STATISTIC_MEDIAN;
@@ -74,7 +74,7 @@ static int grow(struct weir_sim_client *client, uint32_t count) {
 	return weir_policy_windows_alloc(&client->worker);
 }
 
-// Give a number to a backend that has none. Returns WEIR_SIM_NONE if out of memory.
+// Assign a number to a backend without a number. Returns WEIR_SIM_NONE if out of memory.
 static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 	for (; *from < client->slot_count; (*from)++) {
 		struct weir_sim_slot *slot = &client->slot[*from];
@@ -97,7 +97,7 @@ static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 	return (*from)++;
 }
 
-// Compute the subset: marks its members and keeps their numbers. slot_of: scratch, all
+// Mark the members of a subset, which keep their numbers. slot_of: scratch memory, all
 // WEIR_SIM_NONE.
 static int set_members(struct weir_sim *sim, struct weir_sim_client *client, const uint32_t *subset,
 	uint32_t count, uint32_t *slot_of) {
@@ -121,7 +121,7 @@ static int set_members(struct weir_sim *sim, struct weir_sim_client *client, con
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t at = slot_of[subset[i]];
 
-		// Mark the members with numbers before others get new ones.
+		// Mark the members that have numbers before other members get new numbers.
 		if (at != WEIR_SIM_NONE) {
 			client->slot[at].member = true;
 		}
@@ -196,7 +196,7 @@ static void choose_subset(struct weir_sim *sim, uint32_t index) {
 	weir_sim_table_shares(sim, client);
 }
 
-// The mean time between a client's requests, from its share of all requests.
+// Set the mean time between a client's requests from the client's share of all requests.
 static void set_rates(struct weir_sim *sim) {
 	const struct weir_sim_scenario *scenario = sim->scenario;
 	struct weir_prng prng = weir_sim_stream(sim->seed, WEIR_SIM_STREAM_RATES, 0);
@@ -259,7 +259,7 @@ static void schedule_arrival(struct weir_sim *sim, uint32_t index) {
 	}
 }
 
-// Start in the middle of an interval, on or off.
+// Schedule the first request, as if the interval (on or off) had begun earlier.
 static void schedule_first(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_client *client = &sim->client[index];
 	double on = (double)sim->scenario->clients.on_ns;
@@ -293,7 +293,7 @@ static void init_client(struct weir_sim *sim, uint32_t index) {
 	choose_subset(sim, index);
 	if (sim->error == 0) {
 		schedule_first(sim, index);
-		// Control processes publish at different moments.
+		// Control processes publish at different times.
 		weir_sim_schedule(sim,
 			(uint64_t)((double)sim->scenario->control.update_ns * (index + 1) / count),
 			WEIR_SIM_EVENT_UPDATE, index);
@@ -420,7 +420,7 @@ void weir_sim_clients_republish(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		struct weir_sim_client *client = &sim->client[i];
 
-		// The new policy may use other measurements.
+		// The new policy may need other measurements.
 		for (uint32_t k = 0; k < client->slot_count; k++) {
 			weir_moving_free(client->slot[k].moving);
 			client->slot[k].moving = NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The control process: the list of backends, and which of them are usable. When this changes, some
-// clients get other subsets. The minimum number of members that evenly distributed subsets would
-// have to replace is counted for comparison.
+// The control process: the list of backends, and which backends are usable. When these change, some
+// clients get other subsets. For comparison, the minimum number of members that evenly distributed
+// subsets would have to replace is counted.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,13 +13,14 @@
 
 #define PERCENT 100u
 
-struct change { // of the usable backends
-	uint32_t before, after; // their number
+struct change { // change of the usable backends
+	uint32_t before, after; // number of usable backends
 	uint32_t lost, gained;
-	uint32_t last; // the backend that was lost or gained
+	uint32_t last; // the last backend that was lost or gained
 };
 
-// A backend that is added before it is removed does not exist at the start.
+// Whether a backend exists at the start. A backend whose first event is add-backends does not exist
+// at the start.
 static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t backend) {
 	uint64_t first_ns = WEIR_SIM_NEVER;
 	bool listed = true;
@@ -40,7 +41,7 @@ static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t bac
 	return listed;
 }
 
-// The list is ordered by the backends' numbers, whenever they were added.
+// Make the list, ordered by the numbers of the backends, independent of the time of their addition.
 static void make_list(struct weir_sim *sim) {
 	sim->listed_count = 0;
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
@@ -50,7 +51,8 @@ static void make_list(struct weir_sim *sim) {
 	}
 }
 
-// In panic so few backends are usable that all are used; lame ducks only if there are no others.
+// Find the usable backends. In panic mode, too few backends are healthy, so all backends are used,
+// but lame ducks only if no backend is healthy.
 static void find_usable(const struct weir_sim *sim, uint8_t *usable) {
 	uint32_t count = sim->scenario->backends.count;
 	uint64_t good = 0, in_service = 0; // lame ducks are neither healthy nor failed
@@ -104,8 +106,9 @@ static struct change compare(const struct weir_sim *sim) {
 	return change;
 }
 
-// The share of members that subsets of equal size, using all backends evenly, must replace: removed
-// backends, or the shares of added ones, unless the subsets grow by these.
+// The share of members that subsets of equal size, which use all backends evenly, must replace: the
+// removed backends, or the share of the added backends, unless the subsets grow by the added
+// backends.
 static double least_replaced(const struct weir_sim *sim, const struct change *change) {
 	uint32_t size = sim->scenario->subset.algorithm == WEIR_SUBSET_NONE
 				? 0
@@ -138,7 +141,7 @@ static void publish(struct weir_sim *sim, bool other_list) {
 	} else if (change.lost > 0) {
 		weir_sim_clients_lose(sim, change.last);
 	} else if (sim->list_changed) {
-		// It may belong to subsets that did not contain it before
+		// The backend may belong to subsets that did not contain it before.
 		weir_sim_clients_rechoose(sim);
 	} else {
 		weir_sim_clients_regain(sim);

@@ -23,7 +23,7 @@ static uint32_t busy_cores(const struct weir_sim_cpu *cpu) {
 	return cpu->running_count < cpu->cores ? cpu->running_count : cpu->cores;
 }
 
-// Work that each running job gets per nanosecond.
+// The work that each running job gets per nanosecond.
 static double rate(const struct weir_sim_cpu *cpu) {
 	return cpu->running_count <= cpu->cores
 		       ? cpu->speed
@@ -76,7 +76,7 @@ static int grow_waiting(struct weir_sim_cpu *cpu) {
 	return 0;
 }
 
-// There is room.
+// Run a job. The array of running jobs has room for it.
 static void run(struct weir_sim_cpu *cpu, uint32_t id, double work) {
 	struct weir_sim_job job = {.work = cpu->done + work, .id = id};
 	uint32_t at = cpu->running_count++;
@@ -115,7 +115,7 @@ int weir_sim_cpu_add(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t id, dou
 		if (grow_running(cpu) < 0) {
 			return -ENOMEM;
 		}
-		cpu->done = cpu->running_count > 0 ? cpu->done : 0; // keeps it precise
+		cpu->done = cpu->running_count > 0 ? cpu->done : 0; // restart at 0, for precision
 		run(cpu, id, work_ns);
 		return 0;
 	}

@@ -43,7 +43,7 @@ static void write_backends(
 					&result->measure[w].backend[i];
 
 				if (!backend->listed && backend->requests == 0) {
-					continue; // not there
+					continue; // the backend did not exist
 				}
 
 				fprintf(stream,

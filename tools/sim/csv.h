@@ -9,7 +9,7 @@
 
 #include "batch.h"
 
-// Write them into a directory that exists.
+// Write the files into an existing directory.
 // Returns 0, or negative errno with the file's path in why.
 int weir_sim_csv_write(const char *directory, const struct weir_sim_file *file,
 	const struct weir_sim_results *results, char *why, size_t why_bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random draws of the simulator: streams of numbers and the distributions of durations. The same
-// seed gives the same numbers with every compiler.
+// Random draws of the simulator: streams of numbers and the distributions of durations. A seed
+// gives equal numbers with every compiler.
 // Called by the simulation; scenario.c fills in distributions.
 //
 // Threads: pure; a stream belongs to one thread.
@@ -11,16 +11,16 @@
 
 #include "prng.h"
 
-// The purpose of a stream of random numbers. With separate streams, variants of a scenario have the
-// same workload, whatever numbers their policies draw.
+// The purpose of a stream of random numbers. With separate streams, variants of a scenario have
+// equal workloads, even if their policies draw different numbers.
 enum weir_sim_purpose {
 	WEIR_SIM_STREAM_CLIENT, // arrivals, costs and waits of one client
 	WEIR_SIM_STREAM_RATES, // shares of the clients
 	WEIR_SIM_STREAM_ANTAGONISTS,
-	WEIR_SIM_STREAM_BACKEND, // which requests fail, which reports are lost
-	WEIR_SIM_STREAM_POLICY, // the policy's own generator
-	WEIR_SIM_STREAM_STEAL, // which answers are lost
-	WEIR_SIM_STREAM_PACKETS, // packets of one bucket; which buckets are hot
+	WEIR_SIM_STREAM_BACKEND, // choice of failing requests and lost reports
+	WEIR_SIM_STREAM_POLICY, // the policy's random numbers
+	WEIR_SIM_STREAM_STEAL, // choice of lost answers
+	WEIR_SIM_STREAM_PACKETS, // packets of one bucket; choice of hot buckets
 };
 
 struct weir_prng weir_sim_stream(uint64_t seed, enum weir_sim_purpose purpose, uint32_t index);
@@ -48,7 +48,7 @@ enum weir_sim_distribution_kind {
 };
 
 struct weir_sim_part {
-	double percent; // of the draws
+	double percent; // share of the draws
 	uint64_t mean_ns;
 };
 
@@ -58,10 +58,10 @@ struct weir_sim_distribution {
 	double sigma; // lognormal: deviation of the logarithm
 	double alpha; // bounded-pareto
 	uint64_t min_ns, max_ns; // uniform, bounded-pareto
-	struct weir_sim_part *part; // mix: constants
+	struct weir_sim_part *part; // mix: constants and their shares
 	uint32_t part_count;
 };
 
-// Draw a duration in nanoseconds; the mean duration.
+// Draw a duration in nanoseconds, or compute the mean of the distribution.
 double weir_sim_draw(const struct weir_sim_distribution *distribution, struct weir_prng *prng);
 double weir_sim_distribution_mean(const struct weir_sim_distribution *distribution);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Events: functions for all parts of a simulation to schedule an event, or to end the run.
+// Events: functions with which all parts of a simulation schedule events, or end the run.
 #include <errno.h>
 
 #include "simulation_private.h"

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef CHILDREN // other values are for measuring
+#ifndef CHILDREN // other values are used for measurements
 #define CHILDREN 4u
 #endif
 #define FIRST_ROOM 1024u
 #define LINE_BYTES 64u
-// The root is at the end of a cache line, so that the children of a node fill one.
+// The root is at the end of a cache line, so that the children of a node fill one cache line.
 #define LEAD (CHILDREN - 1)
 
 void weir_sim_queue_fini(struct weir_sim_queue *queue) {
@@ -18,7 +18,7 @@ void weir_sim_queue_fini(struct weir_sim_queue *queue) {
 	*queue = (struct weir_sim_queue){0};
 }
 
-// Without a branch, because it cannot be predicted which of two events is sooner.
+// Compares without a branch: the CPU cannot predict which of two events is earlier.
 static bool before(const struct weir_sim_event *a, const struct weir_sim_event *b) {
 	bool sooner = a->time_ns < b->time_ns, same = a->time_ns == b->time_ns;
 
@@ -78,7 +78,7 @@ static size_t first_child(const struct weir_sim_queue *queue, size_t from) {
 		size_t left = before(&event[1], &event[0]);
 		size_t right = 2 + before(&event[3], &event[2]);
 
-		// arithmetic, which compilers do not turn into a branch
+		// arithmetic, because compilers do not convert it to a branch
 		return from + left + (right - left) * before(&event[right], &event[left]);
 	}
 	for (size_t child = from + 1; child < end; child++) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Event queue: the pending events of a simulation. A heap with four children a node, which fill one
-// cache line: a third faster than a binary one at 100,000 events (docs/design/simulator.md).
+// Event queue: the pending events of a simulation. A heap with four children for each node, which
+// fill one cache line: a third faster than a binary heap with 100,000 events
+// (docs/design/simulator.md).
 // Called by the simulation only.
 //
 // Q1 Events are returned in the order of their times; events of equal time in the order of
@@ -24,7 +25,7 @@ struct weir_sim_event {
 	uint32_t kind : 4;
 	uint32_t index : 28;
 };
-_Static_assert(sizeof(struct weir_sim_event) == 16, "four a cache line");
+_Static_assert(sizeof(struct weir_sim_event) == 16, "four events fill a cache line");
 
 struct weir_sim_queue { // zeroed at first
 	struct weir_sim_event *event; // the heap, within the allocated memory

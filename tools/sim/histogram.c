@@ -5,7 +5,7 @@
 
 #define STEPS (1u << WEIR_SIM_HISTOGRAM_BITS)
 
-// Values below STEPS have one slot each; above, there are STEPS slots for each power of two.
+// Each value below STEPS has a slot; above, each power of two has STEPS slots.
 static uint32_t slot_of(uint64_t value) {
 	uint32_t octave;
 

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#define WEIR_SIM_HISTOGRAM_BITS 6u // steps per octave: 2^6
+#define WEIR_SIM_HISTOGRAM_BITS 6u // 2^6 steps for each power of two
 #define WEIR_SIM_HISTOGRAM_SLOTS ((64u - WEIR_SIM_HISTOGRAM_BITS + 1u) << WEIR_SIM_HISTOGRAM_BITS)
 
 struct weir_sim_histogram { // zeroed at first
@@ -18,5 +18,5 @@ struct weir_sim_histogram { // zeroed at first
 
 void weir_sim_histogram_add(struct weir_sim_histogram *histogram, uint64_t duration_ns);
 
-// The duration that `fraction` (0..1) of the durations do not exceed; 0 if there are none.
+// The duration that `fraction` (0..1) of the durations do not exceed; 0 if there are no durations.
 double weir_sim_histogram_quantile(const struct weir_sim_histogram *histogram, double fraction);

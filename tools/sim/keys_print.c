@@ -26,7 +26,7 @@ static void print_range(FILE *stream, const struct weir_json_key *key) {
 		   key->type == &weir_sim_type_ms) {
 		fprintf(stream, "%.10g to %.10g", key->min, key->max);
 	} else {
-		fputs(key->type->name, stream); // name, text, object
+		fputs(key->type->name, stream); // the name of the type: name, text, object
 	}
 }
 

@@ -7,5 +7,5 @@
 
 #include <stdio.h>
 
-// One line per key: path, range, default, meaning; separated by tabs.
+// Print one line per key: path, range, default and meaning, separated by tabs.
 void weir_sim_keys_print(FILE *stream);

@@ -20,7 +20,7 @@
 #include "weir_version.h"
 
 #define PATH_BYTES 4096
-#define LINE_BYTES (PATH_BYTES + 1024) // a path, and an error
+#define LINE_BYTES (PATH_BYTES + 1024) // a path and an error message
 
 enum exit_code { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
@@ -119,7 +119,7 @@ static int simulate(const struct weir_sim_options *options, const struct weir_si
 	struct weir_sim_results *results;
 	int r, status;
 
-	// Check now, not after hours of simulation.
+	// Check the directory before the simulation, which may take hours.
 	if (options->out != NULL && make_directory(options->out) != EXIT_DONE) {
 		return EXIT_FAILED;
 	}

@@ -128,7 +128,7 @@ struct weir_sim_totals weir_sim_totals_since(
 	return passed;
 }
 
-// Requests of the watched backend, divided by the mean of all backends.
+// The requests of the watched backend, divided by the mean of all backends.
 static double share_of(const struct weir_sim *sim, const struct weir_sim_totals *totals) {
 	uint64_t given = totals->arrived - totals->ended[WEIR_SIM_REJECTED];
 
@@ -142,12 +142,13 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// n 0: nothing was measured.
+// A quantile of n sorted values; n 0: no backend was measured.
 static double quantile(const double *sorted, uint32_t n, double fraction) {
 	return n > 0 ? sorted[(uint32_t)(fraction * (n - 1) + 0.5)] : 0;
 }
 
-// A backend that was added or removed meanwhile cannot be compared with the others.
+// Whether a backend is measured: a backend that was added or removed during the window cannot be
+// compared with other backends.
 static bool is_measured(const struct weir_sim_backend *backend, uint64_t from_ns) {
 	return backend->listed && backend->listing_ns <= from_ns;
 }

@@ -20,7 +20,7 @@ enum { GROUP_RUN = 1 << WEIR_SIM_COMMAND_RUN, GROUP_LIST = 1 << WEIR_SIM_COMMAND
 static const struct weir_option_word formats[] = {WEIR_SIM_FORMATS(X){NULL, 0, NULL}};
 #undef X
 
-// In the order of the enum.
+// The commands, in the order of enum weir_sim_command.
 static const struct weir_option_word commands[] = {
 	{"run SCENARIO", WEIR_SIM_COMMAND_RUN,
 		"simulate, print a table, write CSV files and plots"},
@@ -39,12 +39,12 @@ static const uint32_t operands_of[] = {
 enum { ROW_OUT = 4, ROW_FORMAT, ROW_NO_PLOTS };
 
 static const struct weir_option rows[] = {
-	WEIR_OPTION_ROW(NUMBER, "seed", "N", "only this seed", FIELD(seed),
+	WEIR_OPTION_ROW(NUMBER, "seed", "N", "simulate only this seed", FIELD(seed),
 		.fallback = "1, 2 ..., one for each run of the scenario", .min = 1,
 		.max = UINT64_MAX, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(NUMBER, "seeds", "N", "number of seeds", FIELD(seeds), .min = 1,
 		.max = SEEDS_MAX, .groups = GROUP_RUN),
-	WEIR_OPTION_ROW(NUMBER, "jobs", "N", "parallel runs", FIELD(jobs),
+	WEIR_OPTION_ROW(NUMBER, "jobs", "N", "number of parallel runs", FIELD(jobs),
 		.fallback = "number of CPUs", .min = 1, .max = JOBS_MAX, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(FLAG, "json", NULL, "print one JSON object instead of the table",
 		FIELD(json), .groups = GROUP_RUN),
@@ -58,8 +58,8 @@ static const struct weir_option rows[] = {
 		"write CSV files only; gnuplot is not needed", FIELD(no_plots),
 		.groups = GROUP_RUN),
 	WEIR_OPTION_ROW(FLAG, "quiet", NULL,
-		"no progress bar (never shown if standard error is not a terminal)", FIELD(quiet),
-		.groups = GROUP_RUN),
+		"show no progress bar (never shown if standard error is not a terminal)",
+		FIELD(quiet), .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "dir", "DIR", "directory of the scenarios", FIELD(directory),
 		.fallback = "the installed one", .groups = GROUP_RUN | GROUP_LIST),
 };

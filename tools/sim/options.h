@@ -30,14 +30,14 @@ enum weir_sim_format {
 };
 
 struct weir_sim_options {
-	enum weir_sim_command command; // WEIR_SIM_COMMAND_COUNT = none given
+	enum weir_sim_command command; // WEIR_SIM_COMMAND_COUNT = no command was given
 	const char *operand;
-	const char *directory; // directory of scenarios; NULL = the installed one
+	const char *directory; // directory of scenarios; NULL = the installed directory
 	const char *out; // NULL = no files
-	enum weir_sim_format format; // of plots
-	uint64_t seed; // 0 = as in the scenario
-	uint32_t seeds; // 0 = as in the scenario
-	uint32_t jobs; // 0 = as many as there are CPUs
+	enum weir_sim_format format; // format of plots
+	uint64_t seed; // 0 = seeds of the scenario
+	uint32_t seeds; // 0 = number of seeds of the scenario
+	uint32_t jobs; // 0 = number of CPUs
 	bool json, no_plots, quiet, help, version;
 };
 
@@ -46,8 +46,8 @@ struct weir_sim_options {
 int weir_sim_options_parse(
 	int argc, char **argv, struct weir_sim_options *ret, char *why, size_t why_bytes);
 
-// Text of --help: of one command, WEIR_SIM_COMMAND_COUNT = of the program. Returns buffer, of
-// WEIR_HELP_BYTES.
+// Write the text of --help for one command; WEIR_SIM_COMMAND_COUNT = for the program. Returns
+// buffer, of WEIR_HELP_BYTES.
 const char *weir_sim_help(enum weir_sim_command command, char *buffer, size_t bytes);
 
 const char *weir_sim_format_name(enum weir_sim_format format);

@@ -15,10 +15,10 @@
 #define PATH_BYTES 4096u
 #define WIDTH 900
 #define HEIGHT 480
-#define BAND_HEIGHT 240 // of one variant, when each has a diagram of its own
+#define BAND_HEIGHT 240 // height of a variant's diagram, if each variant has a diagram
 #define BLUE "#4477aa"
-#define COLOURS 8u // of gnuplot; after that, dashes
-#define MARKS_MAX 8u // events that are marked, at most
+#define COLOURS 8u // colours of gnuplot; further lines are dashed
+#define MARKS_MAX 8u // maximum number of marked events
 
 struct drawing {
 	FILE *stream;
@@ -27,12 +27,12 @@ struct drawing {
 	enum weir_sim_plot kind;
 };
 
-// The first seed of a variant, which is drawn in plots of single runs.
+// The run of a variant with the first seed, which plots of single runs show.
 static const struct weir_sim_result *first_run(const struct drawing *d, uint32_t variant) {
 	return d->results->result[variant * d->results->seeds];
 }
 
-// gnuplot treats '_' in text as the start of a subscript; switch that off for names and titles.
+// Write names and titles without markup: gnuplot would treat '_' as the start of a subscript.
 static void write_text(FILE *stream, const char *text) {
 	fputc('"', stream);
 	for (; *text != '\0'; text++) {
@@ -84,7 +84,7 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Returns the number of backends with a value: those that existed.
+// Returns the number of backends with a value, that is, of backends that existed.
 static uint32_t sorted_values(
 	const struct drawing *d, const struct weir_sim_measure *m, uint32_t n, double *values) {
 	bool clients = d->kind == WEIR_SIM_PLOT_CONNECTIONS;
@@ -101,7 +101,7 @@ static uint32_t sorted_values(
 	return count;
 }
 
-// One line per variant and window over the backends, sorted.
+// Draw one line per variant and window, over the sorted backends.
 static int draw_sorted(const struct drawing *d, const char *axis) {
 	uint32_t lines = 0;
 
@@ -141,8 +141,8 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 	return 0;
 }
 
-// One diagram per variant, side by side: a bar for each backend, from most to least: the CPU that
-// it uses, and above it what it leaves unused when the most loaded one is full.
+// Draw one diagram per variant, side by side. Each backend has a bar, sorted by load: the CPU that
+// the backend uses, and above it the CPU that is unused when the most loaded backend is full.
 static int draw_used(const struct drawing *d) {
 	uint32_t most = 0;
 
@@ -174,8 +174,7 @@ static int draw_used(const struct drawing *d) {
 		write_text(d->stream, d->file->variant[v].name);
 		fprintf(d->stream,
 			"\nplot $data%u using 1:3 with filledcurves x1 fs solid 1 lc rgb "
-			"\"#dd7788\" "
-			"title \"wasted\", \\\n"
+			"\"#dd7788\" title \"wasted\", \\\n"
 			"     $data%u using 1:2 with filledcurves x1 fs solid 1 lc rgb \"" BLUE
 			"\" title \"used\"\n",
 			v, v);
@@ -184,9 +183,9 @@ static int draw_used(const struct drawing *d) {
 	return 0;
 }
 
-// Groups of bars: one group per window, one bar per variant, and a horizontal line at the minimum
-// that evenly distributed subsets must replace. Logarithmic, because values range from one to a
-// hundred members.
+// Draw groups of bars: one group per window with one bar per variant, and a horizontal line at the
+// minimum that evenly distributed subsets must replace. Logarithmic, because values range from one
+// to a hundred members.
 static void draw_churn(const struct drawing *d) {
 	const struct weir_sim_scenario *first = &d->file->variant[0];
 	uint32_t variants = d->file->variant_count;
@@ -224,7 +223,7 @@ static void draw_churn(const struct drawing *d) {
 		variants + 2);
 }
 
-// A dashed line at the start of an event.
+// Draw a dashed line at the start of an event.
 static void mark_events(const struct drawing *d, const struct weir_sim_scenario *scenario) {
 	for (uint32_t i = 0; i < scenario->happening_count && i < MARKS_MAX; i++) {
 		double at = (double)scenario->happening[i].at_ns / SECOND_NS;
@@ -267,7 +266,7 @@ static void write_series(const struct drawing *d) {
 	fputs("set xlabel \"seconds\"\n", d->stream);
 }
 
-// One line per variant over time.
+// Draw one line per variant over time.
 static void draw_lines(const struct drawing *d, int column, const char *axis, bool logarithmic) {
 	write_series(d);
 	mark_events(d, &d->file->variant[0]);
@@ -281,8 +280,8 @@ static void draw_lines(const struct drawing *d, int column, const char *axis, bo
 	fputc('\n', d->stream);
 }
 
-// One diagram per variant: bands between the least and the most loaded backend and between the 5th
-// and the 95th percentile, and the median.
+// Draw one diagram per variant with the median, and with bands between the least and the most
+// loaded backend and between the 5th and the 95th percentile.
 static void draw_bands(const struct drawing *d) {
 	bool several = d->file->variant_count > 1;
 
@@ -436,7 +435,7 @@ int weir_sim_plots_draw(const char *directory, const char *format, const struct 
 		int r = draw_one(directory, format, &d, &file->plot[i], !missing, why, why_bytes);
 
 		if (r == -ENOENT && !missing) {
-			missing = true; // write the other scripts even so
+			missing = true; // continue with the other scripts
 		} else if (r < 0) {
 			return r;
 		}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests. A request has two sides: the client's, which is open until it ends in one of the ways
-// of enum weir_sim_ending, and the backend's. Either may end first: a client gives up, a backend
-// dies. The request is freed when both are.
+// Requests. A request has two sides. The client's side is open until it ends in one of the ways of
+// enum weir_sim_ending; the backend's side ends when the backend has no work for the request.
+// Either side may end first: a client gives up, or a backend dies. The request is freed after the
+// end of both sides.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -40,7 +41,7 @@ static void free_when_over(struct weir_sim *sim, uint32_t index) {
 	}
 }
 
-// All requests have the same timeout, if any, so they time out in the order of their start.
+// All requests have one timeout, if any, so requests time out in the order of their start.
 static void add_timeout(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_request *request = &sim->request[index];
 
@@ -104,8 +105,8 @@ static enum weir_outcome outcome_of(enum weir_sim_ending ending, bool establishe
 	}
 }
 
-// The client's side has ended. established: aborted in the middle, which is no error for policies
-// (a RST of an established connection).
+// End the client's side. established: an established connection was aborted by a RST, which is no
+// error for policies.
 static void end(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, bool established) {
 	struct weir_sim_request *request = &sim->request[index];
@@ -135,7 +136,7 @@ static void end(
 		outcome_of(ending, established), sim->now_ns);
 }
 
-// The backend's side ends with an error later on.
+// Schedule the error with which the backend's side ends.
 static void fail_later(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, uint64_t latency_ns) {
 	struct weir_sim_request *request = &sim->request[index];
@@ -153,7 +154,7 @@ static void count_failure(struct weir_sim *sim, const struct weir_sim_request *r
 	backend->finished++;
 }
 
-// The backend has one request less in progress.
+// The request leaves the backend, which has one request less in progress.
 static void left(struct weir_sim *sim, struct weir_sim_request *request) {
 	sim->backend[request->backend].active -= sim->backend[request->backend].active > 0;
 }
@@ -241,7 +242,7 @@ void weir_sim_request_event(struct weir_sim *sim, uint32_t index) {
 			receive(sim, index, (double)request->wait_ns);
 			return;
 		}
-		weir_sim_steal_gone(sim, request); // the client has gone
+		weir_sim_steal_gone(sim, request); // the client has given up
 		request->place = WEIR_SIM_GONE;
 		break;
 	case WEIR_SIM_ERROR_COMING:
@@ -284,8 +285,8 @@ void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend) {
 	weir_sim_backend_plan(sim, backend);
 }
 
-// A backend rarely dies, so searching all requests then is cheaper than maintaining a list per
-// backend.
+// Searches all requests: a backend rarely dies, so the search is cheaper than a list of requests
+// per backend.
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t index = 0; index < sim->request_count; index++) {
 		struct weir_sim_request *request = &sim->request[index];
@@ -327,8 +328,8 @@ void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index) {
 	sim->request[index].place = WEIR_SIM_GIVEN_UP;
 }
 
-// For the policy, the flow ends at one backend and starts at another, as when the dataplane moves
-// it.
+// For the policy, the flow ends at one backend and starts at another backend, like a flow that the
+// dataplane moves.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns) {
 	struct weir_sim_request *request = &sim->request[index];
 	struct weir_sim_client *client = &sim->client[request->client];

@@ -11,12 +11,12 @@
 
 #include "scenario.h"
 
-// Requests by outcome. At the end of a run each request that arrived is counted in exactly one of
-// them. X(NAME, "name")
+// Requests by outcome. At the end of a run, each request that arrived is counted in exactly one
+// outcome. X(NAME, "name")
 #define WEIR_SIM_ENDINGS(X) \
 	X(COMPLETED, "completed") \
-	X(FAILED, "failed") /* an error came back: refused, broken, fail-fast, queue full */ \
-	X(UNANSWERED, "unanswered") /* nothing came back */ \
+	X(FAILED, "failed") /* the client got an error: refused, broken, fail-fast, queue full */ \
+	X(UNANSWERED, "unanswered") /* the client got no answer */ \
 	X(TIMED_OUT, "timed-out") /* the client gave up */ \
 	X(REJECTED, "rejected") /* no backend could be chosen */
 
@@ -24,14 +24,14 @@
 enum weir_sim_ending { WEIR_SIM_ENDINGS(X) WEIR_SIM_ENDING_COUNT };
 #undef X
 
-// Outcomes of the steal requests of the planner. ASKED is the sum of the others and of those
-// without an answer yet.
+// Outcomes of the steal requests of the planner. ASKED is the sum of the other outcomes and of the
+// requests without an answer yet.
 // X(NAME, "name")
 #define WEIR_SIM_STEALS(X) \
 	X(ASKED, "asked") \
 	X(MOVED, "moved") \
-	X(REFUSED, "refused") /* it had begun, or was gone */ \
-	X(SILENT, "silent") /* no answer, or too late */
+	X(REFUSED, "refused") /* the request had begun, or had ended */ \
+	X(SILENT, "silent") /* no answer, or a late answer */
 
 #define X(name, key) WEIR_SIM_STEAL_##name,
 enum weir_sim_steal_count { WEIR_SIM_STEALS(X) WEIR_SIM_STEAL_COUNT };
@@ -40,20 +40,20 @@ enum weir_sim_steal_count { WEIR_SIM_STEALS(X) WEIR_SIM_STEAL_COUNT };
 struct weir_sim_totals {
 	uint64_t arrived;
 	uint64_t ended[WEIR_SIM_ENDING_COUNT];
-	uint64_t spilled; // chosen beyond the limit of active flows
-	uint64_t watched; // number sent to the watched backend
+	uint64_t spilled; // requests beyond the limit of active flows
+	uint64_t watched; // requests sent to the watched backend
 	uint64_t replaced; // number of members that left clients' subsets
-	double least_replaced; // minimum number that evenly distributed subsets had to replace
+	double least_replaced; // minimum number for evenly distributed subsets
 	uint64_t steals[WEIR_SIM_STEAL_COUNT];
 };
 
 struct weir_sim_backend_result {
 	double cpu; // busy fraction of its cores, 0..1
-	uint64_t requests, failed; // requests sent to it; errors that it returned
-	uint32_t clients; // clients that use it at the end of the window
+	uint64_t requests, failed; // requests sent to the backend; errors from the backend
+	uint32_t clients; // clients that use the backend at the end of the window
 	double speed;
 	bool listed; // on the list of backends at the end of the window
-	bool measured; // and during the whole window; only these are included in the CPU measures
+	bool measured; // listed during the whole window; only then included in the CPU measures
 };
 
 // One window of time.
@@ -67,21 +67,22 @@ struct weir_sim_measure {
 	double wasted; // sum(cpu_max - cpu) / (backends * cpu_max)
 	double wasted_cores; // sum(cpu_max - cpu) * cores
 	double deviation; // standard deviation over mean
-	double busiest, busiest_most; // cpu_max / cpu_mean of the samples: mean and most
+	double busiest, busiest_most; // cpu_max / cpu_mean of the samples: mean and maximum
 	uint32_t busiest_samples;
 	double p50_ms, p99_ms, p999_ms, mean_ms; // latency of completed requests
-	double share; // requests of the watched backend; 1 = its fair share
+	double share; // requests of the watched backend; 1 = fair share
 	uint32_t clients_min, clients_max; // clients of a backend, at the end
-	uint32_t clients_peak; // of any backend at any time
-	uint32_t members_least; // backends of any client at any time
+	uint32_t clients_peak; // maximum clients of a backend at any time
+	uint32_t members_least; // minimum backends of a client at any time
 	uint64_t members; // members of all clients' subsets, at the start
-	double lightest_percent; // requests of the backend with the fewest, divided by the mean
+	double lightest_percent; // requests of the backend with the fewest requests, divided by the
+				 // mean
 	struct weir_sim_backend_result *backend;
 };
 
 struct weir_sim_sample { // ends at time_ns
 	uint64_t time_ns;
-	struct weir_sim_totals totals; // since the sample before
+	struct weir_sim_totals totals; // totals since the previous sample
 	double cpu_min, cpu_p05, cpu_p50, cpu_p95, cpu_max, cpu_mean;
 	double p50_ms, p99_ms;
 	double share, watched_cpu;
@@ -90,7 +91,7 @@ struct weir_sim_sample { // ends at time_ns
 struct weir_sim_result {
 	uint64_t seed;
 	uint32_t backends;
-	struct weir_sim_totals totals; // of the whole run
+	struct weir_sim_totals totals; // totals of the whole run
 	uint64_t unfinished; // requests in progress at the end
 	uint64_t events;
 	struct weir_sim_measure *measure;
@@ -112,7 +113,7 @@ struct weir_sim_totals weir_sim_totals_since(
 // scratch.
 void weir_sim_measure_spread(
 	struct weir_sim_measure *m, uint32_t backends, uint32_t cores, double *sorted);
-// The same for a sample, from the CPU in values[n], which this sorts; updates the measures that
-// include the sample.
+// Compute the measures of a sample from the CPU in values[n], which are sorted. Also updates the
+// measures of the windows that include the sample.
 void weir_sim_sample_spread(
 	struct weir_sim_result *result, struct weir_sim_sample *sample, double *values, uint32_t n);

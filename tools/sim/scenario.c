@@ -10,9 +10,9 @@
 #include "scenario_keys.h"
 #include "text_file.h"
 
-#define KEYS_HELP "weir-sim keys names those of"
+#define KEYS_HELP "weir-sim keys lists the keys of"
 #define FILE_BYTES_MAX (16u << 20)
-#define CAPACITY_NS 1e9 // of a core in a second
+#define CAPACITY_NS 1e9 // capacity of a core in a second
 #define OVERLAY_BYTES 32 // "variants[31]"
 
 double weir_sim_request_rate(const struct weir_sim_scenario *scenario) {
@@ -55,7 +55,7 @@ static bool fill_in(struct weir_sim_scenario *scenario) {
 	if (scenario->window_count > 0) {
 		return true;
 	}
-	free(scenario->window); // an empty list
+	free(scenario->window); // the file has an empty list
 	scenario->window = calloc(1, sizeof(*scenario->window));
 	if (scenario->window == NULL) {
 		return false;
@@ -84,7 +84,7 @@ static bool read_variant_name(
 	return true;
 }
 
-// Keys that a variant cannot override.
+// Check for keys that a variant cannot override.
 static bool check_variant_keys(struct weir_json_reader *reader, const json_t *variant) {
 	static const char *const of_file[] = {"seeds", "plots", "variants"};
 	struct weir_json_place root = {0};
@@ -93,7 +93,8 @@ static bool check_variant_keys(struct weir_json_reader *reader, const json_t *va
 	for (size_t i = 0; i < sizeof(of_file) / sizeof(of_file[0]); i++) {
 		if (json_object_get(variant, of_file[i]) != NULL) {
 			weir_json_error_at(reader, &root, of_file[i],
-				"is for all variants; write it outside of them");
+				"applies to all variants; move it from the variant to the root of "
+				"the file");
 			good = false;
 		}
 	}
@@ -107,17 +108,18 @@ static void check_variant(
 
 	for (uint32_t i = 0; i < index; i++) {
 		if (strcmp(file->variant[i].name, scenario->name) == 0) {
-			weir_json_error_at(
-				reader, &root, "name", "\"%s\" is there already", scenario->name);
+			weir_json_error_at(reader, &root, "name",
+				"another variant has the name \"%s\"; use a different name",
+				scenario->name);
 		}
 	}
 	if (!weir_is_prime(scenario->table_size)) {
-		weir_json_error_at(reader, &root, "table_size", "%u is not prime; 4093 is",
-			scenario->table_size);
+		weir_json_error_at(reader, &root, "table_size",
+			"%u is not a prime; use a prime such as 4093", scenario->table_size);
 	}
 }
 
-// Workers replace backends and clients.
+// In a scenario with workers, the workers replace backends and clients.
 static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
 	static const char *const others[] = {"clients", "backends", "cost", "wait", "antagonists",
 		"subset", "policy", "flow_control", "slow_start", "events"};
@@ -131,7 +133,7 @@ static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		if (json_object_get(merged, others[i]) != NULL) {
 			weir_json_error_at(reader, &root, others[i],
-				"has no meaning with workers; leave one of them out");
+				"cannot be combined with \"workers\"; remove one of the two keys");
 			good = false;
 		}
 	}
@@ -142,7 +144,7 @@ static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
 	return good;
 }
 
-// The scenario with the values of one variant. variant NULL: unchanged.
+// Read the scenario with the values of one variant. variant NULL: no changed values.
 static bool read_variant(struct weir_json_reader *reader, json_t *root, json_t *variant,
 	uint32_t index, struct weir_sim_file *file) {
 	struct weir_sim_scenario *scenario = &file->variant[index];
@@ -269,7 +271,8 @@ int weir_sim_file_read(
 	}
 	if (r < 0) {
 		weir_json_error_file(&reader, 0, 0, "%s",
-			r == -EFBIG ? "is not text, or above 16 MiB" : strerror(-r));
+			r == -EFBIG ? "is not a text file, or is larger than 16 MiB"
+				    : strerror(-r));
 		return r;
 	}
 	r = weir_sim_file_parse(text, ret, errors);

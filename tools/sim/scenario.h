@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A scenario: the description of a simulation. Read from a JSON file; scenario_keys.c has one row
-// per key, with type, range, default and meaning, and docs/design/simulator.md is checked against
-// it.
+// per key, with type, range, default and meaning, and a test compares docs/design/simulator.md with
+// the rows.
 //
-// A file describes one or more variants: the scenario with some of its values replaced, which are
-// run with the same seeds and compared.
+// A file describes one or more variants, which are run with equal seeds and compared. A variant is
+// the scenario with some values replaced.
 //
 // Threads: immutable once read.
 #pragma once
@@ -27,7 +27,7 @@
 #define WEIR_SIM_BACKENDS_MAX 65535u
 #define WEIR_SIM_WORKERS_MAX 64u
 #define WEIR_SIM_BUCKETS_MAX 16384u
-#define WEIR_SIM_PAIRS_MAX 20000000u // clients * backends of a client: 64 bytes and more each
+#define WEIR_SIM_PAIRS_MAX 20000000u // clients * backends of a client; 64 bytes or more a pair
 
 // X(NAME, "name")
 #define WEIR_SIM_ARRIVALS(X) X(EVEN, "even") X(POISSON, "poisson") X(BURSTY, "bursty")
@@ -37,7 +37,7 @@
 #define WEIR_SIM_HOT_PLACES(X) X(ONE, "one") X(ANY, "any")
 #define WEIR_SIM_DELIVERIES(X) X(AT_ONCE, "at-once") X(RETRANSMISSION, "retransmission")
 
-// X(NAME, "name", "what it shows")
+// X(NAME, "name", "what the plot shows")
 #define WEIR_SIM_PLOTS(X) \
 	X(SPREAD, "spread", "CPU spread of each variant") \
 	X(WASTED, "wasted", "wasted capacity of each variant") \
@@ -93,7 +93,7 @@ enum weir_sim_plot { WEIR_SIM_PLOTS(X) WEIR_SIM_PLOT_COUNT };
 enum weir_sim_happening_kind { WEIR_SIM_HAPPENINGS(X) };
 #undef X
 
-struct weir_sim_numbers { // a list of numbers, used in turn
+struct weir_sim_numbers { // a list of numbers, used round-robin
 	double value[WEIR_SIM_NUMBERS_MAX];
 	uint32_t count;
 };
@@ -103,7 +103,7 @@ struct weir_sim_policy { // like services[].policy of the configuration
 	uint32_t weights; // enum weir_config_weights
 	uint32_t statistic; // enum weir_config_statistic
 	uint32_t measurement; // enum weir_config_measurement
-	uint32_t window; // samples
+	uint32_t window; // number of samples
 	uint64_t stale_ns;
 	uint32_t rounds; // enum weir_rounds
 	uint64_t error_window_ns; // 0 = automatic
@@ -115,8 +115,8 @@ struct weir_sim_happening {
 	uint32_t kind; // enum weir_sim_happening_kind
 	uint64_t at_ns, for_ns; // for_ns 0 = until the end
 	uint32_t backend, count; // backends [backend, backend + count)
-	uint64_t every_ns; // time between one backend and the next
-	double percent, speed; // fail-fast; slow, restart and add while they warm up
+	uint64_t every_ns; // time between two backends
+	double percent, speed; // percent: fail-fast; speed: slow, and warm-up of restart and add
 	uint64_t latency_ns; // fail-fast
 	bool established; // fail-fast: connections succeed, requests within them fail
 	uint64_t drain_ns, down_ns; // restart
@@ -128,16 +128,16 @@ struct weir_sim_happening {
 struct weir_sim_steal_settings { // stealing (policy/steal_plan.h), if `on` is set
 	bool on;
 	bool excludes_running; // the planner gets the requests in progress
-	bool costs; // the planner gets what requests and moves cost
+	bool costs; // the planner gets the costs of requests and moves
 	bool by_backend; // the duration of requests is estimated for each backend
 	bool one_by_one; // workers: the next bucket moves after the previous one was adopted
-	uint64_t interval_ns; // between plans
+	uint64_t interval_ns; // time between plans
 	uint32_t requests; // maximum number of requests of one plan
-	uint64_t latency_ns; // of a message, each way
-	double loss_percent; // of answers
+	uint64_t latency_ns; // latency of a message, each way
+	double loss_percent; // share of lost answers
 	uint64_t answer_limit_ns; // a steal request without an answer is cancelled after this time
 	uint32_t delivery; // enum weir_sim_delivery_kind
-	// A client retransmits its first packet after this time, then doubled
+	// Time until a client retransmits its first packet; doubles with each retransmission.
 	uint64_t retransmit_ns;
 	uint64_t unknown_ns, victim_floor_ns, pending_floor_ns;
 	double pending_ratio, idle_ratio, share;
@@ -150,16 +150,16 @@ struct weir_sim_window {
 };
 
 struct weir_sim_scenario {
-	char name[WEIR_SIM_NAME_BYTES]; // of the variant
+	char name[WEIR_SIM_NAME_BYTES]; // name of the variant
 	uint64_t duration_ns, warmup_ns, sample_ns;
 	struct {
 		uint32_t count;
-		// Requests per second of one client; of all clients
+		// Load of all clients: percent of the capacity, or requests per second.
 		double load_percent, requests_per_second;
 		uint32_t arrivals; // enum weir_sim_arrivals
 		uint64_t on_ns, off_ns;
 		double rate_sigma;
-		uint64_t from_ns, until_ns; // when they send; until_ns 0 = until the end
+		uint64_t from_ns, until_ns; // when clients send; until_ns 0 = until the end
 		uint64_t timeout_ns, connect_timeout_ns; // 0 = never
 	} clients;
 	struct {
@@ -199,14 +199,14 @@ struct weir_sim_scenario {
 		uint32_t statistics; // enum weir_sim_scope
 	} control;
 	struct weir_sim_steal_settings steal;
-	// Workers of one balancer, instead of clients and backends; the workers are then its
-	// "backends"
+	// Workers of one balancer, instead of clients and backends; results show the workers as
+	// backends.
 	struct {
-		uint32_t count, buckets; // count 0 = none
+		uint32_t count, buckets; // count 0 = no workers
 		double load_percent, packets_per_second;
 		uint32_t hot_buckets, hot_place; // enum weir_sim_hot_place
 		double hot_percent;
-		uint64_t hot_every_ns; // others become hot; 0 = never
+		uint64_t hot_every_ns; // time until other buckets become hot; 0 = never
 		uint32_t ring_packets, hold_packets;
 		uint64_t handover_ns;
 		uint32_t planner; // enum weir_sim_planner
@@ -244,5 +244,5 @@ void weir_sim_file_free(struct weir_sim_file *file); // NULL is allowed
 
 const char *weir_sim_plot_name(enum weir_sim_plot plot);
 
-// Requests per second of all clients, in whichever way the scenario specifies them.
+// Requests per second of all clients, from load_percent or requests_per_second.
 double weir_sim_request_rate(const struct weir_sim_scenario *scenario);

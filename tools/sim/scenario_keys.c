@@ -153,13 +153,13 @@ static const struct weir_json_key policy_rows[] = {
 	CHOICE(POLICY, "name", name, weir_config_policies, PRESET("\"round-robin\""),
 		"Selection policy of the clients."),
 	CHOICE(POLICY, "weights", weights, weir_config_weights, PRESET("\"configured\""),
-		"`reported`: capacity from load reports. `balanced`: the configured ones, corrected until reported utilizations are equal. `weighted-round-robin` only."),
+		"`reported`: capacity from load reports. `balanced`: the configured weights, corrected until reported utilizations are equal. For `weighted-round-robin`."),
 	CHOICE(POLICY, "requests", capability.successful, weir_config_requests, PRESET("\"all\""),
-		"Weights `reported`: what is divided by the utilization: the rate of `all` requests, or of `successful` ones."),
+		"Weights `reported`: rate that is divided by the utilization: of `all` requests, or of `successful` requests."),
 	NUMBER(POLICY, "error_penalty", capability.penalty, 0, 1000, PRESET("1"),
-		"Weights `reported`: what is added to the utilization, times the share of failed requests."),
+		"Weights `reported`: the share of failed requests times this factor is added to the utilization."),
 	MS(POLICY, "blackout_ms", capability.blackout_ns, 0, HOUR_MS, PRESET("10000"),
-		"Weights `reported`: reports are used after they have arrived for this long."),
+		"Weights `reported`: time from the first report until reports are used."),
 	MS(POLICY, "expiration_ms", capability.expiration_ns, 1000, DAY_MS, PRESET("180000"),
 		"Weights `reported`: lifetime of a report."),
 	MS(POLICY, "smoothing_ms", capability.smoothing_ns, 0, HOUR_MS, PRESET("10000"),
@@ -178,7 +178,7 @@ static const struct weir_json_key policy_rows[] = {
 		"How long an error counts as an active request; 0 = 10 times the average latency, "
 		"between 1 s and 30 s."),
 	BOOLEAN(POLICY, "errors_as_active", errors_as_active, PRESET("true"),
-		"Whether errors count as active requests at all."),
+		"Whether errors count as active requests."),
 };
 
 static void check_policy(struct weir_json_reader *reader, const struct weir_json_place *at,
@@ -217,16 +217,16 @@ static const struct weir_json_key happening_rows[] = {
 		"`fail-fast`: the error comes within a connection, so that to a balancer it looks "
 		"like a short, successful flow; otherwise the connection is refused."),
 	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, PRESET("0.5"),
-		"Factor of the speed: during `slow`, and while warming up after `restart` and `add-backends`."),
+		"Factor of the speed during `slow`, and during the warm-up after `restart` and `add-backends`."),
 	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, PRESET("0"),
-		"`restart`: time as a lame duck before it stops."),
+		"`restart`: time as a lame duck before the backend stops."),
 	MS(HAPPENING, "down_ms", down_ns, 1, DAY_MS, PRESET("5000"),
 		"`restart`: downtime."),
 	MS(HAPPENING, "warm_ms", warm_ns, 0, DAY_MS, PRESET("0"),
 		"`restart`, `add-backends`: warm-up time afterwards."),
 	BOOLEAN(HAPPENING, "silent", silent, PRESET("false"),
-		"`restart`: while down it does not respond, instead of refusing."),
-	OBJECT(HAPPENING, "policy", policy, &policy_keys, PRESET("{}"), "`policy`: the new one."),
+		"`restart`: while down, the backend does not respond, instead of refusing."),
+	OBJECT(HAPPENING, "policy", policy, &policy_keys, PRESET("{}"), "`policy`: the new policy."),
 };
 static const struct weir_json_object happening_keys = {
 	.name = "an event", ROWS(happening_rows), .bytes = sizeof(HAPPENING)};
@@ -246,7 +246,7 @@ static const struct weir_json_object window_keys = {
 
 static const struct weir_json_key clients_rows[] = {
 	INTEGER(MEMBER(clients), "count", count, 1, WEIR_SIM_CLIENTS_MAX, REQUIRED,
-		"Number of clients. Each acts as one worker."),
+		"Number of clients. Each client acts as one worker."),
 	NUMBER(MEMBER(clients), "load_percent", load_percent, 0, 10000, PRESET("0"),
 		"CPU demand of all clients, relative to the CPU of all backends at speed 1."),
 	NUMBER(MEMBER(clients), "requests_per_second", requests_per_second, 0, 1e9, PRESET("0"),
@@ -261,11 +261,11 @@ static const struct weir_json_key clients_rows[] = {
 		"Skew of the clients' rates: standard deviation of their logarithms."),
 	MS(MEMBER(clients), "from_ms", from_ns, 0, DAY_MS, PRESET("0"), "When clients begin to send."),
 	MS(MEMBER(clients), "until_ms", until_ns, 0, DAY_MS, PRESET("0"),
-		"When they stop sending; 0 = at the end."),
+		"When clients stop sending; 0 = at the end of the run."),
 	MS(MEMBER(clients), "timeout_ms", timeout_ns, 0, DAY_MS, PRESET("0"),
 		"Client timeout of a request; the backend continues to work on it. 0 = none."),
 	MS(MEMBER(clients), "connect_timeout_ms", connect_timeout_ns, 0.001, DAY_MS, PRESET("3000"),
-		"Client timeout when the backend does not respond at all."),
+		"Client timeout when the backend does not respond."),
 };
 static const struct weir_json_object clients_keys = WITHIN(clients, clients_rows);
 
@@ -288,7 +288,7 @@ static const struct weir_json_object backends_keys = WITHIN(backends, backends_r
 
 static const struct weir_json_key antagonists_rows[] = {
 	MS(MEMBER(antagonists), "interval_ms", interval_ns, 0, DAY_MS, PRESET("0"),
-		"Interval at which the affected backends are drawn again. 0 = none."),
+		"Interval at which other backends are drawn as affected backends. 0 = no antagonists."),
 	NUMBER(MEMBER(antagonists), "probability", probability, 0, 1, PRESET("0.2"),
 		"Share of backends affected."),
 	NUMBER(MEMBER(antagonists), "slowdown", slowdown, 0, 0.99, PRESET("0.2"),
@@ -340,7 +340,7 @@ static const struct weir_json_key reports_rows[] = {
 	NUMBER(MEMBER(reports), "loss_percent", loss_percent, 0, 100, PRESET("0"),
 		"Share of reports that are lost."),
 	BOOLEAN(MEMBER(reports), "active", active, PRESET("false"),
-		"Whether reported requests in progress correct the counts of `least-loaded` and `power-of-two`, which are those of one client."),
+		"Whether reported requests in progress correct the counts of `least-loaded` and `power-of-two`, which cover the requests of one client."),
 	BOOLEAN(MEMBER(reports), "errors", errors, PRESET("false"),
 		"Whether reported errors count as active requests, and raise the estimates of service "
 		"times, for policies that use either."),
@@ -353,12 +353,12 @@ static const struct weir_json_key control_rows[] = {
 	MS(MEMBER(control), "detection_ms", detection_ns, 0, DAY_MS, PRESET("3000"),
 		"Delay until control detects a dead backend (`fall` * `interval_ms`)."),
 	MS(MEMBER(control), "recovery_ms", recovery_ns, 0, DAY_MS, PRESET("2000"),
-		"Delay until control detects its recovery (`rise` * `interval_ms`)."),
+		"Delay until control detects the recovery of a backend (`rise` * `interval_ms`)."),
 	MS(MEMBER(control), "announce_ms", announce_ns, 0, DAY_MS, PRESET("500"),
 		"Delay until control detects a lame duck."),
 	INTEGER(MEMBER(control), "panic_threshold_percent", panic_threshold_percent, 0, 100,
 		PRESET("50"),
-		"Panic mode: with fewer usable backends than this, all are used; lame ducks only if no other is up."),
+		"Panic mode: with fewer usable backends than this, failed backends are used as well; lame ducks only if no backend is healthy."),
 	CHOICE(MEMBER(control), "statistics", statistics, scopes, PRESET("\"client\""),
 		"Source of the service times in an estimate: the `client` itself, or the whole `fleet`."),
 };
@@ -370,13 +370,13 @@ static const struct weir_json_key steal_rows[] = {
 	INTEGER(MEMBER(steal), "requests", requests, 1, 65536, PRESET("1000"),
 		"Maximum number of requests in a plan."),
 	BOOLEAN(MEMBER(steal), "knows_begun", excludes_running, PRESET("true"),
-		"Whether the plan excludes requests that have begun; otherwise it selects them, too, and is refused."),
+		"Whether the plan excludes requests that have begun; otherwise the plan also selects these requests, and the backend refuses to move them."),
 	BOOLEAN(MEMBER(steal), "costs", costs, PRESET("true"),
-		"Whether the plan weighs the time of requests against the cost of moves; otherwise it only evens out their number."),
+		"Whether the plan weighs the time of requests against the cost of moves; otherwise the plan only evens out the number of requests."),
 	BOOLEAN(MEMBER(steal), "by_backend", by_backend, PRESET("false"),
-		"Whether the CPU time that a request takes is estimated for each backend rather than for all."),
+		"Whether the CPU time of a request is estimated for each backend, instead of once for all backends."),
 	BOOLEAN(MEMBER(steal), "one_by_one", one_by_one, PRESET("true"),
-		"Workers: whether the next bucket is requested after the previous one was handed over, rather than all of a plan at once."),
+		"Workers: whether the next bucket is requested after the previous bucket was handed over, instead of all buckets of a plan at once."),
 	MS(MEMBER(steal), "latency_ms", latency_ns, 0, 60000, PRESET("1"),
 		"Delay of a message between control and a backend's agent, each way."),
 	NUMBER(MEMBER(steal), "loss_percent", loss_percent, 0, 100, PRESET("0"),
@@ -386,9 +386,9 @@ static const struct weir_json_key steal_rows[] = {
 	CHOICE(MEMBER(steal), "delivery", delivery, deliveries, PRESET("\"at-once\""),
 		"When the other backend gets a moved request: `at-once`, or with the client's next `retransmission`, as with TCP."),
 	MS(MEMBER(steal), "retransmit_ms", retransmit_ns, 1, DAY_MS, PRESET("1000"),
-		"Time until clients send their first packet again; it doubles with each repetition. A request released while its answer was lost returns to its backend then."),
+		"Time until clients send their first packet again; the time doubles with each repetition. If the answer to a steal was lost, the request returns to its backend with this packet."),
 	MS(MEMBER(steal), "unknown_ms", unknown_ns, 0.001, DAY_MS, PRESET("500"),
-		"Assumed cost of a request before any has ended."),
+		"Assumed cost of a request before the first request has ended."),
 	MS(MEMBER(steal), "victim_floor_ms", victim_floor_ns, 0, DAY_MS, PRESET("200"),
 		"A backend with at most this much work is no victim."),
 	MS(MEMBER(steal), "pending_floor_ms", pending_floor_ns, 0, DAY_MS, PRESET("400"),
@@ -400,9 +400,9 @@ static const struct weir_json_key steal_rows[] = {
 	NUMBER(MEMBER(steal), "share", share, 0, 1, PRESET("1"),
 		"Fraction of the backends that may steal simultaneously."),
 	MS(MEMBER(steal), "backoff_ms", backoff_ns, 0, DAY_MS, PRESET("0"),
-		"Pause after a refusal, doubled each time."),
+		"Pause after a refusal, doubled with each further refusal."),
 	MS(MEMBER(steal), "backoff_max_ms", backoff_max_ns, 0, DAY_MS, PRESET("10000"),
-		"Longest pause."),
+		"Maximum pause after a refusal."),
 	MS(MEMBER(steal), "rest_ms", rest_ns, 0, DAY_MS, PRESET("0"),
 		"Time for which a moved request or bucket does not move again."),
 };
@@ -416,9 +416,9 @@ static const struct weir_json_key workers_rows[] = {
 	NUMBER(MEMBER(workers), "load_percent", load_percent, 0.1, 1000, PRESET("50"),
 		"Work of all packets, in percent of the capacity of all workers."),
 	NUMBER(MEMBER(workers), "packets_per_second", packets_per_second, 1000, 1e9,
-		PRESET("4000000"), "Packets of all buckets."),
+		PRESET("4000000"), "Packets per second of all buckets."),
 	INTEGER(MEMBER(workers), "hot_buckets", hot_buckets, 0, WEIR_SIM_BUCKETS_MAX, PRESET("0"),
-		"Buckets that share `hot_percent` of the packets evenly; the others share the rest."),
+		"Buckets that share `hot_percent` of the packets evenly; the other buckets share the rest."),
 	NUMBER(MEMBER(workers), "hot_percent", hot_percent, 0, 100, PRESET("0"),
 		"Share of packets of the hot buckets."),
 	CHOICE(MEMBER(workers), "hot_place", hot_place, hot_places, PRESET("\"one\""),
@@ -426,11 +426,11 @@ static const struct weir_json_key workers_rows[] = {
 	MS(MEMBER(workers), "hot_every_ms", hot_every_ns, 0, DAY_MS, PRESET("0"),
 		"Interval at which other buckets become hot; 0 = never."),
 	INTEGER(MEMBER(workers), "ring_packets", ring_packets, 1, 1048576, PRESET("4096"),
-		"Packets that a worker's ring holds; more are dropped."),
+		"Packets that a worker's ring holds; further packets are dropped."),
 	INTEGER(MEMBER(workers), "hold_packets", hold_packets, 1, 1048576, PRESET("8192"),
-		"Packets of a bucket that the thief holds while the victim empties its ring; more are dropped."),
+		"Packets of a bucket that the thief holds while the victim empties its ring; further packets are dropped."),
 	MS(MEMBER(workers), "handover_ms", handover_ns, 0, 1000, PRESET("0.1"),
-		"CPU time that a hand-over takes of each of both workers."),
+		"CPU time of a hand-over at each of the two workers."),
 	CHOICE(MEMBER(workers), "planner", planner, planners, PRESET("\"plan\""),
 		"`plan`: the steal planner, configured by `steal`. `control`: the code of weir-control, with its constants; needs 1024 buckets."),
 };
@@ -447,17 +447,17 @@ static const struct weir_json_key scenario_rows[] = {
 	OBJECT(S, "cost", cost, &distribution_keys, REQUIRED,
 		"CPU time of a request on a core of speed 1."),
 	OBJECT(S, "wait", wait, &distribution_keys, PRESET("{}"),
-		"Delay of a request at the backend before that, without CPU use."),
+		"Delay of a request at the backend before the request uses the CPU."),
 	OBJECT(S, "antagonists", antagonists, &antagonists_keys, PRESET("{}"),
 		"Noisy neighbours that slow backends down."),
 	OBJECT(S, "subset", subset, &subset_keys, PRESET("{}"), "Subset of backends that a client uses."),
-	OBJECT(S, "policy", policy, &policy_keys, PRESET("{}"), "Policy that selects among them."),
+	OBJECT(S, "policy", policy, &policy_keys, PRESET("{}"), "Policy that selects a backend of the subset."),
 	OBJECT(S, "flow_control", flow_control, &flow_control_keys, PRESET("{}"),
 		"Limit on active requests."),
 	OBJECT(S, "slow_start", slow_start, &slow_start_keys, PRESET("{}"),
 		"Slow start of backends that have become usable."),
 	INTEGER(S, "table_size", table_size, 3, 16777213, PRESET("4093"),
-		"Slots for `maglev`, prime."),
+		"Number of slots of the `maglev` table, a prime."),
 	OBJECT(S, "reports", reports, &reports_keys, PRESET("{}"),
 		"Load reports and how they are used."),
 	OBJECT(S, "control", control, &control_keys, PRESET("{}"),
@@ -495,7 +495,7 @@ static const struct weir_json_key file_rows[] = {
 };
 // clang-format on
 
-// Checks of several values together.
+// Checks of combinations of values.
 static void check_scenario(struct weir_json_reader *reader, const struct weir_json_place *at,
 	void *object, const struct weir_json_keys_read *read) {
 	const S *s = object;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The keys of scenarios: one row each (json_reader.h), with a meaning that "weir-sim keys" prints;
-// and the types of values that only scenarios have.
-// Internal to the reading of scenarios: scenario.c, keys_print.c.
+// The keys of scenarios: one row for each key (json_reader.h), with the meaning that "weir-sim
+// keys" prints. Also the types of values that only scenarios use.
+// Internal to scenario.c and keys_print.c.
 //
 // Threads: immutable.
 #pragma once
 
 #include "json_reader.h"
 
-// The root, with everything that a variant may replace; and the other keys of a file.
+// The root with the keys that a variant may replace, and the keys that only a file has.
 extern const struct weir_json_object weir_sim_scenario_keys;
 extern const struct weir_json_object weir_sim_file_keys;
 
@@ -19,4 +19,4 @@ extern const struct weir_json_type weir_sim_type_ms; // milliseconds, possibly w
 						     // uint64_t nanoseconds
 extern const struct weir_json_type weir_sim_type_name; // [a-z0-9][a-z0-9_-]*
 extern const struct weir_json_type weir_sim_type_numbers; // struct weir_sim_numbers
-extern const struct weir_json_type weir_sim_type_elsewhere; // read by scenario.c
+extern const struct weir_json_type weir_sim_type_elsewhere; // a value that scenario.c reads

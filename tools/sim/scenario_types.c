@@ -78,8 +78,8 @@ static bool read_name(struct weir_json_reader *reader, const struct weir_json_pl
 
 		if (c >= 0x80 ||
 			(!islower(c) && !isdigit(c) && (i == 0 || strchr("-_", c) == NULL))) {
-			weir_json_error(
-				reader, place, "may have small letters, digits, '-' and '_' only");
+			weir_json_error(reader, place,
+				"may contain only small letters, digits, '-' and '_'");
 			return false;
 		}
 	}
@@ -99,8 +99,7 @@ static bool read_numbers(struct weir_json_reader *reader, const struct weir_json
 		return weir_json_wrong_type(reader, place, key, json, "an array of numbers");
 	}
 	if (count == 0 || count > WEIR_SIM_NUMBERS_MAX) {
-		weir_json_error(reader, place,
-			"has %zu elements; give at most %u, and one at least", count,
+		weir_json_error(reader, place, "has %zu elements; give 1 to %u elements", count,
 			WEIR_SIM_NUMBERS_MAX);
 		return false;
 	}

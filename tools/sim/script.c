@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The script: events during the run, and when control detects them. All are scheduled before the
-// run starts.
+// The script: events during the run, and the times when control detects them. All events are
+// scheduled before the run starts.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -43,8 +43,7 @@ static void plan_restart(struct weir_sim *sim, uint64_t at_ns,
 			happening, backend);
 	}
 	plan(sim, death_ns, WEIR_SIM_ACTION_DIE, happening, backend);
-	// Control does not detect that a backend is down if it is up again before the detection
-	// time.
+	// Control does not detect a backend that is down for less than the detection time.
 	if (detection_ns < happening->down_ns) {
 		plan(sim, death_ns + detection_ns, WEIR_SIM_ACTION_LEARN_DEATH, happening, backend);
 	}

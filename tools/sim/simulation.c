@@ -57,7 +57,7 @@ static void dispatch(struct weir_sim *sim, const struct weir_sim_event *event) {
 	}
 }
 
-// Prefetch the memory that the event after this one needs first.
+// Prefetch the memory that the next event needs first.
 static void prefetch_next(const struct weir_sim *sim) {
 	const struct weir_sim_event *next = sim->queue.event;
 

@@ -6,10 +6,10 @@
 //   client.c      clients: arrivals, the worker, its table of candidates
 //   request.c     requests: from arrival to their outcome
 //   backend.c     backends: processor, reports
-//   control.c     the control process: the list of backends, and which are usable
+//   control.c the control process: the list of backends, and which backends are usable
 //   steal.c       the input of the steal planner: requests
-//   steal_messages.c   waiting requests move from busy backends to idle ones
-//   script.c      events during the run, and when control detects them
+//   steal_messages.c moves of waiting requests from busy backends to idle backends
+//   script.c events during the run, and the times when control detects them
 //   metrics.c     measurements
 // Private to these files.
 //
@@ -35,7 +35,7 @@
 
 enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_ARRIVAL, // index: client
-	WEIR_SIM_EVENT_REQUEST, // request: its wait has ended, or its error has arrived
+	WEIR_SIM_EVENT_REQUEST, // request: the wait has ended, or the error has arrived
 	WEIR_SIM_EVENT_CPU, // backend: a job may have ended
 	WEIR_SIM_EVENT_TIMEOUT, // -
 	WEIR_SIM_EVENT_REPORT, // backend
@@ -47,19 +47,19 @@ enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_WINDOW_BEGIN, // window
 	WEIR_SIM_EVENT_WINDOW_END, // window
 	WEIR_SIM_EVENT_STEAL_PLAN, // -
-	WEIR_SIM_EVENT_STEAL_ASK, // message: it has reached the victim
-	WEIR_SIM_EVENT_STEAL_ANSWER, // message: its answer has reached control
+	WEIR_SIM_EVENT_STEAL_ASK, // message: has reached the victim
+	WEIR_SIM_EVENT_STEAL_ANSWER, // message: the answer has reached control
 };
 
 // The state of a request at its backend.
 enum weir_sim_place {
-	WEIR_SIM_GONE, // nowhere
-	WEIR_SIM_WAITING, // an event will come
-	WEIR_SIM_ERROR_COMING, // an event is scheduled, for the error
+	WEIR_SIM_GONE, // at no backend
+	WEIR_SIM_WAITING, // waits; an event is scheduled
+	WEIR_SIM_ERROR_COMING, // an event for the error is scheduled
 	WEIR_SIM_WORKING, // on the processor or in its queue
-	WEIR_SIM_DEAD, // its backend died; an event is still scheduled
-	WEIR_SIM_GIVEN_UP, // given up by the backend for another one; an event is scheduled
-	// On its way to its backend again, or to another one; an event is scheduled
+	WEIR_SIM_DEAD, // the backend died; an event is still scheduled
+	WEIR_SIM_GIVEN_UP, // released by the backend for a move; an event is scheduled
+	// In flight to its backend again, or to another backend; an event is scheduled.
 	WEIR_SIM_COMING,
 };
 
@@ -67,7 +67,7 @@ struct weir_sim_request { // links are indexes into the pool
 	uint64_t start_ns;
 	double cost_ns;
 	float wait_ns;
-	uint32_t task; // its task in the plan of steals, WEIR_SIM_NONE = not in the plan
+	uint32_t task; // task in the plan of steals; WEIR_SIM_NONE = not in the plan
 	uint32_t client, backend;
 	// List of requests with a timeout, by start; newer is also used for the free list
 	uint32_t older, newer;
@@ -75,23 +75,23 @@ struct weir_sim_request { // links are indexes into the pool
 	uint8_t place; // enum weir_sim_place
 	uint8_t error; // enum weir_sim_ending of WEIR_SIM_ERROR_COMING
 	bool established; // WEIR_SIM_ERROR_COMING, within an established connection
-	bool open; // the client waits for it
+	bool open; // the client waits for the answer
 };
 
-// A backend of one client; its number here is the backend's id for client and policy.
+// A backend of one client. The index of the slot is the backend's id for client and policy.
 struct weir_sim_slot {
 	uint32_t backend; // WEIR_SIM_NONE = free
-	bool member; // of the subset now
-	bool was_member; // before the current change
-	bool lost; // it was a member until it became unusable
+	bool member; // member of the current subset
+	bool was_member; // member before the current change
+	bool lost; // was a member until the backend became unusable
 	struct weir_moving *moving; // NULL until needed
-	double correction; // correction of its weight, if weights are balanced
-	struct weir_reported_count count; // its last report of requests in progress
-	uint64_t begun; // requests of the client
+	double correction; // correction of the weight, if weights are balanced
+	struct weir_reported_count count; // last report of requests in progress
+	uint64_t begun; // number of requests that the client has started
 };
 
 struct weir_sim_client {
-	struct weir_policy_client policy; // first because of its alignment
+	struct weir_policy_client policy; // first member, because of its alignment
 	struct weir_policy_worker worker;
 	struct weir_policy_table table;
 	struct weir_candidate *candidates; // [slot_count]
@@ -104,36 +104,37 @@ struct weir_sim_client {
 	struct weir_prng prng;
 	double interval_ns; // mean time between requests, while on
 	uint64_t burst_end_ns; // bursty: no arrivals after this time
-	struct weir_reported_share share; // of what its backends report
+	struct weir_reported_share share; // weights from the reports of the backends
 };
 
 struct weir_sim_backend {
 	struct weir_sim_cpu cpu;
-	uint64_t cpu_event_ns; // time of the next valid WEIR_SIM_EVENT_CPU; others are ignored
+	// Time of the next valid WEIR_SIM_EVENT_CPU; events at other times are ignored.
+	uint64_t cpu_event_ns;
 	double base_speed;
-	double slow, antagonist, warm; // factors of it
+	double slow, antagonist, warm; // factors of the speed
 	struct weir_prng prng;
-	uint32_t clients; // number of clients with it in their subsets
+	uint32_t clients; // number of clients with this backend in their subset
 	uint64_t given, failed, finished; // totals; finished requests include failed ones
-	uint64_t reported_finished, reported_failed; // at the last report
+	uint64_t reported_finished, reported_failed; // totals at the last report
 	uint64_t reported_ns;
 	double reported_busy_ns;
 	uint64_t active; // requests in progress
-	double latency_sum_ns; // total time of the successful ones
+	double latency_sum_ns; // total time of the successful requests
 	double reported_latency_sum_ns;
-	uint64_t reported_good, good; // how many these are
+	uint64_t reported_good, good; // number of successful requests
 	double busy_at_sample_ns;
-	double fail_percent; // 0 = as it should be
+	double fail_percent; // share of failing requests; 0 = normal
 	uint64_t fail_latency_ns;
 	bool fail_established;
-	uint32_t lives; // restarts
+	uint32_t lives; // number of restarts
 	bool down, silent;
-	// The view of control.
+	// State of the backend in control.
 	bool listed;
-	uint64_t listing_ns; // time when it was last added or removed
+	uint64_t listing_ns; // time when the backend was last added or removed
 	bool known_down, known_lame;
-	bool eligible; // neither failed nor lame, and on the list
-	uint64_t slow_start_ns; // time when it became usable; 0 = from the start
+	bool eligible; // listed, and neither failed nor a lame duck
+	uint64_t slow_start_ns; // time when the backend became usable; 0 = from the start
 	struct weir_capability capability;
 	struct weir_reported_errors errors;
 	struct weir_balanced_load load;
@@ -144,7 +145,7 @@ struct weir_sim_backend {
 struct weir_sim_delivery { // a report in flight
 	struct weir_capability_report report;
 	uint64_t sent_ns, active;
-	double latency_ns; // mean; 0 = none has ended
+	double latency_ns; // mean; 0 = no request has ended
 	uint32_t backend, lives;
 	uint32_t next_free;
 };
@@ -160,7 +161,7 @@ enum weir_sim_action_kind {
 	WEIR_SIM_ACTION_RETURN,
 	WEIR_SIM_ACTION_WARM,
 	WEIR_SIM_ACTION_LEARN_RETURN,
-	WEIR_SIM_ACTION_ADD, // `count` backends at once, as by one reload
+	WEIR_SIM_ACTION_ADD, // adds `count` backends at once, like one reload
 	WEIR_SIM_ACTION_REMOVE,
 	WEIR_SIM_ACTION_POLICY,
 };
@@ -174,31 +175,31 @@ struct weir_sim_action {
 struct weir_sim_window_state {
 	bool open;
 	struct weir_sim_histogram *latency;
-	struct weir_sim_totals totals; // at its beginning
-	double *busy_ns; // [backends], at its beginning
+	struct weir_sim_totals totals; // at the beginning of the window
+	double *busy_ns; // [backends], at the beginning of the window
 	uint64_t *given, *failed;
 };
 
 struct weir_sim {
 	const struct weir_sim_scenario *scenario;
-	const struct weir_sim_policy *policy; // now
-	bool collects; // service times for the policy
+	const struct weir_sim_policy *policy; // current policy
+	bool collects; // service times are collected for the policy
 	uint64_t seed, now_ns;
-	int error; // the first error; it ends the run
+	int error; // the first error, which ends the run
 	uint64_t events;
 	struct weir_sim_queue queue;
 	struct weir_sim_client *client;
 	struct weir_sim_backend *backend;
-	uint8_t *usable; // [backends], in control's view
+	uint8_t *usable; // [backends], as known to control
 	uint32_t *listed; // [listed_count], backends by their position on the list
 	uint8_t *usable_listed; // [listed_count]
 	uint32_t listed_count;
-	bool list_changed; // since the beginning
+	bool list_changed; // since the start of the run
 	uint8_t *usable_next; // [backends], scratch
-	uint64_t members; // of all clients' subsets
+	uint64_t members; // number of members of all clients' subsets
 	uint32_t *order; // scratch of subsetting
-	uint64_t *numbers; // scratch memory of tables, [backends]; so are the two below
-	double *capabilities; // twice as many
+	uint64_t *numbers; // [backends]; scratch memory of tables, like the next two fields
+	double *capabilities; // [2 * backends]
 	uint32_t *weights;
 
 	struct weir_sim_request *request;
@@ -234,25 +235,25 @@ int weir_sim_clients_init(struct weir_sim *sim);
 void weir_sim_clients_fini(struct weir_sim *sim);
 void weir_sim_client_arrival(struct weir_sim *sim, uint32_t index);
 void weir_sim_client_update(struct weir_sim *sim, uint32_t index);
-void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend); // it became unusable
-void weir_sim_clients_regain(struct weir_sim *sim); // one became usable
-void weir_sim_clients_rechoose(struct weir_sim *sim); // all subsets
-void weir_sim_clients_republish(struct weir_sim *sim); // another policy
+void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend); // a backend became unusable
+void weir_sim_clients_regain(struct weir_sim *sim); // a backend became usable
+void weir_sim_clients_rechoose(struct weir_sim *sim); // choose all subsets again
+void weir_sim_clients_republish(struct weir_sim *sim); // the policy has changed
 
 // request.c
 void weir_sim_request_start(
 	struct weir_sim *sim, uint32_t client, uint16_t slot, double cost_ns, double wait_ns);
 void weir_sim_request_event(struct weir_sim *sim, uint32_t index);
-// A job of its processor may have ended
+// A job of the backend's processor may have ended.
 void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend);
-void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // it died
+void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // the backend died
 void weir_sim_requests_timeout(struct weir_sim *sim);
-// The backend gave up this request: no backend has it now.
+// The backend releases this request, which is at no backend then.
 void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index);
-// The request that was given up arrives at its backend at at_ns, or at the backend of another slot
-// of its client.
+// A released request arrives at at_ns at its backend, or at the backend of another slot of its
+// client.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns);
-// No backend takes the request that was given up.
+// No backend takes a released request.
 void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);
 
 // backend.c
@@ -260,18 +261,20 @@ int weir_sim_backends_init(struct weir_sim *sim);
 void weir_sim_backends_fini(struct weir_sim *sim);
 // Whether the processor's next event is due now.
 bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
-// False: the queue is full.
+// Start the work of a request. Returns false if the queue is full.
 bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
-void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index); // a factor changed
-void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index); // schedule its next event
+// A factor of the speed has changed.
+void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index);
+// Schedule the next event of the processor.
+void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index);
 void weir_sim_backend_report(struct weir_sim *sim, uint32_t index);
 void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery);
 void weir_sim_backends_antagonise(struct weir_sim *sim);
 
 // control.c
-int weir_sim_control_init(struct weir_sim *sim); // before the clients
+int weir_sim_control_init(struct weir_sim *sim); // call before creating the clients
 void weir_sim_control_fini(struct weir_sim *sim);
-// The state of a backend has changed for control
+// Control has detected a change of a backend's state.
 void weir_sim_control_update(struct weir_sim *sim);
 void weir_sim_control_list(struct weir_sim *sim, uint32_t first, uint32_t count, bool listed);
 
@@ -294,7 +297,7 @@ void weir_sim_script_act(struct weir_sim *sim, uint32_t action);
 int weir_sim_metrics_init(struct weir_sim *sim);
 void weir_sim_metrics_fini(struct weir_sim *sim);
 void weir_sim_metrics_latency(struct weir_sim *sim, uint64_t latency_ns);
-void weir_sim_metrics_subsets(struct weir_sim *sim); // some have changed
+void weir_sim_metrics_subsets(struct weir_sim *sim); // some subsets have changed
 void weir_sim_metrics_sample(struct weir_sim *sim);
 void weir_sim_metrics_begin(struct weir_sim *sim, uint32_t window);
 void weir_sim_metrics_end(struct weir_sim *sim, uint32_t window);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The input of the planner of steals between backends: running and waiting requests, their cost and
-// the cost of a move, and the backends that may take them.
+// The input of the planner of steals between backends: running and waiting requests, the costs of
+// requests and moves, and the backends that may take a request.
 #include "steal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TASKS 65536u // in the plan at a time; further ones stay where they are
+#define TASKS 65536u // maximum tasks in the plan; further requests do not move
 #define WORD 64u
 
 static struct weir_steal_params params_of(const struct weir_sim_steal_settings *settings) {
-	// latency is 0: it is included in the cost of each task's move
+	// latency is 0, because the cost of each task's move includes the latency.
 	return (struct weir_steal_params){.latency = 0,
 		.victim_floor = weir_sim_steal_seconds(settings->victim_floor_ns),
 		.pending_floor = weir_sim_steal_seconds(settings->pending_floor_ns),
@@ -98,14 +98,15 @@ static struct weir_steal_duration *duration_of(const struct weir_sim *sim, uint3
 	return &sim->steal->duration[sim->scenario->steal.by_backend ? backend : 0];
 }
 
-// NULL = any backend.
+// The set of backends that may take a request of the client; NULL = any backend.
 static const uint64_t *allowed_of(
 	const struct weir_sim_steal *steal, const struct weir_sim_request *request) {
 	return steal->allowed != NULL ? &steal->allowed[(size_t)request->client * steal->words]
 				      : NULL;
 }
 
-// The cost of a move is the round trip to the victim, and the wait for the client's retransmission.
+// Describe a request as a task. The cost of a move is the round trip to the victim plus the wait
+// for the client's retransmission.
 static struct weir_steal_task describe(
 	const struct weir_sim *sim, const struct weir_sim_request *request) {
 	const struct weir_sim_steal *steal = sim->steal;
@@ -158,7 +159,7 @@ static void put(struct weir_sim *sim, uint32_t index, bool begun) {
 	}
 }
 
-// The current requests of each backend.
+// Read the current requests of each backend.
 static void look_at_backends(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
 		const struct weir_sim_backend *backend = &sim->backend[i];

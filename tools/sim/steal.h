@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the two files of stealing between backends: steal.c (the input of the planner) and
-// steal_messages.c (the requests of the planner, and their consequences). Private to them.
+// Shared by the two files of stealing between backends: steal.c (input of the planner) and
+// steal_messages.c (requests of the planner, and their effects). Private to these files.
 //
-// Threads: that of the simulation.
+// Threads: one, the simulation's.
 #pragma once
 
 #include "simulation_private.h"
@@ -12,7 +12,7 @@
 
 struct weir_sim_steal_task {
 	uint32_t request;
-	uint32_t asked; // id of the planner's request; 0 = none
+	uint32_t asked; // id of the planner's steal request; 0 = no request
 	uint32_t next_free;
 	bool begun;
 };
@@ -44,5 +44,5 @@ static inline double weir_sim_steal_seconds(uint64_t ns) {
 
 // Update the plan with the current requests of each backend.
 void weir_sim_steal_look(struct weir_sim *sim);
-// When a client that started at start_ns retransmits its first packet.
+// The time when a client that started at start_ns next retransmits its first packet.
 uint64_t weir_sim_steal_retransmission_ns(const struct weir_sim *sim, uint64_t start_ns);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stealing between backends: requests that wait in the queue of a busy backend move to an idle one.
-// The planner is policy/steal_plan.h; this file has the messages between control and the backends'
-// agents.
+// Stealing between backends: requests that wait in the queue of a busy backend move to an idle
+// backend. The planner is in policy/steal_plan.h; this file simulates the messages between control
+// and the backends' agents.
 //
 // A request moves in steps: the planner selects it; control sends a steal request to the victim's
-// agent, which gives up the client's request if it still waits, and confirms; then the thief gets
-// it. A missing answer counts as a refusal: if an agent gave up a request and its answer was lost,
-// the request returns to that backend with the client's next packet.
+// agent, which releases the client's request if the request still waits, and confirms; then the
+// thief gets the request. A missing answer counts as a refusal: if an agent has released a request
+// and its answer was lost, the request returns to the victim with the client's next packet.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -81,7 +81,7 @@ void weir_sim_steal_plan(struct weir_sim *sim) {
 	weir_sim_schedule(sim, sim->now_ns + settings->interval_ns, WEIR_SIM_EVENT_STEAL_PLAN, 0);
 }
 
-// At the victim: it gives up the request if it still waits.
+// A steal request arrives at the victim, which releases the request if the request still waits.
 void weir_sim_steal_request(struct weir_sim *sim, uint32_t index) {
 	const struct weir_sim_steal_settings *settings = &sim->scenario->steal;
 	struct weir_sim_steal *steal = sim->steal;
@@ -112,7 +112,7 @@ void weir_sim_steal_request(struct weir_sim *sim, uint32_t index) {
 	drop_message(steal, index);
 }
 
-// The client's number of a backend, if it is in the client's subset.
+// Find the client's slot of a backend, if the backend is in the client's subset.
 static bool find_slot(const struct weir_sim_client *client, uint32_t backend, uint16_t *ret) {
 	for (uint32_t i = 0; i < client->slot_count; i++) {
 		if (client->slot[i].member && client->slot[i].backend == backend) {
@@ -123,7 +123,7 @@ static bool find_slot(const struct weir_sim_client *client, uint32_t backend, ui
 	return false;
 }
 
-// No backend has the request, and the thief cannot take it: the policy chooses again.
+// No backend has the request, and the thief cannot take it: the policy chooses a backend again.
 static void choose_anew(struct weir_sim *sim, uint32_t index, uint64_t at_ns) {
 	struct weir_sim_client *client = &sim->client[sim->request[index].client];
 	struct weir_chosen chosen = weir_policy_choose(&client->worker, &client->policy,
@@ -165,7 +165,7 @@ void weir_sim_steal_answer(struct weir_sim *sim, uint32_t index) {
 	} else if (outcome == WEIR_STEAL_HOMELESS) {
 		sim->totals.steals[WEIR_SIM_STEAL_MOVED]++;
 		choose_anew(sim, message.request, at_ns);
-	} else { // too late: control has cancelled it
+	} else { // the answer is late: control has cancelled the steal request
 		sim->totals.steals[WEIR_SIM_STEAL_SILENT]++;
 		weir_sim_request_come(sim, message.request, request->slot,
 			weir_sim_steal_retransmission_ns(sim, request->start_ns));

@@ -76,7 +76,8 @@ struct columns {
 	int name_width, window_width;
 };
 
-// The share of the watched backend is relevant only if events concern it and not all backends.
+// The share of the watched backend is relevant only if events affect this backend, but not all
+// backends.
 static bool is_about_watched(const struct weir_sim_scenario *scenario, uint32_t happening) {
 	const struct weir_sim_happening *h = &scenario->happening[happening];
 
@@ -147,7 +148,7 @@ static void print_head(FILE *stream, const struct columns *columns) {
 	fputc('\n', stream);
 }
 
-// "mean (least-most)"; "-" if a backend did nothing at all.
+// Print "mean (least-most)"; "-" if a backend processed no request.
 static void print_range(FILE *stream, int width, const struct weir_sim_range *range) {
 	char mean[32] = "-", bounds[32] = "";
 
@@ -233,7 +234,7 @@ void weir_sim_summary_print(
 	}
 }
 
-// JSON has no infinity.
+// Make a JSON number; infinity, which JSON does not have, becomes null.
 static json_t *number(double value) {
 	return isfinite(value) ? json_real(value) : json_null();
 }
@@ -273,7 +274,7 @@ static json_t *windows_json(const struct weir_sim_scenario *scenario,
 	return windows;
 }
 
-// For each whole run: the requests that arrived, and their outcomes.
+// Make the totals of each whole run: the requests that arrived, and their outcomes.
 static json_t *totals_json(const struct weir_sim_results *results, uint32_t variant) {
 	static const char *const endings[] = {
 #define X(name, key) key,

@@ -58,7 +58,7 @@ enum weir_sim_metric {
 		WEIR_SIM_METRIC_COUNT,
 };
 
-struct weir_sim_range { // over the seeds
+struct weir_sim_range { // range of a measure over the seeds
 	double mean, least, most;
 };
 
@@ -69,7 +69,7 @@ double weir_sim_steals(const struct weir_sim_measure *m, enum weir_sim_steal_cou
 double weir_sim_metric_of(const struct weir_sim_measure *m, enum weir_sim_metric metric);
 const char *weir_sim_metric_name(enum weir_sim_metric metric);
 
-// One window of one variant.
+// The range of a measure in one window of one variant.
 struct weir_sim_range weir_sim_range_of(const struct weir_sim_results *results, uint32_t variant,
 	uint32_t window, enum weir_sim_metric metric);
 

@@ -17,8 +17,8 @@
 #define ERROR_WINDOW_LATENCIES 10u
 #define ERROR_WINDOW_MIN_MS 1000u
 #define ERROR_WINDOW_MAX_MS 30000u
-#define BALANCED_UNIT 1000.0 // of a configured weight: corrections are finer than it
-#define KNOWN_MIN 2u // reported weights count when so many are known
+#define BALANCED_UNIT 1000.0 // factor of configured weights, so that corrections are fine
+#define KNOWN_MIN 2u // minimum number of known reported weights for using them
 
 int weir_sim_table_scratch(struct weir_sim *sim) {
 	uint32_t n = sim->scenario->backends.count;
@@ -49,7 +49,8 @@ static int compare_numbers(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Members in the order of their backends; for interleaved, by weight first.
+// List the members in the order of their backends; for interleaved policies, in the order of
+// weights first.
 static uint32_t order_members(struct weir_sim *sim, const struct weir_sim_client *client) {
 	bool by_weight = sim->policy->name == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN;
 	uint32_t count = 0;
@@ -249,7 +250,7 @@ static uint32_t active_errors(const struct weir_sim *sim, uint32_t index) {
 		sim->now_ns);
 }
 
-// Control's data on a client's backends: their errors and requests in progress, if its policy
+// Set what control knows of a client's backends: errors and requests in progress, if the policy
 // counts them.
 static void table_counts(const struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < client->table.count; i++) {
@@ -295,7 +296,7 @@ static uint64_t cost_of_errors(const struct weir_sim *sim, uint32_t backend) {
 		&sim->backend[backend].errors, weir_sim_error_window_ns(sim), sim->now_ns);
 }
 
-// The last report of each of a client's backends.
+// Set the last report of each backend of a client.
 static void table_probes(const struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < client->table.count; i++) {
 		uint16_t id = client->candidates[i].id;

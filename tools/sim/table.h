@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What control publishes to one simulated client: candidates with weights, the policy's settings,
-// and estimates of service times. The simulation's equivalent of weir-control. Called by client.c
-// and backend.c.
+// The tables that control publishes to one simulated client: candidates with weights, the policy's
+// settings, and estimates of service times. The equivalent of weir-control in the simulation.
+// Called by client.c and backend.c.
 //
-// Threads: as the simulation.
+// Threads: one, the simulation's.
 #pragma once
 
 #include "simulation_private.h"
 #include "subset.h"
 
-// Scratch memory. Returns 0 or -ENOMEM.
+// Allocate scratch memory. Returns 0 or -ENOMEM.
 int weir_sim_table_scratch(struct weir_sim *sim);
 void weir_sim_table_scratch_free(struct weir_sim *sim);
 
@@ -20,14 +20,14 @@ int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client);
 // Update weights and settings. Returns whether the table has changed.
 bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Update the estimates of service times, if the policy uses them.
+// Update the estimates of service times, if the policy uses estimates.
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 
-// A report of a backend has arrived: its requests in progress, for clients that count them.
+// Handle a report of a backend: pass its requests in progress to clients that count them.
 void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t active);
 
 // Set the slow start of the client's backends. Call after the table was adopted.
 void weir_sim_table_shares(struct weir_sim *sim, struct weir_sim_client *client);
 
-// How long an error counts as an active request.
+// The time for which an error counts as an active request.
 uint64_t weir_sim_error_window_ns(const struct weir_sim *sim);

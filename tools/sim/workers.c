@@ -3,12 +3,12 @@
 // Time advances in steps of a millisecond. In each step every bucket gets its packets, every worker
 // processes the packets in its ring, and moving buckets reach their next stage:
 //
-//   confirmed   the distributor switches the bucket: its packets are held at the thief
+//   confirmed the distributor switches the bucket; the thief holds its packets
 //   emptying    the victim processes the packets that were in its ring before
 //   release     the victim removes the bucket's flows from its table
 //   adoption    the thief inserts them, then processes the held packets
 //
-// A worker takes part in one hand-over at a time, and refuses others meanwhile.
+// A worker takes part in one hand-over at a time, and refuses other hand-overs meanwhile.
 #include "workers.h"
 
 #include <errno.h>
@@ -24,48 +24,48 @@
 #define NS_PER_MS 1000000u
 #define NONE UINT32_MAX
 #define SMOOTHING 0.5 // weight of the newest share of a bucket
-#define IDLE_MACHINE 0.03 // mean busy share of workers that are left alone
-#define MANY 10.0 // packets of a bucket in a step
-#define LEAST_SHARE 1e-9 // of a worker: a bucket with traffic
+#define IDLE_MACHINE 0.03 // mean busy share of workers below which nothing moves
+#define MANY 10.0 // packets in a step from which the normal distribution is used
+#define LEAST_SHARE 1e-9 // minimum share of a worker for a bucket with traffic
 
 struct bucket {
 	struct weir_prng prng;
 	uint32_t owner; // the owner; the thief from adoption on
 	bool hot, planned; // planned: the bucket is in the plan
 	double seen, all; // packets since the last plan, and in total
-	double load; // fraction of a worker's time that it takes, smoothed
+	double load; // fraction of a worker's time that the bucket takes, smoothed
 };
 
 enum phase { PHASE_EMPTYING, PHASE_RELEASE, PHASE_ADOPTION };
 
 struct worker {
-	double ring, hold; // packets
+	double ring, hold; // number of packets in the ring, and of held packets
 	double ahead; // packets in the ring that precede the release of the bucket
 	double work_ns; // remaining work of hand-overs
-	double busy_ns; // total
+	double busy_ns; // total busy time
 	double planned_ns, sampled_ns; // value of busy_ns at the last plan and the last sample
-	uint32_t bucket; // that leaves; NONE = none
-	uint32_t thief; // of it
+	uint32_t bucket; // bucket that leaves; NONE = no bucket
+	uint32_t thief; // thief of the leaving bucket
 	enum phase phase;
-	bool adopts; // it is the thief of another worker
-	double given, served; // packets, totals
+	bool adopts; // the worker is the thief of another worker
+	double given, served; // totals of packets
 };
 
 struct balancer {
 	const struct weir_sim_scenario *scenario;
-	uint64_t now_ns, planned_ns, sampled_ns; // at the last plan and the last sample
-	double packet_ns; // of one packet
+	uint64_t now_ns, planned_ns, sampled_ns; // now; times of the last plan and last sample
+	double packet_ns; // CPU time of one packet
 	struct bucket *bucket;
 	struct worker *worker;
 	struct weir_steal_plan *plan;
-	struct weir_steal_request *asked; // by the last plan
+	struct weir_steal_request *asked; // requests of the last plan
 	uint32_t request_count, request_next; // the next bucket to be requested from a worker
-	struct weir_bucket_moves *moves; // for WEIR_SIM_PLANNER_CONTROL, else NULL
-	struct weir_bucket_look *look; // that these last had
+	struct weir_bucket_moves *moves; // for WEIR_SIM_PLANNER_CONTROL, otherwise NULL
+	struct weir_bucket_look *look; // last input of moves
 	struct weir_prng steal, hot;
-	struct weir_sim_totals totals, sampled, *begun; // begun: of each window
+	struct weir_sim_totals totals, sampled, *begun; // begun: at the beginning of each window
 	double *busy_begun; // [windows][workers]
-	double arrived, served, dropped; // packets
+	double arrived, served, dropped; // numbers of packets
 	double *sorted; // scratch
 	struct weir_sim_result *result;
 };
@@ -83,7 +83,7 @@ static void choose_hot(struct balancer *b) {
 	for (uint32_t n = 0; n < b->scenario->workers.hot_buckets;) {
 		uint32_t i = weir_prng_below(&b->hot, buckets);
 
-		// Start with all buckets at one worker.
+		// With hot_place one, all hot buckets belong to one worker.
 		if (!b->bucket[i].hot && (!one || i % count == among)) {
 			b->bucket[i].hot = true;
 			n++;
@@ -91,7 +91,7 @@ static void choose_hot(struct balancer *b) {
 	}
 }
 
-// Mean number of packets of a bucket per step; the probability of none.
+// Mean number of packets of a bucket per step, and the probability of no packet.
 struct rate {
 	double mean, none;
 };
@@ -131,7 +131,8 @@ static double ring_room(const struct balancer *b) {
 	return b->scenario->workers.ring_packets + STEP_NS / b->packet_ns;
 }
 
-// Poisson distribution: exact for small means, the normal approximation for large ones.
+// Draw from a Poisson distribution: exact for small means, with the normal approximation for large
+// means.
 static double draw_packets(struct weir_prng *prng, const struct rate *rate) {
 	double product, packets = 0;
 
@@ -189,7 +190,8 @@ static void end_handover(struct balancer *b, struct worker *victim) {
 	b->bucket[victim->bucket].owner = victim->thief;
 	victim->bucket = NONE;
 	thief->adopts = false;
-	// In order: held packets are processed before new ones, as far as the ring has room.
+	// Keep the order: held packets enter the ring before new packets, as far as the ring has
+	// room.
 	thief->ring += thief->hold;
 	thief->hold = 0;
 }
@@ -315,8 +317,8 @@ static void answer(struct balancer *b, const struct weir_steal_request *asked, b
 	}
 }
 
-// Make the remaining requests of the last plan, one by one, between workers without another
-// hand-over.
+// Make the next request of the last plan. Requests are made one by one, between workers without
+// another hand-over.
 static void request_bucket(struct balancer *b) {
 	for (; b->request_next < b->request_count; b->request_next++) {
 		const struct weir_steal_request *asked = &b->asked[b->request_next];
@@ -327,7 +329,7 @@ static void request_bucket(struct balancer *b) {
 		}
 		b->totals.steals[WEIR_SIM_STEAL_ASKED]++;
 		if (weir_sim_uniform(&b->steal) * 100.0 < b->scenario->steal.loss_percent) {
-			// late: the victim keeps the bucket
+			// The answer is late, so the victim keeps the bucket.
 			b->totals.steals[WEIR_SIM_STEAL_SILENT]++;
 		} else {
 			answer(b, asked, !busy);
@@ -335,7 +337,8 @@ static void request_bucket(struct balancer *b) {
 	}
 }
 
-// The next plan is due, and repeats the requests that are still needed.
+// Withdraw the remaining requests: the next plan is due, and repeats requests that are still
+// needed.
 static void withdraw(struct balancer *b) {
 	for (; b->request_next < b->request_count; b->request_next++) {
 		const struct weir_steal_request *asked = &b->asked[b->request_next];
@@ -380,7 +383,7 @@ static void look(struct balancer *b) {
 static bool is_granted(struct balancer *b, const struct weir_bucket_request *asked) {
 	b->totals.steals[WEIR_SIM_STEAL_ASKED]++;
 	if (weir_sim_uniform(&b->steal) * 100.0 < b->scenario->steal.loss_percent) {
-		b->totals.steals[WEIR_SIM_STEAL_SILENT]++; // late, which a worker says
+		b->totals.steals[WEIR_SIM_STEAL_SILENT]++; // the worker has reported a late request
 		return false;
 	}
 	if (is_busy(b, asked->victim) || is_busy(b, asked->thief)) {
@@ -392,7 +395,7 @@ static bool is_granted(struct balancer *b, const struct weir_bucket_request *ask
 	return true;
 }
 
-// A step of the control process, which checks every millisecond while a request is pending.
+// Run a step of the control process, which checks every millisecond while a request is pending.
 static void control(struct balancer *b, bool tick) {
 	double now = (double)b->now_ns / SECOND_NS;
 	struct weir_bucket_request asked;
@@ -489,7 +492,7 @@ static int init(struct balancer *b, uint64_t seed) {
 	const struct weir_sim_scenario *scenario = b->scenario;
 	const struct weir_sim_steal_settings *settings = &scenario->steal;
 	struct weir_steal_params params = {
-		.latency = LEAST_SHARE, // is included in the cost of each task's move
+		.latency = LEAST_SHARE, // the latency is included in the cost of each move
 		.victim_floor = (double)settings->victim_floor_ns / SECOND_NS,
 		.pending_floor = (double)settings->pending_floor_ns / SECOND_NS,
 		.pending_ratio = settings->pending_ratio,

@@ -10,13 +10,13 @@
 
 #define FILTER_PORTS_MAX 64
 
-// The kernel's filter: a socket passes if one of these blocks accepts its port, which is a jump to
-// the end; the last block rejects others by a jump beyond it. Ports are compared by >= and <=,
-// which all kernels support.
+// A block of the kernel's filter for one port. A block accepts a socket by a jump to the end of the
+// filter; the last block rejects other sockets by a jump beyond the end. Ports are compared by >=
+// and <=, which all kernels support.
 struct filter_port {
 	struct inet_diag_bc_op least, least_port, most, most_port, accept;
 };
-_Static_assert(sizeof(struct filter_port) == 20, "a block without a gap");
+_Static_assert(sizeof(struct filter_port) == 20, "the struct has no padding");
 
 static size_t write_filter(const struct weir_socket_query *query, struct filter_port *to) {
 	uint32_t count = query->port_count;
@@ -110,7 +110,7 @@ static void take_socket(const struct weir_socket_query *query, const void *paylo
 	}
 }
 
-// The errno in a message, which begins with it. otherwise: if there is none.
+// The errno at the start of a message, or `otherwise` if the message has no errno.
 static int error_of(const void *payload, size_t bytes, int otherwise) {
 	int error = 0;
 
@@ -133,7 +133,7 @@ int weir_socket_dump_parse(const struct weir_socket_query *query, const void *da
 			return 0;
 		}
 		if (header->nlmsg_seq != sequence) {
-			// of an abandoned dump
+			// message of an abandoned dump
 		} else if (header->nlmsg_type == NLMSG_DONE) {
 			return error_of(payload, length - NLMSG_HDRLEN, 1);
 		} else if (header->nlmsg_type == NLMSG_ERROR) {

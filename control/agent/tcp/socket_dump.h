@@ -2,8 +2,8 @@
 //
 // Socket dumps: requests a list of the sockets at some ports from the kernel (inet_diag over
 // netlink, sock_diag(7)) and reads its messages. The kernel writes the list in parts, one for each
-// read, and keeps its place between them: a dump may pause for any time, and whatever opens or
-// closes meanwhile may be missing or be there twice.
+// read, and continues between the reads: a dump may pause for any time, and sockets that open or
+// close meanwhile may be missing or appear twice.
 //
 // Threads: any; no state. No logging.
 #pragma once
@@ -12,29 +12,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Bytes of a read: the kernel writes no larger part.
+// Buffer size of a read: the kernel writes no larger part.
 #define WEIR_SOCKET_DUMP_BYTES 32768
 
 struct weir_socket_query {
-	uint8_t family; // AF_INET, AF_INET6: also IPv4 at sockets of both
+	uint8_t family; // AF_INET; AF_INET6: also IPv4 at dual-stack sockets
 	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
 	uint32_t states; // 1 << TCP_...
 	uint8_t attribute; // INET_DIAG_..., 0 = none
-	const uint16_t *ports; // local ones, host order
-	uint32_t port_count; // up to 64 are filtered by the kernel, of more it lists all sockets
+	const uint16_t *ports; // local ports, host order
+	uint32_t port_count; // up to 64: the kernel filters by port; more: it lists all sockets
 };
 
 struct weir_socket { // valid during the call
 	const struct inet_diag_msg *message;
 	uint32_t port; // index of its port in the query
-	const void *attribute; // that of the query; NULL = none
+	const void *attribute; // attribute that the query requested; NULL = none
 	size_t attribute_bytes;
 };
 
 typedef void (*weir_socket_take)(void *context, const struct weir_socket *socket);
 
-// Request a dump. sequence: of its messages, another one than of the former dump of this socket.
-// Returns 0 or negative errno (-EBUSY: the former dump has not been read to its end).
+// Request a dump. sequence: number of its messages; must differ from the previous dump of this
+// socket. Returns 0 or negative errno (-EBUSY: the previous dump was not read to its end).
 int weir_socket_dump_request(int fd, const struct weir_socket_query *query, uint32_t sequence);
 
 // Take the sockets of one read, of any bytes; data: aligned to 4. Returns 1 at the end of the dump,

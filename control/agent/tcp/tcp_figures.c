@@ -9,10 +9,11 @@
 
 #define LEAST_BITS 10
 #define MOST_BITS 18
-#define STEP_BITS 4u // 16 classes an octave
+#define STEP_BITS 4u // 16 classes for each power of two
 #define STEPS (1u << STEP_BITS)
 
-_Static_assert((1u << MOST_BITS) / 4 * 3 >= WEIR_TCP_FIGURES_MOST, "room for all");
+_Static_assert((1u << MOST_BITS) / 4 * 3 >= WEIR_TCP_FIGURES_MOST,
+	"the table has room for all connections");
 
 // --- histogram ----------------------------------------------------------------------------
 
@@ -63,7 +64,7 @@ static void table_free(struct weir_tcp_table *table) {
 	*table = (struct weir_tcp_table){0};
 }
 
-// The slot of a cookie, or the free one for it; NULL without slots.
+// The slot of a cookie, or the free slot for the cookie; NULL without slots.
 static struct weir_tcp_seen *find(const struct weir_tcp_table *table, uint64_t cookie) {
 	uint64_t at = cookie * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 	uint64_t mask = (UINT64_C(1) << table->bits) - 1;
@@ -100,7 +101,7 @@ static int grow(struct weir_tcp_table *table) {
 	return 0;
 }
 
-// The entry of a connection that this look has not taken yet, with its cookie; NULL: it has, or
+// Add the entry of a connection to the current look. NULL: the look has the connection already, or
 // there is no room.
 static struct weir_tcp_seen *add(struct weir_tcp_figures *figures, uint64_t cookie) {
 	struct weir_tcp_seen *seen;
@@ -135,8 +136,8 @@ static bool is_ipv6(const struct inet_diag_msg *socket) {
 	return socket->idiag_family == AF_INET6 && !is_mapped(socket->id.idiag_dst);
 }
 
-// Whether the client is on this host: loopback, or one of its own addresses. Its connections do not
-// come from a balancer.
+// Whether the client is on this host (loopback, or an address of this host), so that the connection
+// does not come from a balancer.
 static bool is_local(const struct inet_diag_msg *socket) {
 	static const uint32_t loopback[4] = {[3] = __builtin_bswap32(1)};
 	const struct inet_diag_sockid *id = &socket->id;
@@ -152,7 +153,7 @@ static bool is_local(const struct inet_diag_msg *socket) {
 		       0;
 }
 
-// What a connection has sent since the look before.
+// Add the segments and bytes that a connection has sent since the last scan.
 static void add_growth(const struct weir_tcp_figures *figures, const struct weir_tcp_seen *now,
 	struct weir_tcp_look *look) {
 	const struct weir_tcp_seen *before = find(&figures->before, now->cookie);
@@ -160,7 +161,7 @@ static void add_growth(const struct weir_tcp_figures *figures, const struct weir
 
 	if (before == NULL || before->cookie == 0) {
 		if (!figures->looked || figures->partial) {
-			return; // it may be an old one
+			return; // it may be an old connection
 		}
 		before = &opened;
 	}
@@ -187,7 +188,7 @@ static void take_info(struct weir_tcp_figures *figures, const struct tcp_info *i
 void weir_tcp_figures_take(void *context, const struct weir_socket *socket) {
 	struct weir_tcp_figures *figures = context;
 	struct weir_tcp_look *look = &figures->look[is_ipv6(socket->message)];
-	struct tcp_info info = {0}; // an earlier kernel has a shorter one
+	struct tcp_info info = {0}; // earlier kernels have a shorter struct
 	struct weir_tcp_seen *seen;
 	uint64_t cookie;
 
@@ -215,8 +216,8 @@ uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures) {
 	return figures->now.used;
 }
 
-// A dump that pauses may miss a connection: without its former numbers it would count from its
-// start at the next look.
+// Keep the numbers of missed connections: a dump that pauses may miss a connection, which would
+// otherwise count from its start at the next look.
 static void keep_missed(struct weir_tcp_figures *figures) {
 	const struct weir_tcp_table *before = &figures->before;
 	uint32_t slots = before->slots == NULL ? 0 : 1u << before->bits;
@@ -246,7 +247,7 @@ static void publish(const struct weir_tcp_look *look, struct weir_agent_tcp_fami
 	family->rated = look->rate.count;
 }
 
-// The sums stay.
+// Clear the figures of the last scan, but keep the sums.
 static void forget_last(struct weir_agent_tcp_family *family) {
 	*family = (struct weir_agent_tcp_family){.segments = family->segments,
 		.retransmitted = family->retransmitted,

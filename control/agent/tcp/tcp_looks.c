@@ -11,11 +11,11 @@
 #include "clocks.h"
 
 #define STATE(name) (1u << TCP_##name)
-// Those that may still send data, or send it again.
+// States of connections that may still send or retransmit data.
 #define SENDING \
 	(STATE(ESTABLISHED) | STATE(CLOSE_WAIT) | STATE(FIN_WAIT1) | STATE(CLOSING) | \
 		STATE(LAST_ACK))
-#define READS_MOST 16 // of a slice
+#define READS_MOST 16 // maximum number of reads in a slice
 
 static struct weir_socket_query query_of(const struct weir_tcp_looks *looks) {
 	return (struct weir_socket_query){.family = looks->family,
@@ -26,7 +26,7 @@ static struct weir_socket_query query_of(const struct weir_tcp_looks *looks) {
 		.port_count = looks->params.port_count};
 }
 
-// The kernel forgets a dump in progress only with its socket.
+// Close the socket: the kernel ends a dump in progress only with the socket.
 static void drop(struct weir_tcp_looks *looks) {
 	if (looks->fd >= 0) {
 		close(looks->fd);
@@ -71,7 +71,7 @@ static int begin(struct weir_tcp_looks *looks) {
 	return r < 0 ? r : request(looks, AF_INET);
 }
 
-// The dump of a family has ended.
+// Handle the end of the dump of an address family.
 static int end_dump(struct weir_tcp_looks *looks) {
 	int r;
 
@@ -89,7 +89,7 @@ static int end_dump(struct weir_tcp_looks *looks) {
 	return r;
 }
 
-// Whether the dump has taken as many connections as it may: cut it short.
+// Whether the dump has taken the maximum number of connections.
 static bool is_full(const struct weir_tcp_looks *looks) {
 	const uint32_t taken = weir_tcp_figures_taken(&looks->figures);
 
@@ -170,7 +170,7 @@ int weir_tcp_looks_start(
 
 void weir_tcp_looks_stop(struct weir_tcp_looks *looks) {
 	if (looks->loop == NULL) {
-		return; // not started
+		return; // weir_tcp_looks_start was not called
 	}
 	uv_close((uv_handle_t *)&looks->timer, NULL);
 	drop(looks);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP looks: has the kernel list the connections at the service's ports while a balancer requests
-// TCP figures, once a second and in slices, so that the loop is never busy for long: a slice ends
-// after WEIR_TCP_SLICE_NS of CPU time, and all use at most 1/WEIR_TCP_SHARE of a CPU. With many
-// connections a look takes longer than a second, and the figures are older. Of one with more than
-// WEIR_TCP_LOOK_MOST connections of IPv4, or of IPv6, the rest is left out. The kernel's order is
-// that of a hash with a random key, so that these are a random sample.
+// TCP looks: lists the connections at the service's ports once a second while a balancer requests
+// TCP figures. A look is one such scan of the connections. A look runs in slices, so that the loop
+// is never busy for long: a slice ends after WEIR_TCP_SLICE_NS of CPU time, and all slices use at
+// most 1/WEIR_TCP_SHARE of a CPU. With many connections a look takes longer than a second, and the
+// figures are older. A look takes at most WEIR_TCP_LOOK_MOST connections of IPv4 and of IPv6. The
+// kernel lists connections in the order of a hash with a random key, so the connections taken are a
+// random sample.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -24,7 +25,7 @@
 
 struct weir_tcp_looks_params { // pointers: must outlive the looks
 	struct weir_log *log;
-	const uint16_t *ports; // of the service; none: there is nothing to look at
+	const uint16_t *ports; // ports of the service; without ports there are no looks
 	uint32_t port_count;
 	uint32_t most; // connections of a family of sockets; 0 = WEIR_TCP_LOOK_MOST
 };
@@ -35,15 +36,15 @@ struct weir_tcp_looks {
 	uv_timer_t timer;
 	bool wanted;
 	int fd; // netlink; -1 = none
-	uint8_t family; // of the dump in progress; 0 = none
+	uint8_t family; // family of the dump in progress; 0 = no dump
 	uint32_t sequence;
 	uint32_t before; // connections taken before this dump
-	bool partial; // this look
+	bool partial; // this look has left out connections
 	int error; // errno that was logged last; 0 = the last look was complete
 	uint64_t began_ms,
-		ended_ms; // began: of the newest; ended: of the last complete one, 0 = none
-	uint64_t took_ms; // that one
-	uint64_t looks; // complete ones
+		ended_ms; // began: newest look; ended: last complete look, 0 = none
+	uint64_t took_ms; // duration of the last complete look
+	uint64_t looks; // number of complete looks
 	struct weir_look_budget budget;
 	struct weir_tcp_figures figures;
 };
@@ -51,13 +52,14 @@ struct weir_tcp_looks {
 // Returns 0 or negative errno.
 int weir_tcp_looks_start(
 	uv_loop_t *loop, const struct weir_tcp_looks_params *params, struct weir_tcp_looks *ret);
-// Run the loop afterwards to close its handle.
+// After this call, run the loop to close the handle.
 void weir_tcp_looks_stop(struct weir_tcp_looks *looks);
 
-// Whether a balancer requests TCP figures. Without, nothing is looked at.
+// Set whether a balancer requests TCP figures. Without a request there are no looks.
 void weir_tcp_looks_want(struct weir_tcp_looks *looks, bool wanted);
 
-// Set the figures of a datagram, and their age. Returns false if there are none yet.
+// Set the figures of a datagram, and the age of the figures. Returns false if there are no figures
+// yet.
 bool weir_tcp_looks_fill(const struct weir_tcp_looks *looks, struct weir_agent_tcp *tcp);
 
 // {"looks", "took_ms", "ipv4", "ipv6", "problem"?}, owned by the caller; NULL: not requested.

@@ -54,7 +54,7 @@ static struct weir_named_service *find(
 	return NULL;
 }
 
-// The service that has this port, or NULL.
+// The service with this port, or NULL.
 static const struct weir_named_service *find_port(
 	const struct weir_named_services *services, const struct weir_service_port *port) {
 	for (uint32_t i = 0; i < services->count; i++) {
@@ -124,12 +124,12 @@ int weir_named_services_add(
 		return -EINVAL;
 	}
 	if (find(services, value, bytes) != NULL) {
-		snprintf(why, why_bytes, "is a second service of this name; use one");
+		snprintf(why, why_bytes, "is a second service of this name; use one service");
 		return -EINVAL;
 	}
 	if (services->count == WEIR_NAMED_SERVICES_MAX) {
-		snprintf(
-			why, why_bytes, "is one too many; use at most %d", WEIR_NAMED_SERVICES_MAX);
+		snprintf(why, why_bytes, "is one service too many; use at most %d",
+			WEIR_NAMED_SERVICES_MAX);
 		return -EINVAL;
 	}
 	service = &services->service[services->count++];
@@ -158,7 +158,8 @@ int weir_named_services_allow(
 		return -EINVAL;
 	}
 	if (service->user[0] != '\0') {
-		snprintf(why, why_bytes, "is a second user of service %s; use one", service->name);
+		snprintf(why, why_bytes, "is a second user of service %s; use one user",
+			service->name);
 		return -EINVAL;
 	}
 	memcpy(service->user, value, bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Named services: groups of ports of this host, `web=80,443,53/udp`, and the user whose processes
-// may announce a word for each. A port is in one service at most, so that no user has a word for a
-// port of another's; all ports together fit into the words of an answer.
+// may announce a word for a service. A port is in one service at most, so that no user can announce
+// a word for a port of another user. All ports together fit into an answer.
 //
 // Threads: any. Pure.
 #pragma once
@@ -13,7 +13,7 @@
 
 #include "report.h"
 
-#define WEIR_NAMED_SERVICES_MAX WEIR_PORT_WORDS_MOST // each has a port
+#define WEIR_NAMED_SERVICES_MAX WEIR_PORT_WORDS_MOST // each service has a port
 #define WEIR_SERVICE_NAME_BYTES 32
 #define WEIR_SERVICE_USER_BYTES 64
 
@@ -24,7 +24,7 @@ struct weir_service_port {
 
 struct weir_named_service {
 	char name[WEIR_SERVICE_NAME_BYTES];
-	char user[WEIR_SERVICE_USER_BYTES]; // name or number; "" = root alone
+	char user[WEIR_SERVICE_USER_BYTES]; // name or number of the user; "" = only root
 	struct weir_service_port port[WEIR_PORT_WORDS_MOST];
 	uint32_t port_count;
 };
@@ -34,7 +34,8 @@ struct weir_named_services {
 	uint32_t count;
 };
 
-// Whether this can be a name: letters, digits, '-', '_' and '.', not '.' or '-' first.
+// Whether this is a valid name: letters, digits, '-', '_' and '.', but not '.' or '-' as first
+// character.
 bool weir_service_name_is_valid(const char *name, size_t bytes);
 
 // Parse "80", "80/tcp" or "53/udp". Returns 0 or -EINVAL.
@@ -45,6 +46,6 @@ int weir_service_port_parse(const char *text, size_t bytes, struct weir_service_
 int weir_named_services_add(
 	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);
 
-// Set the user of a service that was added before: USER=NAME. Returns like the above.
+// Set the user of a service that was added before: USER=NAME. Returns like weir_named_services_add.
 int weir_named_services_allow(
 	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);

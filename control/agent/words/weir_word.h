@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir_word.h: lets a server announce to Weir's balancers that it gets no new flows, from its
-// signal handler and without root:
+// weir_word.h: functions with which a server announces to Weir's balancers that it accepts no new
+// flows, from a signal handler and without root:
 //
 //	static struct weir_word word;
 //
@@ -13,14 +13,15 @@
 //	weir_word_prepare(&word, "web"); // at the start
 //
 // "web" is a service of weir-agent run --service web=80 --allow-user USER=web, where USER is the
-// user that the server runs as. After it the server should go on for a while, and then stop.
+// user of the server. After the announcement, the server should continue for a while, and then
+// stop.
 //
-// Header only; C99 or C++ on Linux. Each function connects anew, so that a restart of the agent
-// does no harm, never waits, raises no SIGPIPE and leaves errno unchanged. A server that changes
-// its root directory (chroot) needs the socket below the new one.
+// Header only; C99 or C++ on Linux. Each function makes a new connection, so that a restart of the
+// agent does no harm. The functions never wait, raise no SIGPIPE and leave errno unchanged. A
+// server that changes its root directory (chroot) needs the socket below the new root directory.
 //
-// Threads: any. weir_word_prepare aside, all are async-signal-safe: they call socket(), connect(),
-// send() and close().
+// Threads: any. All functions except weir_word_prepare are async-signal-safe: they call socket(),
+// connect(), send() and close().
 #pragma once
 
 #include <errno.h>
@@ -38,7 +39,7 @@ struct weir_word {
 	struct sockaddr_un address;
 };
 
-// dir: of the sockets; WEIR_WORD_DIR unless the agent has another --run-dir. Returns 0 or
+// dir: directory of the sockets; WEIR_WORD_DIR unless the agent has another --run-dir. Returns 0 or
 // -ENAMETOOLONG.
 static inline int weir_word_prepare_in(
 	struct weir_word *word, const char *dir, const char *service) {
@@ -61,8 +62,9 @@ static inline int weir_word_prepare(struct weir_word *word, const char *service)
 	return weir_word_prepare_in(word, WEIR_WORD_DIR, service);
 }
 
-// Send a line. Returns 0, or a negative errno, among them -ENOENT and -ECONNREFUSED: no such agent,
-// -EACCES: the agent does not allow it, -EAGAIN: too many requests of this service at once.
+// Send a line. Returns 0 or negative errno, such as -ENOENT or -ECONNREFUSED (no agent with this
+// service), -EACCES (the agent does not permit this user), -EAGAIN (too many requests of this
+// service at a time).
 static inline int weir_word_send(const struct weir_word *word, const char *line, size_t bytes) {
 	const int before = errno;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), r = 0;
@@ -78,22 +80,22 @@ static inline int weir_word_send(const struct weir_word *word, const char *line,
 	return r;
 }
 
-// No new flows; existing ones go on.
+// Announce: no new flows; existing flows continue.
 static inline int weir_word_lame_duck(const struct weir_word *word) {
 	return weir_word_send(word, "lame-duck\n", sizeof("lame-duck\n") - 1);
 }
 
-// New flows again.
+// Announce: new flows again.
 static inline int weir_word_ready(const struct weir_word *word) {
 	return weir_word_send(word, "ready\n", sizeof("ready\n") - 1);
 }
 
-// No flows yet; ends with ready.
+// Announce: no flows yet, until weir_word_ready.
 static inline int weir_word_starting(const struct weir_word *word) {
 	return weir_word_send(word, "starting\n", sizeof("starting\n") - 1);
 }
 
-// As if no server listened.
+// Announce: down, like a port without a listening server.
 static inline int weir_word_down(const struct weir_word *word) {
 	return weir_word_send(word, "down\n", sizeof("down\n") - 1);
 }

@@ -14,7 +14,7 @@
 #include "clocks.h"
 #include "words.h"
 
-// The name of the only socket that this user may connect to.
+// Find the name of the only socket that this user may connect to.
 static int find_only(const char *folder, char ret_name[static WEIR_SERVICE_NAME_BYTES]) {
 	const size_t end = strlen(WEIR_WORDS_SUFFIX);
 	DIR *dir = opendir(folder);
@@ -134,8 +134,8 @@ const char *weir_word_explain(int error, const char *run_dir, const char *servic
 	case -EAGAIN:
 	case -ETIMEDOUT:
 		snprintf(why, WEIR_WORD_WHY_BYTES,
-			"no response from weir-agent run in %s: it hangs or is stopped, or other "
-			"clients use the socket too much",
+			"no response from weir-agent run in %s: the process hangs or is stopped, "
+			"or other clients send too many requests",
 			run_dir);
 		break;
 	default:

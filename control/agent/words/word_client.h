@@ -9,17 +9,18 @@
 
 #include "word_line.h"
 
-#define WEIR_WORD_PATH_BYTES 108 // of an address
+#define WEIR_WORD_PATH_BYTES 108 // size of sun_path
 #define WEIR_WORD_WHY_BYTES 320
 
-// The socket of a service. service: NULL = the only one that this user may connect to. Returns 0,
-// -ENOENT (there is none), -E2BIG (several), -ENAMETOOLONG.
+// Find the socket of a service. service: NULL = the only service whose socket this user may connect
+// to. Returns 0, -ENOENT (no such socket), -E2BIG (several sockets), -ENAMETOOLONG.
 int weir_word_path(const char *run_dir, const char *service, char ret[static WEIR_WORD_PATH_BYTES]);
 
 // Send a request, and wait for the reply until timeout_ms have passed. ret: a line with its line
-// feed. Returns 0, or negative errno: -ETIMEDOUT: the request is delivered all the same.
+// feed. Returns 0 or negative errno; with -ETIMEDOUT the request was delivered.
 int weir_word_exchange(const char *path, const char *request, int timeout_ms,
 	char ret[static WEIR_WORD_REPLY_BYTES]);
 
-// Why the functions above have failed, and what to do. Returns why, of WEIR_WORD_WHY_BYTES.
+// Describe why weir_word_path or weir_word_exchange has failed, and what to do. Returns why, of
+// WEIR_WORD_WHY_BYTES.
 const char *weir_word_explain(int error, const char *run_dir, const char *service, char *why);

@@ -23,7 +23,7 @@ static const struct {
 
 // --- requests -----------------------------------------------------------------------------
 
-// A line of sd_notify: capital letters, digits and '_', then '='.
+// Whether this is a line of sd_notify: capital letters, digits and '_', then '='.
 static bool is_assignment(const char *line, size_t bytes) {
 	size_t n = 0;
 
@@ -34,7 +34,7 @@ static bool is_assignment(const char *line, size_t bytes) {
 	return n > 0 && n < bytes && line[n] == '=';
 }
 
-// A line without its line feed. Leaves *ret_word if it has none.
+// Read a line without its line feed. *ret_word is unchanged if the line has no word.
 static int read_line(const char *line, size_t bytes, enum weir_health_word *ret_word) {
 	while (bytes > 0 && (line[bytes - 1] == '\r' || line[bytes - 1] == ' ')) {
 		bytes--;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Word lines: the text between an application and weir-agent. A request is lines, of which the last
-// one with a word counts:
+// Word lines: the text between an application and weir-agent. A request has one or more lines; the
+// last line with a word counts:
 //
 //   starting | ready | lame-duck | down    the word of the service
-//   status, or nothing                     no word: the reply alone
+//   status, or nothing no word: request only the reply
 //   READY=1, STOPPING=1                    as sd_notify(3): ready, lame-duck
 //   NAME=VALUE                             other lines of sd_notify(3): no word
 //
@@ -22,24 +22,24 @@
 #include "health_state.h"
 #include "named_services.h"
 
-#define WEIR_WORD_REQUEST_BYTES 512 // at most
+#define WEIR_WORD_REQUEST_BYTES 512 // maximum
 #define WEIR_WORD_REPLY_BYTES 256
 
-// Read the lines of a request; the last one needs no line feed. *ret_word: NONE = no word. Returns
+// Read the lines of a request; the last line needs no line feed. *ret_word: NONE = no word. Returns
 // 0 or -EINVAL.
 int weir_word_lines_read(const char *text, size_t bytes, enum weir_health_word *ret_word);
 
 struct weir_word_reply {
-	enum weir_health_word word; // READY also if the service has none
-	uint32_t balancers; // known ones
-	uint32_t pending; // of these: have not acknowledged the word
+	enum weir_health_word word; // READY also for a service without a word
+	uint32_t balancers; // number of known balancers
+	uint32_t pending; // number of known balancers that have not acknowledged the word
 	struct weir_service_port port[WEIR_PORT_WORDS_MOST];
 	uint32_t port_count;
 };
 
-// Returns to, of WEIR_WORD_REPLY_BYTES, with a line feed.
+// Write a reply with a line feed. Returns to, of WEIR_WORD_REPLY_BYTES.
 const char *weir_word_reply_write(
 	const char *service, const struct weir_word_reply *reply, char *to);
 
-// Read a reply. Returns 0, or -EINVAL: it is an error, or no reply.
+// Read a reply. Returns 0, or -EINVAL: the text is an error message, or no reply.
 int weir_word_reply_read(const char *text, struct weir_word_reply *ret);

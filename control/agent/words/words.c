@@ -11,7 +11,7 @@
 
 struct weir_word_client {
 	struct weir_word_service *service;
-	struct weir_word_client **place; // position in the service's list
+	struct weir_word_client **place; // slot of the service's list
 	struct ucred peer;
 	int fd;
 	uint32_t reads;
@@ -105,7 +105,8 @@ static bool is_allowed(const struct weir_word_service *service, uid_t uid) {
 	return uid == 0 || uid == service->words->params.listeners->uid[index_of(service)];
 }
 
-// A client that does not wait for the reply has announced its word all the same.
+// Execute the request, and reply. The word is announced even if the client does not wait for the
+// reply.
 static void reply_to(struct weir_word_client *client) {
 	struct weir_word_service *service = client->service;
 	enum weir_health_word word = WEIR_HEALTH_WORD_NONE;
@@ -143,7 +144,7 @@ static void close_client(struct weir_word_client *client) {
 	uv_close((uv_handle_t *)&client->poll, free_client);
 }
 
-// A request ends with a line feed, or where the client ends.
+// A request ends with a line feed, or when the client closes the connection.
 static void on_request(uv_poll_t *poll, int status, int events) {
 	struct weir_word_client *client = poll->data;
 	ssize_t n = weir_foreign_read(client->fd, client->request + client->bytes,
@@ -169,7 +170,7 @@ static void on_request(uv_poll_t *poll, int status, int events) {
 	close_client(client);
 }
 
-// fd: is closed without memory for the client.
+// fd: without memory for the client, the descriptor is closed.
 static void add_client(struct weir_word_service *service, int fd) {
 	struct weir_word_client **place =
 		&service->client[service->next_client++ % WEIR_WORDS_CLIENTS];

@@ -17,8 +17,9 @@
 
 #define BACKLOG 16
 
-// run_dir belongs to us, and no other user can write to it (run_dir.h). Returns a descriptor of the
-// directory of the sockets, or negative errno.
+// Create the directory of the sockets. run_dir belongs to the user of this process, and no other
+// user can write to run_dir (run_dir.h). Returns a descriptor of the directory of the sockets, or
+// negative errno.
 static int make_dir(const char *run_dir) {
 	const mode_t search = S_IXGRP | S_IXOTH;
 	struct stat status;
@@ -38,7 +39,7 @@ static int make_dir(const char *run_dir) {
 		return r;
 	}
 	dir = openat(fd, WEIR_WORDS_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0 || fchmod(dir, 0755)) { // whatever the umask
+	if (dir < 0 || fchmod(dir, 0755)) { // independent of the umask
 		int r = -errno;
 
 		if (dir >= 0) {
@@ -51,7 +52,8 @@ static int make_dir(const char *run_dir) {
 	return dir;
 }
 
-// The agent that made them has ended: agent.sock would be in use otherwise.
+// Remove the sockets of an earlier agent. That agent has ended: otherwise agent.sock would be in
+// use.
 static void remove_sockets(const char *path) {
 	DIR *dir = opendir(path);
 	const struct dirent *entry;
@@ -68,7 +70,7 @@ static void remove_sockets(const char *path) {
 	}
 }
 
-// Returns a descriptor, or negative errno.
+// Create a listening socket. Returns a descriptor, or negative errno.
 static int open_socket(const struct sockaddr_un *address, uid_t uid) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), r;
 

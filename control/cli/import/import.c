@@ -48,7 +48,7 @@ void weir_import_fini(struct weir_import *import) {
 
 // --- notes and errors ---------------------------------------------------------------------
 
-// Text of the source, which may contain any byte. In JSON it becomes ASCII.
+// Convert text of the source, which may contain any byte, into an ASCII JSON string.
 static json_t *printable(const char *text) {
 	char copy[REASON_BYTES];
 

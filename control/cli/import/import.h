@@ -2,8 +2,8 @@
 //
 // Import: the common result of the readers of other load balancers' configurations (ipvs.h,
 // keepalived.h): a configuration of Weir, notes about everything without an exact counterpart, and
-// errors in the source. Only an error prevents a configuration: what Weir does not support, and
-// what the other load balancer ignores, too, is left out with a note.
+// errors in the source. Only an error prevents a configuration. Settings that Weir does not
+// support, and settings that the other load balancer ignores, are left out with a note.
 //
 // Threads: any. Pure: no files, no output. After a failed allocation, `failed` is set.
 #pragma once
@@ -17,14 +17,14 @@
 #define WEIR_IMPORT_BINDS_MAX 256 // of a service
 #define WEIR_IMPORT_SERVICES_MAX 4096
 #define WEIR_IMPORT_ERRORS_MAX 100 // further errors are only counted
-#define WEIR_IMPORT_TEXT_BYTES 64 // of an address with port, and more
+#define WEIR_IMPORT_TEXT_BYTES 64 // enough for an address with port
 
 struct weir_import_place {
 	const char *file;
 	int line; // 0 = the whole file
 };
 
-// X(NAME, "in the report"), the most serious first
+// X(NAME, "text in the report"), the most serious kind first
 #define WEIR_IMPORT_KINDS(X) \
 	X(MISSING, "missing") /* a service, an address or a server is not in the result */ \
 	X(ADJUST, "adjust") /* the operator must decide */ \
@@ -43,11 +43,12 @@ extern const char *const weir_import_kind_names[WEIR_IMPORT_KIND_COUNT];
 struct weir_import { // zeroed by weir_import_init
 	json_t *instance, *timeouts; // members of the result, may be empty
 	json_t *services;
-	json_t *places; // of the services: [{place: {file, line}, binds: [...], backends: [...]}]
+	json_t *places; // positions of services in the source: [{place: {file, line}, binds: [...],
+			// backends: [...]}]
 	json_t *notes; // [{kind, file, line, what, why}]
-	json_t *sink; // where notes go: notes, or those of a service; borrowed
+	json_t *sink; // list that gets new notes: import or service notes; borrowed
 	json_t *errors; // [{file, line, reason}]
-	json_t *names, *binds; // in use: {name: true}, {bind: line}
+	json_t *names, *binds; // used names and binds: {name: true}, {bind: line}
 	uint32_t backends, more_errors;
 	bool failed; // out of memory
 };
@@ -55,100 +56,105 @@ struct weir_import { // zeroed by weir_import_init
 int weir_import_init(struct weir_import *import); // 0 or -ENOMEM; call fini in either case
 void weir_import_fini(struct weir_import *import);
 
-// Of the current service, if there is one.
+// Add a note to the current service, or to the import if there is no current service.
 void weir_import_note(struct weir_import *import, const struct weir_import_place *place,
 	enum weir_import_kind kind, const char *what, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
-// reason: one line, the error and its remedy.
+// Add an error. reason: one line with the error and its remedy.
 void weir_import_error(struct weir_import *import, const struct weir_import_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// --- one service, from its first line on ---
+// --- services ---
 
 struct weir_import_service {
 	struct weir_import_place place;
-	char name[WEIR_IMPORT_TEXT_BYTES]; // wanted name; an invalid one is replaced
+	char name[WEIR_IMPORT_TEXT_BYTES]; // wanted name; replaced if invalid
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	json_t *binds, *backends; // as in the configuration
-	json_t *places; // of them: {place, binds: [{file, line}], backends: [{file, line}]}
-	json_t *notes; // added to the import's at the end
-	json_t *keys; // of its binds in import->binds
-	json_t *by_address; // the backends, borrowed
-	uint16_t port; // of the first bind; 0 = every port
-	json_int_t taken_line; // of an address that another service has already; 0 = none
+	json_t *places; // positions in the source: {place, binds: [{file, line}], backends: [{file,
+			// line}]}
+	json_t *notes; // added to import->notes at the end of the service
+	json_t *keys; // keys of its binds in import->binds
+	json_t *by_address; // {address: backend}, borrowed backends
+	uint16_t port; // port of the first bind; 0 = every port
+	json_int_t taken_line; // line of an earlier service with the same address; 0 = none
 	char scheduler[WEIR_IMPORT_TEXT_BYTES];
 	bool hashes_ports; // sh-port, mh-port
-	bool left_out; // noted already
+	bool left_out; // the note with the reason is added
 	bool direct_noted, nat_noted; // weir_import_forwarding
-	bool weights_differ; // weights above 0: a server of weight 0 gets no connections
-	json_int_t weight; // of the first backend that has one
+	bool weights_differ; // weights above 0 differ: a server of weight 0 gets no connections
+	json_int_t weight; // first weight above 0 of a backend; 0 = none
 	uint32_t upper, uppers; // highest connection limit; number of backends with one
 	bool uppers_differ;
 	json_t *health_check; // NULL = none
-	bool was_checked; // it had a health check in the source
+	bool was_checked; // the source has a health check for the service
 };
 
-// Makes it the current service, which gets the following notes. Returns 0 or -ENOMEM.
+// Initialise a service and make it the current service, which gets the following notes. Returns 0
+// or -ENOMEM.
 int weir_import_service_begin(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *name);
-// The following notes belong to this service. NULL: to no service.
+// Set the service that gets the following notes. NULL: no service.
 void weir_import_select(struct weir_import *import, const struct weir_import_service *service);
-// The service is not in the result. Its notes of other kinds are discarded.
+// Leave the service out of the result, with a note. Its notes of other kinds are discarded.
 void weir_import_leave_out(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *what, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
-// port_first 0 = every port. service->protocol is set.
+// Add an address to the service. port_first 0 = every port. service->protocol must be set.
 void weir_import_bind(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_address *address,
 	uint16_t port_first, uint16_t port_last);
 
-// The policy for an IPVS scheduler ("wrr"), as far as there is one. NULL: no scheduler.
+// The policy that is most like an IPVS scheduler ("wrr"). NULL: not a scheduler.
 const char *weir_import_scheduler_policy(const char *name);
 
 struct weir_import_backend {
 	struct weir_address address;
-	uint16_t port; // 0 = that of the service
-	bool translated; // NAT: else packets arrive at the port of the VIP whatever is written
+	uint16_t port; // 0 = the port of the service
+	bool translated; // by NAT; otherwise packets arrive at the port of the VIP, whatever port
+			 // is given
 	json_int_t weight;
 	uint32_t upper; // limit of connections; 0 = none
 };
 void weir_import_backend(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_import_backend *backend);
 
-// How packets are forwarded: 'g' direct routing, 'i' IP in IP, 'm' NAT. Noted once for a service.
+// Add a note about the forwarding method: 'g' direct routing, 'i' IP in IP, 'm' NAT. Only one note
+// is added per service and method.
 void weir_import_forwarding(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, char method);
-// Persistence: clients stayed with a server for this many seconds.
+// Note persistence, by which a client stays on a server for some seconds. what: the setting.
 void weir_import_persistence(
 	struct weir_import *import, const struct weir_import_place *place, const char *what);
-// One-packet scheduling: each UDP datagram was scheduled separately.
+// Note one-packet scheduling, which schedules each UDP datagram separately. what: the setting.
 void weir_import_one_packet(
 	struct weir_import *import, const struct weir_import_place *place, const char *what);
-// The source checks the service, but Weir supports none of these checks.
+// Note that the service has no health check: Weir supports none of the checks in the source.
 void weir_import_note_unchecked(struct weir_import *import, const struct weir_import_place *place);
-// Add the service to the result, unless it is empty. Frees it.
+// Add the service to the result, unless it has no addresses or no backends. Frees the service.
 void weir_import_service_end(struct weir_import *import, struct weir_import_service *service);
 
 // --- timeouts ---
 
 #define WEIR_IMPORT_TIMEOUT_S (31u * 86400) // of IPVS
 
-// The timeout of "tcp", "tcpfin" or "udp", in the terms of IPVS; 0 = unchanged. Returns whether it
-// is one of these.
+// Set the timeout of an IPVS timeout name: "tcp", "tcpfin" or "udp"; 0 seconds = unchanged. Returns
+// whether the name is known.
 bool weir_import_timeout(struct weir_import *import, const struct weir_import_place *place,
 	const char *name, uint64_t seconds);
 
 // --- the end ---
 
-// Validate against the configuration's own rules: what these refuse is left out with a note, at its
-// line of the source. Returns the text of the configuration, which the caller frees, or NULL on
-// errors or if out of memory.
+// Validate the result by the rules of the configuration. Refused parts are left out, with a note at
+// their line of the source. Returns the text of the configuration, which the caller frees, or NULL
+// on errors or if out of memory.
 char *weir_import_finish(struct weir_import *import, const struct weir_import_place *source);
 
 // --- text ---
 
 bool weir_import_number(const char *text, uint64_t most, uint64_t *ret); // digits only
-// {file, line}; a file name that is not UTF-8 becomes "-". NULL: out of memory.
+// A position as JSON: {file, line}. A file name that is not UTF-8 becomes "-". NULL: out of memory.
 json_t *weir_import_place_json(const struct weir_import_place *place);
-// "192.0.2.1:80", "[2001:db8::1]:80", or the same without a port (0). Returns 0 or -EINVAL.
+// Parse "192.0.2.1:80", "[2001:db8::1]:80", or an address without a port (port 0). Returns 0 or
+// -EINVAL.
 int weir_import_endpoint(const char *text, struct weir_address *ret, uint16_t *ret_port);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The end of an import: the configuration as text, which the daemon's own reader accepts, and the
+// Finishes an import: writes the configuration as text that weir-control accepts, and sorts the
 // notes in the order of the source.
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int by_place(const void *a, const void *b) {
 	return left->place < right->place ? -1 : 1;
 }
 
-// Notes that are found only at the end of a service are sorted to their lines.
+// Sort the notes by line: some notes of a line are added only at the end of its service.
 static void sort_notes(struct weir_import *import) {
 	size_t count = json_array_size(import->notes), i;
 	struct numbered *list = calloc(count + 1, sizeof(*list));
@@ -76,7 +76,7 @@ static json_t *whole(struct weir_import *import) {
 	json_t *segment = json_object();
 	json_t *config = json_pack("{s:O*, s:[{s:s, s:s, s:s}], s:{s:[i]}, s:{s:O}, s:o, s:O}",
 		"instance", json_object_size(import->instance) > 0 ? import->instance : NULL,
-		"ports", "comment", "the interface that packets to the VIPs arrive at", "name",
+		"ports", "comment", "the interface that receives packets to the VIPs", "name",
 		"wan", "device", "net_af_xdp0,iface=eth0", "workers", "cores", 0, "flow_table",
 		"timeout_ms", import->timeouts, "segment", segment, "services", import->services);
 
@@ -94,8 +94,8 @@ static json_t *whole(struct weir_import *import) {
 	return config;
 }
 
-// Whether the daemon's own reader accepts the text. If it does not, the parts that it refuses are
-// left out; true if there are none: then there are errors.
+// Parse the text like weir-control. Returns true if it is valid, or if the refused parts cannot be
+// left out: then errors are added. Otherwise leaves out the refused parts and returns false.
 static bool is_final(
 	struct weir_import *import, const struct weir_import_place *source, const char *text) {
 	struct weir_config_errors errors;
@@ -110,7 +110,8 @@ static bool is_final(
 		final = true;
 		for (uint32_t i = 0; i < errors.count; i++) {
 			weir_import_error(import, &(struct weir_import_place){.file = source->file},
-				"as %s of Weir: %s", errors.error[i].path, errors.error[i].reason);
+				"invalid value for %s of the configuration: %s",
+				errors.error[i].path, errors.error[i].reason);
 		}
 	}
 	weir_config_errors_fini(&errors);
@@ -145,8 +146,8 @@ char *weir_import_finish(struct weir_import *import, const struct weir_import_pl
 	}
 	if (final && json_array_size(import->errors) == 0) {
 		weir_import_note(import, &file, WEIR_IMPORT_ADJUST, "ports",
-			"the source does not name an interface: set iface= of ports[0].device, "
-			"workers.cores and, equal on all balancers, instance.hash_seed");
+			"the source does not name an interface: set iface= in ports[0].device, "
+			"workers.cores, and the same instance.hash_seed on all balancers");
 	}
 	sort_notes(import);
 	if (import->failed || json_array_size(import->errors) > 0) {

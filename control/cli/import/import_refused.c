@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Parts that are left out become null first, so that the indexes in further errors stay valid.
+// A part to leave out is set to null first, so that the indexes in other errors stay valid.
 
 static struct weir_import_place place_of(const json_t *json) {
 	const char *file = json_string_value(json_object_get(json, "file"));
@@ -13,7 +13,7 @@ static struct weir_import_place place_of(const json_t *json) {
 		.line = (int)json_integer_value(json_object_get(json, "line"))};
 }
 
-// Functions return whether something was left out.
+// The leave_out functions return whether a part was left out.
 
 static bool leave_out_element(struct weir_import *import, json_t *list, const json_t *places,
 	size_t n, const char *reason) {
@@ -29,7 +29,7 @@ static bool leave_out_element(struct weir_import *import, json_t *list, const js
 	return true;
 }
 
-// Without these keys a check still checks the server.
+// Keys that a health check can do without.
 static bool is_detail(const char *key) {
 	return strcmp(key, "host") == 0 || strcmp(key, "body") == 0 || strcmp(key, "path") == 0;
 }
@@ -87,7 +87,8 @@ static bool leave_out(struct weir_import *import, const struct weir_config_error
 	return true;
 }
 
-// Remove nulls from a list, and the same elements of a parallel one. Returns how many are left.
+// Remove nulls from a list, and the elements with the same indexes from a parallel list. Returns
+// the number of remaining elements.
 static size_t sweep(json_t *list, json_t *parallel) {
 	for (size_t i = json_array_size(list); i-- > 0;) {
 		if (json_is_null(json_array_get(list, i))) {
@@ -112,7 +113,7 @@ static void sweep_service(struct weir_import *import, size_t number) {
 	if (binds == 0 || backends == 0) {
 		weir_import_note(import, &place, WEIR_IMPORT_MISSING,
 			json_string_value(json_object_get(service, "name")), "the service: no %s",
-			binds == 0 ? "usable address" : "real server that Weir can have");
+			binds == 0 ? "usable address" : "real server that Weir supports");
 		json_array_set_new(import->services, number, json_null());
 	}
 }

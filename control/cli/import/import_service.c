@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One service: names, binds, backends, and the policy for its scheduler.
+// Imports a service: names, binds, backends, and the policy for its scheduler.
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -12,14 +12,14 @@
 
 #include "import.h"
 
-#define NAME_BYTES 56 // so that a number can be appended
+#define NAME_BYTES 56 // leaves space for an appended number
 #define WHY_BYTES 256
 
 struct scheduler {
 	const char *name;
 	const char *policy;
-	const char *why; // the difference; NULL = none
-	bool by_weight; // counts connections: with unequal weights another policy is used
+	const char *why; // how the policy differs from the scheduler; NULL = no difference
+	bool by_weight; // with unequal weights, weighted-round-robin is used instead of policy
 };
 
 #define AFFINITY \
@@ -30,19 +30,21 @@ static const struct scheduler schedulers[] = {
 	{"wrr", "weighted-round-robin", NULL, false},
 	{"lc", "least-loaded", NULL, false},
 	{"wlc", "least-loaded", NULL, true},
-	{"sed", "least-loaded", "counts current connections only, without the next one", true},
+	{"sed", "least-loaded", "counts current connections, without adding the next connection",
+		true},
 	{"nq", "least-loaded", "counts connections, without a per-server queue", true},
 	{"sh", "maglev", AFFINITY, false},
 	{"mh", "maglev", AFFINITY, false},
-	{"dh", "maglev", "chooses by addresses and ports, not by the destination alone", false},
-	{"lblc", "maglev", "chooses by addresses and ports, not by the destination alone", false},
-	{"lblcr", "maglev", "chooses by addresses and ports, not by the destination alone", false},
+	{"dh", "maglev", "chooses by addresses and ports, not only by the destination", false},
+	{"lblc", "maglev", "chooses by addresses and ports, not only by the destination", false},
+	{"lblcr", "maglev", "chooses by addresses and ports, not only by the destination", false},
 	{"fo", "maglev",
-		"uses all servers at once, without failover by weight. Leave out the standbys, or "
-		"keep them in maintenance",
+		"uses all servers at once, without failover by weight. Leave out standby servers, "
+		"or put them into maintenance",
 		false},
 	{"ovf", "least-loaded",
-		"spreads over all servers instead of filling one first; flow_control has limits",
+		"spreads flows over all servers instead of filling one server first; flow_control "
+		"can limit the flows of a server",
 		false},
 	{"twos", "power-of-two", "ignores weights, except 0", false},
 };
@@ -58,7 +60,7 @@ const char *weir_import_scheduler_policy(const char *name) {
 
 // --- names --------------------------------------------------------------------------------
 
-// Create a name that is not in `used` yet, and add it.
+// Create a name that is not in `used` yet, and add the name to `used`.
 static int take_name(json_t *used, const char *wanted, char ret[WEIR_CONFIG_NAME_BYTES]) {
 	char base[NAME_BYTES];
 	size_t bytes = 0;
@@ -171,14 +173,15 @@ void weir_import_bind(struct weir_import *import, struct weir_import_service *se
 	former = json_object_get(import->binds, text);
 	if (former != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, text,
-			"it is the address of line %" JSON_INTEGER_FORMAT " already",
+			"duplicate of the address in line %" JSON_INTEGER_FORMAT,
 			json_integer_value(former));
 		service->taken_line = json_integer_value(former);
 		return;
 	}
 	if (json_array_size(service->binds) >= WEIR_IMPORT_BINDS_MAX) {
 		weir_import_note(import, place, WEIR_IMPORT_MISSING, text,
-			"a service has at most %d addresses: move the rest to another service",
+			"a service has at most %d addresses: move further addresses to another "
+			"service",
 			WEIR_IMPORT_BINDS_MAX);
 		return;
 	}
@@ -197,7 +200,7 @@ static json_int_t weight_of(struct weir_import *import, const struct weir_import
 		return weight;
 	}
 	weir_import_note(import, place, WEIR_IMPORT_DIFFERS, address,
-		"its weight is above the maximum, 65535: scale all weights of the service down");
+		"the weight is above the maximum, 65535: scale all weights of the service down");
 	return UINT16_MAX;
 }
 
@@ -217,8 +220,8 @@ static void note_port(struct weir_import *import, const struct weir_import_servi
 	}
 	if (backend->translated) {
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, address,
-			"it listens on port %u: Weir does not translate ports, so the server must "
-			"listen on the port of the VIP",
+			"the server listens on port %u: Weir does not translate ports, so the "
+			"server must listen on the port of the VIP",
 			backend->port);
 	} else {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, address,
@@ -245,7 +248,7 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 			former, "weight", json_integer(weight_of(import, place, address, sum)));
 		service->weights_differ = true;
 		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, address,
-			"duplicate server of this service: imported once, with the sum of the "
+			"duplicate server in a service: imported once, with the sum of the "
 			"weights");
 		return;
 	}
@@ -272,8 +275,8 @@ void weir_import_forwarding(struct weir_import *import, struct weir_import_servi
 	if (method == 'g' && !service->direct_noted) {
 		service->direct_noted = true;
 		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, "direct routing",
-			"Weir sends packets in an IP-in-IP tunnel: the servers keep the VIP on a "
-			"loopback interface, and decapsulate (docs/guide/backends.md)");
+			"Weir sends packets in an IP-in-IP tunnel: keep the VIP on a loopback "
+			"interface of each server, and add decapsulation (docs/guide/backends.md)");
 	} else if (method == 'm' && !service->nat_noted) {
 		service->nat_noted = true;
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, "NAT",
@@ -286,8 +289,8 @@ void weir_import_forwarding(struct weir_import *import, struct weir_import_servi
 void weir_import_persistence(
 	struct weir_import *import, const struct weir_import_place *place, const char *what) {
 	weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, what,
-		"Weir has no persistence beyond a connection: share sessions between the servers, "
-		"or use a cookie in an HTTP proxy behind Weir");
+		"Weir does not keep a client on a server over several connections: share sessions "
+		"between the servers, or use a cookie in an HTTP proxy behind Weir");
 }
 
 void weir_import_one_packet(
@@ -312,10 +315,10 @@ static const char *policy_of(
 		}
 		if (known->by_weight && service->weights_differ) {
 			policy = "weighted-round-robin";
-			why = "follows the weights and does not count connections; least-loaded "
-			      "counts them and ignores weights";
+			why = "follows the weights and does not count connections; policy "
+			      "least-loaded counts connections and ignores weights";
 		} else if (service->hashes_ports && strcmp(policy, "maglev") == 0) {
-			why = NULL; // like the scheduler did
+			why = NULL; // the scheduler also hashes ports
 		}
 		if (why != NULL) {
 			weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
@@ -324,8 +327,8 @@ static const char *policy_of(
 		return policy;
 	}
 	weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
-		"unknown scheduler: using policy maglev, the default; see "
-		"docs/reference/policies.md for the others");
+		"unknown scheduler: using policy maglev, the default; docs/reference/policies.md "
+		"describes all policies");
 	return "maglev";
 }
 
@@ -335,19 +338,20 @@ static json_t *limits_of(struct weir_import *import, const struct weir_import_se
 	}
 	if (service->uppers < json_array_size(service->backends)) {
 		weir_import_note(import, &service->place, WEIR_IMPORT_LEFT_OUT, "upper threshold",
-			"flow_control has one limit for all servers of a service, and some of "
-			"these have none");
+			"flow_control has one limit for all servers of a service, and some servers "
+			"of the service have no limit");
 		return NULL;
 	}
 	if (service->uppers_differ) {
 		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, "upper threshold",
-			"one limit for all backends, the highest");
+			"all backends get the highest limit, because flow_control has one limit "
+			"for all backends");
 	}
 	return json_pack("{s:I, s:s}", "max_active_flows", (json_int_t)service->upper,
 		"when_exhausted", "reject");
 }
 
-// Names are assigned last, so that skipped entries use none.
+// Name the backends. Names are assigned last, so that skipped entries do not take names.
 static int name_backends(struct weir_import_service *service) {
 	json_t *used = json_object(), *backend;
 	char name[WEIR_CONFIG_NAME_BYTES];
@@ -381,7 +385,7 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 		return;
 	}
 	import->backends += (uint32_t)json_array_size(service->backends);
-	limits = limits_of(import, service); // both add notes: keep this order
+	limits = limits_of(import, service); // before policy_of: each adds notes, in this order
 	policy = policy_of(import, service);
 	if (service->was_checked && service->health_check == NULL) {
 		weir_import_note_unchecked(import, &service->place);
@@ -396,7 +400,7 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 	}
 }
 
-// A service that is left out keeps the notes with the reason; its addresses are free again.
+// Leave out a service: keep only the notes with the reason, and free its addresses.
 static void forget(struct weir_import *import, struct weir_import_service *service) {
 	const json_t *key, *note;
 	size_t i;
@@ -418,14 +422,14 @@ void weir_import_service_end(struct weir_import *import, struct weir_import_serv
 	weir_import_select(import, service);
 	if (!service->left_out && json_array_size(service->binds) == 0 && service->taken_line > 0) {
 		weir_import_leave_out(import, service, place, service->name,
-			"its addresses are those of another one already (line %" JSON_INTEGER_FORMAT
-			")",
+			"another service already has its addresses (line %" JSON_INTEGER_FORMAT ")",
 			service->taken_line);
 	} else if (!service->left_out && json_array_size(service->binds) == 0) {
 		weir_import_leave_out(import, service, place, service->name, "no usable address");
 	} else if (!service->left_out && json_array_size(service->backends) == 0) {
 		weir_import_leave_out(import, service, place, service->name,
-			"it has no real servers, and Weir needs at least one");
+			"the virtual server has no real servers, and a service of Weir needs at "
+			"least one");
 	} else if (json_array_size(import->services) >= WEIR_IMPORT_SERVICES_MAX) {
 		weir_import_leave_out(import, service, place, service->name,
 			"the limit of %d services is reached", WEIR_IMPORT_SERVICES_MAX);

@@ -11,7 +11,7 @@
 #define WORDS_MAX 64
 #define KEY_BYTES 128 // "t[2001:db8::1]:80"
 
-// Options by letter; long-only options get a letter that ipvsadm does not use.
+// Letters of options; an option without a letter in ipvsadm gets an unused character.
 enum letter {
 	SCTP = 1,
 	PERSISTENCE_ENGINE,
@@ -41,7 +41,7 @@ static const struct option {
 	{'p', false, "persistent"},
 	{'M', true, "netmask"},
 	{'o', false, "ops"},
-	{'O', false, "one-packet"}, // its long name before 1.26
+	{'O', false, "one-packet"}, // the long name of -o before ipvsadm 1.26
 	{'b', true, "sched-flags"},
 	{PERSISTENCE_ENGINE, true, "pe"},
 	{'6', false, "ipv6"},
@@ -78,9 +78,9 @@ static const struct option {
 
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
-struct rule { // one line
+struct rule { // a line of the source
 	struct weir_import_place place;
-	const char *value[128]; // by letter; "" = given without a value, NULL = not given
+	const char *value[128]; // by letter of the option; "" = without a value, NULL = not given
 	const char *timeouts[3]; // of --set
 };
 
@@ -111,7 +111,7 @@ static int cut(char *line, char *words[WORDS_MAX]) {
 	return count;
 }
 
-// The option of a long name; *ret_value: its value in the same word, or NULL.
+// Find an option by its long name. *ret_value: the value if it is in the same word, or NULL.
 static const struct option *find_long(const char *word, const char **ret_value) {
 	const char *equals = strchr(word, '=');
 	size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
@@ -141,7 +141,7 @@ struct words {
 	int count, at;
 };
 
-// Note an option and its value, from the same word, or the next one. Returns false after an error.
+// Store an option and its value, from the same word or the next word. Returns false after an error.
 static bool take_option(
 	struct words *words, const struct option *option, const char *value, struct rule *rule) {
 	bool next = words->at + 1 < words->count;
@@ -165,7 +165,7 @@ static bool take_option(
 	return true;
 }
 
-// "-At": options without a value may share a word with the next one.
+// Read a word of option letters like "-At". Options without a value may share a word with others.
 static bool take_letters(struct words *words, const char *letters, struct rule *rule) {
 	const struct option *option = NULL;
 
@@ -217,15 +217,15 @@ static bool read_words(
 
 static const char service_letters[] = {'t', 'u', SCTP, 'f', '\0'};
 
-// The option that names the service in a line; 0 after an error.
+// Find the option with the address of the service in a line. Returns 0 after an error.
 static char service_letter(struct weir_import *import, const struct rule *rule) {
 	char found = 0;
 
 	for (const char *letter = service_letters; *letter != '\0'; letter++) {
 		if (rule->value[(unsigned char)*letter] != NULL) {
 			if (found != 0) {
-				weir_import_error(
-					import, &rule->place, "names two services: keep one");
+				weir_import_error(import, &rule->place,
+					"the line names two services: keep only one of them");
 				return 0;
 			}
 			found = *letter;
@@ -233,7 +233,7 @@ static char service_letter(struct weir_import *import, const struct rule *rule) 
 	}
 	if (found == 0) {
 		weir_import_error(import, &rule->place,
-			"names no service: -t, -u or -f and its address are missing");
+			"the line names no service: add -t, -u or -f with an address");
 	}
 	return found;
 }
@@ -259,7 +259,7 @@ static void import_settings(struct weir_import *import, const struct rule *rule)
 		weir_import_persistence(import, place, what);
 	} else if (mask != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "-M",
-			"the netmask without a persistence");
+			"a netmask has no effect without persistence");
 	}
 	if (rule->value['o'] != NULL || rule->value['O'] != NULL) {
 		weir_import_one_packet(import, place, "-o");
@@ -270,7 +270,7 @@ static void import_settings(struct weir_import *import, const struct rule *rule)
 	}
 }
 
-// The address of a service; a service without one is skipped.
+// Read the address of a service; a service without an address is left out.
 static void take_address(struct weir_import *import, const struct rule *rule, char letter,
 	struct weir_import_service *service) {
 	const char *text = rule->value[(unsigned char)letter];
@@ -279,8 +279,8 @@ static void take_address(struct weir_import *import, const struct rule *rule, ch
 
 	if (letter == 'f') {
 		weir_import_leave_out(import, service, &rule->place, service->name,
-			"packets reach Weir before the firewall marks them. Add the addresses and "
-			"ports of the rules for this mark, as a service of their own");
+			"packets reach Weir before the firewall marks them. Add a service with the "
+			"addresses and ports of the rules for this mark");
 	} else if (letter == SCTP) {
 		weir_import_leave_out(import, service, &rule->place, service->name,
 			"Weir supports TCP and UDP only");
@@ -303,8 +303,8 @@ static void add_service(struct reader *reader, const struct rule *rule) {
 	}
 	key_of(rule, letter, key);
 	if (json_object_get(reader->by_key, key) != NULL) {
-		weir_import_error(
-			import, &rule->place, "adds a service twice: remove one of the two lines");
+		weir_import_error(import, &rule->place,
+			"the line adds a service for the second time: remove one of the two lines");
 		return;
 	}
 	if (reader->count == reader->room) {
@@ -384,13 +384,13 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 	index = json_object_get(reader->by_key, key);
 	if (index == NULL || reader->services == NULL) {
 		weir_import_error(import, &rule->place,
-			"adds a server to a service that no earlier line adds: put its -A line "
-			"first");
+			"the line adds a server to a service that no earlier line adds: put the -A "
+			"line of the service first");
 		return;
 	}
 	if (rule->value['r'] == NULL) {
 		weir_import_error(
-			import, &rule->place, "names no server: -r and its address are missing");
+			import, &rule->place, "the line names no server: add -r with an address");
 		return;
 	}
 	service = &reader->services[json_integer_value(index)];
@@ -415,7 +415,7 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 	import_method(import, service, rule);
 	if (lower > 0) {
 		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, "-y",
-			"a backend gets flows again as soon as it is below its limit");
+			"a backend gets flows again as soon as its flows are below the limit");
 	}
 }
 
@@ -437,9 +437,9 @@ static void read_timeouts(struct weir_import *import, const struct rule *rule) {
 	}
 }
 
-// A command that adds nothing.
+// Read a command that adds neither a service nor a server.
 static void read_other(struct weir_import *import, const struct rule *rule) {
-	static const char without_effect[] = "CZLlSR"; // on what is imported
+	static const char without_effect[] = "CZLlSR"; // no effect on the import
 	static const char changes[] = "DEde";
 
 	if (rule->value[SET] != NULL) {
@@ -447,13 +447,14 @@ static void read_other(struct weir_import *import, const struct rule *rule) {
 	}
 	if (rule->value[DAEMON] != NULL) {
 		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, "--start-daemon",
-			"balancers do not synchronise connections: policy maglev chooses the same "
-			"backend on all of them");
+			"Weir does not synchronise connections: policy maglev chooses the same "
+			"backend on all balancers");
 	}
 	for (const char *letter = changes; *letter != '\0'; letter++) {
 		if (rule->value[(unsigned char)*letter] != NULL) {
 			weir_import_error(import, &rule->place,
-				"-%c changes what earlier lines added: " USE, *letter);
+				"-%c changes a service or server that an earlier line added: " USE,
+				*letter);
 			return;
 		}
 	}
@@ -463,8 +464,8 @@ static void read_other(struct weir_import *import, const struct rule *rule) {
 		}
 	}
 	if (rule->value[SET] == NULL && rule->value[DAEMON] == NULL) {
-		weir_import_error(
-			import, &rule->place, "is neither -A (a service) nor -a (a server): " USE);
+		weir_import_error(import, &rule->place,
+			"the line has neither -A (a service) nor -a (a server): " USE);
 	}
 }
 
@@ -482,8 +483,8 @@ static void read_line(struct reader *reader, struct rule *rule, char *line) {
 	int count = cut(line, words), first = 0;
 
 	if (count < 0) {
-		weir_import_error(
-			reader->import, &rule->place, "has more than %d words: " USE, WORDS_MAX);
+		weir_import_error(reader->import, &rule->place,
+			"the line has more than %d words: " USE, WORDS_MAX);
 		return;
 	}
 	first += count > 0 && strcmp(words[0], "sudo") == 0;
@@ -507,7 +508,7 @@ static void read_line(struct reader *reader, struct rule *rule, char *line) {
 	weir_import_select(reader->import, NULL);
 }
 
-// Whether a line is one of "ipvsadm -L".
+// Whether a line is from the output of "ipvsadm -L".
 static bool is_listing(const char *line) {
 	static const char *const begins[] = {
 		"IP Virtual Server version", "Prot LocalAddress", "TCP ", "UDP ", "SCTP ", "FWM "};
@@ -520,8 +521,8 @@ static bool is_listing(const char *line) {
 	return line[0] == '-' && line[1] == '>';
 }
 
-// The next line, and those that continue it after a "\". *text: behind it. Returns false if it is
-// too long, or binary.
+// Read the next line, and continuation lines after a "\". Sets *text to the end of the line.
+// Returns false if the line is too long, or binary.
 static bool take_line(const char **text, const char *end, int *number, char line[LINE_BYTES]) {
 	size_t used = 0;
 	bool more = true, fits = true;
@@ -559,13 +560,15 @@ void weir_import_ipvs(
 		char line[LINE_BYTES];
 
 		if (!take_line(&text, end, &number, line)) {
-			weir_import_error(import, &rule.place, "is not a line of ipvsadm: " USE);
+			weir_import_error(
+				import, &rule.place, "the line is not a command of ipvsadm: " USE);
 			continue;
 		}
 		listing = is_listing(line + strspn(line, " \t"));
 		if (listing) {
 			weir_import_error(import, &rule.place,
-				"is of a listing (ipvsadm -L), which lacks settings: " USE);
+				"the line is from a listing (ipvsadm -L), which lacks "
+				"settings: " USE);
 		} else {
 			read_line(&reader, &rule, line);
 		}
@@ -576,8 +579,8 @@ void weir_import_ipvs(
 	if (reader.count > 0) {
 		weir_import_note(import, &(struct weir_import_place){.file = file},
 			WEIR_IMPORT_ADJUST, "health checks",
-			"IPVS has none of its own: add those of its manager (keepalived, "
-			"ldirectord) as health_check, else a dead server keeps getting flows");
+			"IPVS has no health checks: add the checks of its manager (keepalived, "
+			"ldirectord) as health_check, otherwise a dead server keeps getting flows");
 	}
 	free(reader.services);
 	json_decref(reader.by_key);

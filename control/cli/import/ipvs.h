@@ -10,5 +10,5 @@
 
 #include "import.h"
 
-// file: its name, for messages. text needs no NUL at the end.
+// file: the name of the file, for messages. text needs no NUL at the end.
 void weir_import_ipvs(struct weir_import *import, const char *file, const char *text, size_t bytes);

@@ -8,10 +8,10 @@
 #include "nearest.h"
 
 #define VRRP \
-	"Weir does not move addresses, and a VIP must not be one of the balancer: keep " \
+	"Weir does not move addresses, and a VIP must not be an address of the balancer: keep " \
 	"keepalived, without its virtual_server blocks, for an address that routers use as next " \
 	"hop to the VIPs, or announce the VIPs by a BGP daemon"
-#define MAILS "Weir sends no mail: the log and weirctl health history have the changes"
+#define MAILS "Weir sends no mail: the log and \"weirctl health history\" show the changes"
 
 static const struct weir_keepalived_rest top[] = {
 	{"vrrp_instance", VRRP},
@@ -33,13 +33,13 @@ static const struct weir_keepalived_rest top[] = {
 	{"net_namespace", "start Weir in the namespace: NetworkNamespacePath= of its units"},
 	{"instance", NULL},
 	{"use_pid_dir", NULL},
-	{"virtual_server_group", NULL}, // the file is read already
+	{"virtual_server_group", NULL}, // read with the virtual servers
 	{NULL, NULL},
 };
 
 static const struct weir_keepalived_rest global[] = {
 	{"notification_email", MAILS},
-	{"notification_email_from", NULL}, // one note is enough
+	{"notification_email_from", NULL}, // notification_email has a note
 	{"smtp_server", NULL},
 	{"smtp_helo_name", NULL},
 	{"smtp_connect_timeout", NULL},
@@ -52,10 +52,12 @@ static const struct weir_keepalived_rest global[] = {
 	{"process_names", NULL},
 	{"checker_process_name", NULL},
 	{"lvs_flush", NULL},
-	{"lvs_flush_on_stop", "tables stay when weir-control ends, and forwarding continues"},
-	{"lvs_flush_onstop", "tables stay when weir-control ends, and forwarding continues"},
-	{"lvs_sync_daemon", "balancers do not synchronise connections: policy maglev chooses the "
-			    "same backend on all of them"},
+	{"lvs_flush_on_stop",
+		"not needed: weir-dataplane keeps its tables and forwards when weir-control ends"},
+	{"lvs_flush_onstop",
+		"not needed: weir-dataplane keeps its tables and forwards when weir-control ends"},
+	{"lvs_sync_daemon", "Weir does not synchronise connections: policy maglev chooses the same "
+			    "backend on all balancers"},
 	{"lvs_netlink_cmd_rcv_bufs", NULL},
 	{"snmp_socket", "Weir has no SNMP"},
 	{"enable_snmp_checker", "Weir has no SNMP"},
@@ -84,7 +86,7 @@ static void read_timeouts(
 			!weir_import_timeout(
 				import, &statement->place, statement->word[i], seconds)) {
 			weir_keepalived_ignored(import, statement,
-				"\"%s %s\": use tcp, tcpfin or udp, and seconds",
+				"\"%s %s\": use tcp, tcpfin or udp, followed by seconds",
 				statement->word[i], statement->word[i + 1]);
 		}
 	}
@@ -124,7 +126,7 @@ static void check_group(struct weir_import *import, const struct weir_keepalived
 		}
 	}
 	weir_import_note(import, &group->place, WEIR_IMPORT_LEFT_OUT, group->word[0],
-		"no virtual_server uses this group");
+		"no virtual_server uses this virtual_server_group");
 }
 
 static bool is_top(const char *keyword) {
@@ -147,7 +149,7 @@ static void suggest(struct weir_import *import, const struct weir_keepalived_sta
 			strncmp(nearest, "virtual", strlen("virtual")) == 0 ? WEIR_IMPORT_MISSING
 									    : WEIR_IMPORT_LEFT_OUT,
 			weir_keepalived_text(statement, what, sizeof(what)),
-			"keepalived skips this block, too: do you mean %s?", nearest);
+			"keepalived also skips this block: did you mean %s?", nearest);
 	} else {
 		weir_keepalived_note(import, statement, top);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checkers of keepalived: chooses the health check of a service, and notes settings without a
-// counterpart.
+// Checkers of keepalived: chooses the health check of a service, and adds notes about settings
+// without a counterpart.
 #include <stdio.h>
 #include <string.h>
 
@@ -13,16 +13,16 @@
 static const struct checker {
 	const char *name;
 	const char *type; // equivalent check of Weir; NULL = none
-	const char *why; // what is lost
-	unsigned int retries, retry_delay_ms; // by default
+	const char *why; // difference to the checker
+	unsigned int retries, retry_delay_ms; // defaults of keepalived
 } checkers[] = {
 	{"HTTP_GET", "http", NULL, 1, 3000},
 	{"SSL_GET", "https", NULL, 1, 3000},
 	{"TCP_CHECK", "tcp", NULL, 1, 1000},
-	{"SMTP_CHECK", "tcp", "only connects, sends nothing", 1, 1000},
+	{"SMTP_CHECK", "tcp", "the check only connects, without an SMTP dialogue", 1, 1000},
 	{"MISC_CHECK", NULL,
-		"Weir runs no scripts: report the script's result by weir-agent or an agent-check "
-		"on the server",
+		"Weir runs no scripts: report the result of the script by weir-agent or an "
+		"agent-check on the server",
 		0, 0},
 	{"DNS_CHECK", NULL,
 		"Weir has no DNS check: use {\"type\": \"tcp\"} if the server also listens on TCP, "
@@ -30,8 +30,10 @@ static const struct checker {
 		0, 0},
 	{"UDP_CHECK", NULL, "Weir has no UDP check: use weir-agent", 0, 0},
 	{"PING_CHECK", NULL, "a ping does not test the service: use {\"type\": \"tcp\"}", 0, 0},
-	{"FILE_CHECK", NULL, "Weir follows no files: use weirctl weight set and backend drain", 0,
-		0},
+	{"FILE_CHECK", NULL,
+		"Weir does not read weights from files: use weirctl weight set and weirctl backend "
+		"drain",
+		0, 0},
 	{"BFD_CHECK", NULL, "BFD belongs to the routing daemon", 0, 0},
 };
 
@@ -44,8 +46,8 @@ static const struct weir_keepalived_rest rest[] = {
 	{"warmup", NULL},
 	{"alpha", NULL},
 	{"no_alpha", NULL},
-	{"fast_recovery", NULL}, // rise 1
-	{"enable_sni", NULL}, // always so
+	{"fast_recovery", NULL}, // like rise 1, the default of the import
+	{"enable_sni", NULL}, // Weir always sends SNI
 	{"http_protocol", "curl chooses the version of HTTP"},
 	{"tls_compliant", NULL},
 	{"helo_name", NULL},
@@ -118,11 +120,12 @@ static void set_text(struct weir_import *import, const struct weir_keepalived_st
 
 	if (text[0] == '\0' || json_object_set_new(check, key, json_string(text)) < 0) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
-			weir_keepalived_text(statement, what, sizeof(what)), "not a text in UTF-8");
+			weir_keepalived_text(statement, what, sizeof(what)),
+			"the text is not valid UTF-8");
 	}
 }
 
-// keepalived sends the path as it is.
+// Set the path. keepalived sends the path without escaping it.
 static void set_path(struct weir_import *import, const struct weir_keepalived_statement *statement,
 	json_t *check) {
 	const char *text = weir_keepalived_word(statement, 1);
@@ -157,12 +160,12 @@ static void read_url(
 			set_text(import, key, check, "host", value);
 		} else if (strcmp(keyword, "digest") == 0) {
 			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, "digest",
-				"the body is not hashed: \"body\" of the health check is a string "
-				"that it must contain");
+				"Weir does not hash the body: set \"body\" of the health check to "
+				"a string that the body must contain");
 		} else {
 			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, keyword,
-				"only \"body\" of the health check tests the body: a string that "
-				"it must contain");
+				"only \"body\" of the health check, a string that the body must "
+				"contain, tests the body");
 		}
 	}
 }
@@ -186,7 +189,7 @@ static const struct weir_keepalived_statement *find_child(
 	return child;
 }
 
-// The first URL; keepalived ignores those without a path.
+// Find the first URL with a path; keepalived ignores a URL without a path.
 static const struct weir_keepalived_statement *find_url(
 	const struct weir_keepalived_statement *checker) {
 	const struct weir_keepalived_statement *url = checker->children;
@@ -204,7 +207,7 @@ static bool is_http(const struct checker *checker) {
 	return checker->type != NULL && strncmp(checker->type, "http", 4) == 0;
 }
 
-// keepalived ignores a HTTP_GET without URLs.
+// Whether keepalived uses the checker: it ignores an HTTP_GET without URLs.
 static bool is_used(
 	const struct checker *checker, const struct weir_keepalived_statement *statement) {
 	return !is_http(checker) || find_url(statement) != NULL;
@@ -222,8 +225,9 @@ static void set_times(struct weir_import *import, const struct weir_keepalived_s
 	timeout = timeout < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS : timeout;
 	if (timeout > interval) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "connect_timeout",
-			"a check ends before the next one: its timeout is %u ms, not %u", interval,
-			timeout);
+			"a check ends before the next check begins: its timeout is %u ms, not %u "
+			"ms",
+			interval, timeout);
 		timeout = interval;
 	}
 	json_object_set_new(check, "interval_ms", json_integer(interval));
@@ -275,7 +279,7 @@ static void read_checker(struct weir_import *import, const struct checker *check
 			weir_keepalived_ignored(import, key, "%s takes \"retry\"", checker->name);
 		} else if (strcmp(keyword, "connect_port") == 0) {
 			read_port(import, key, port);
-		} else if (strcmp(keyword, "host") == 0) { // an obsolete block of SMTP_CHECK
+		} else if (strcmp(keyword, "host") == 0) { // obsolete block of an SMTP_CHECK
 			const struct weir_keepalived_statement *own =
 				find_child(key, "connect_port");
 
@@ -286,7 +290,7 @@ static void read_checker(struct weir_import *import, const struct checker *check
 			read_url(import, key, check);
 		} else if (strcmp(keyword, "url") == 0) {
 			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, "url",
-				"a health check requests one URL: the first one");
+				"a health check requests only one URL: using the first URL");
 		} else if (strcmp(keyword, "connect_ip") != 0 ||
 			   !is_address(weir_keepalived_word(key, 1), target->address)) {
 			weir_keepalived_note(import, key, rest);
@@ -328,7 +332,8 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	return check;
 }
 
-// The most specific checker is used: HTTP before TCP. In keepalived all must pass.
+// Choose the most specific checker, such as HTTP rather than TCP. In keepalived all checkers must
+// pass.
 json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_statement *server,
 	const struct weir_keepalived_defaults *defaults,
@@ -344,7 +349,7 @@ json_t *weir_keepalived_check(struct weir_import *import,
 		}
 		if (!is_used(checker, statement)) {
 			weir_keepalived_ignored(
-				import, statement, "it has no url block with a path");
+				import, statement, "the checker has no url block with a path");
 			continue;
 		}
 		*ret_any = true;
@@ -362,8 +367,8 @@ json_t *weir_keepalived_check(struct weir_import *import,
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, checker->name,
 			"%s",
 			checker->type == NULL ? checker->why
-					      : "a service has one health check; another checker "
-						"of this server is used");
+					      : "a service has only one health check: using "
+						"another checker of this server");
 	}
 	return best != NULL ? make_check(import, best_checker, best, defaults, target) : NULL;
 }

@@ -22,7 +22,7 @@ static bool is_name(const char *own, const char *name, size_t bytes) {
 
 // --- values -------------------------------------------------------------------------------
 
-// Definitions of keepalived itself. path: room for one.
+// The value of a built-in definition of keepalived. path: buffer for a path.
 static const char *built_in(const char *file, const char *name, size_t bytes, char *path) {
 	static const char *const names[][2] = {{"_INSTANCE", ""}, {"_HASH", "#"}, {"_BANG", "!"}};
 	const char *slash = strrchr(file, '/');
@@ -32,7 +32,8 @@ static const char *built_in(const char *file, const char *name, size_t bytes, ch
 			return names[i][1];
 		}
 	}
-	if (is_name("_RANDOM", name, bytes)) { // "${_RANDOM 1 9}": the least number
+	if (is_name("_RANDOM", name,
+		    bytes)) { // the value of "${_RANDOM 1 9}" is the smallest number
 		snprintf(path, WEIR_KEEPALIVED_LINE_BYTES, "%ld", strtol(name + bytes, NULL, 10));
 		return path;
 	}
@@ -54,7 +55,7 @@ static const char *defined(const struct weir_keepalived_definitions *definitions
 	return built_in(file, name, bytes, path);
 }
 
-// Append as much as fits.
+// Append the text, truncated to the buffer.
 static void append(struct weir_keepalived_expansion *expansion, const char *text, size_t bytes) {
 	size_t room = sizeof(expansion->line) - 1 - expansion->used;
 	size_t n = bytes < room ? bytes : room;
@@ -79,7 +80,7 @@ static size_t replace(const struct weir_keepalived_definitions *definitions, con
 		length = (size_t)(end - text) + 1;
 	}
 	value = defined(definitions, file, name, bytes, expansion->path);
-	if (value == NULL) { // of a script, or in a comment
+	if (value == NULL) { // a variable of a script, or a name in a comment
 		append(expansion, "$", 1);
 		append(expansion, name, bytes);
 		return length;
@@ -114,7 +115,7 @@ bool weir_keepalived_expand(const struct weir_keepalived_definitions *definition
 
 // --- definitions --------------------------------------------------------------------------
 
-// Where the comment of a line begins, or its end.
+// The position of the comment in a line, or of the end of the line.
 static size_t comment_at(const char *line, size_t bytes) {
 	bool quoted = false;
 	size_t at = 0;
@@ -125,7 +126,7 @@ static size_t comment_at(const char *line, size_t bytes) {
 	return at;
 }
 
-// The line without its comment and the "\" at its end; *ret_more: it has one.
+// The length of a line without its comment and without "\" at its end; *ret_more: it ends with "\".
 static size_t line_bytes(const char *line, bool *ret_more) {
 	size_t bytes = strlen(line);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Definitions of a keepalived.conf: "$NAME=value", also of several lines, and "$NAME" or "${NAME}"
-// where they are used. keepalived has some of its own, such as ${_PWD}.
+// Definitions of a keepalived.conf: "$NAME=value", possibly of several lines, and their use as
+// "$NAME" or "${NAME}". keepalived also has built-in definitions, such as ${_PWD}.
 //
 // Threads: any. Pure.
 #pragma once
@@ -20,7 +20,7 @@ struct weir_keepalived_definition {
 struct weir_keepalived_definitions { // zeroed at first
 	struct weir_keepalived_definition definition[WEIR_KEEPALIVED_DEFINITIONS_MAX];
 	unsigned int count;
-	// The value continues on the next line of the file; NULL = none.
+	// Definition whose value continues on the next line of the file; NULL = none.
 	struct weir_keepalived_definition *unfinished;
 };
 
@@ -35,15 +35,15 @@ struct weir_keepalived_expansion {
 
 void weir_keepalived_definitions_fini(struct weir_keepalived_definitions *definitions);
 
-// Define, or define again. Returns 0, -ENOSPC (too many), -ENOMEM.
+// Add or replace a definition. Returns 0, -ENOSPC (too many definitions) or -ENOMEM.
 int weir_keepalived_set(struct weir_keepalived_definitions *definitions, const char *name,
 	size_t bytes, const char *value);
-// A line "$NAME=value". Returns 1, 0 if it is another line, or negative errno as above.
+// Read a line "$NAME=value". Returns 1, 0 if the line is no definition, or -ENOSPC or -ENOMEM.
 int weir_keepalived_define(struct weir_keepalived_definitions *definitions, const char *line);
-// The next line of an unfinished definition. Returns 0, -E2BIG, -ENOMEM.
+// Read the next line of an unfinished definition. Returns 0, -E2BIG or -ENOMEM.
 int weir_keepalived_define_more(struct weir_keepalived_definitions *definitions, const char *line);
 
-// Replace the names in a line by their values, once: values may contain further names. Unknown
-// names stay. file: contains the line. Returns false if the line was truncated.
+// Replace the names in a line by their values. Names inside the values are not replaced, and
+// unknown names stay. file: the file of the line. Returns false if the line was truncated.
 bool weir_keepalived_expand(const struct weir_keepalived_definitions *definitions, const char *file,
 	const char *text, struct weir_keepalived_expansion *ret);

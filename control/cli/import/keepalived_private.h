@@ -4,47 +4,47 @@
 // servers) calls keepalived_servers.c (virtual and real servers), which calls keepalived_checks.c
 // (checkers); all of them use keepalived_words.c and keepalived_range.c.
 //
-// keepalived goes on after most mistakes in its file: it logs them, and uses its default, or skips
-// the server. The readers do the same, with a note.
+// keepalived continues after most mistakes in its file: it logs the mistake, and uses a default, or
+// skips the server. The readers also use the default or skip the server, and add a note.
 #pragma once
 
 #include "keepalived_tree.h"
 
-// What to do with a keyword that no reader handles: add a note of this kind, or nothing.
+// A keyword that no reader handles, and the note about it.
 struct weir_keepalived_rest {
 	const char *name; // NULL ends a list
-	const char *why; // NULL: nothing is lost
+	const char *why; // text of the note; NULL = no note, because nothing is lost
 };
 
 // Note a statement that no reader handles. rest: the keywords of its block.
 void weir_keepalived_note(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const struct weir_keepalived_rest *rest);
 
-// Note a statement that keepalived does not accept: the import handles it like keepalived.
-// format: what it accepts, or does instead.
+// Note a statement that keepalived does not accept, and that the import handles like keepalived.
+// format: what keepalived accepts, or what it does instead.
 void weir_keepalived_ignored(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-// The n-th word, "" if there are fewer.
+// The n-th word of a statement, "" if the statement has fewer words.
 const char *weir_keepalived_word(const struct weir_keepalived_statement *statement, unsigned int n);
-// The statement as one line, for notes; long ones end in "...". Returns buffer.
+// The statement as one line, for notes; a truncated line ends in "...". Returns buffer.
 const char *weir_keepalived_text(
 	const struct weir_keepalived_statement *statement, char *buffer, size_t bytes);
-// Seconds with a fraction, in milliseconds, at most an hour: the limit of Weir. False: keepalived
-// ignores it.
+// Parse seconds with a fraction into milliseconds, at most an hour, the limit of Weir. Returns
+// false if keepalived ignores the value.
 bool weir_keepalived_seconds(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, uint32_t least_ms, uint32_t *ret_ms);
-// A whole number. False: keepalived ignores it.
+// Parse a whole number. Returns false if keepalived ignores the value.
 bool weir_keepalived_number(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, uint64_t least, uint64_t most,
 	uint64_t *ret);
-// "192.0.2.1": keepalived ignores a range or mask behind it, except in groups. Returns 0 or
-// -EINVAL.
+// Parse an address like "192.0.2.1". Outside groups, keepalived ignores a range or mask after the
+// address. Returns 0 or -EINVAL.
 int weir_keepalived_address(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const char *text,
 	struct weir_address *ret);
-// A port; "" and 0 are every port. False: not a port.
+// Parse a port; "" and 0 mean every port. Returns false if the text is no port.
 bool weir_keepalived_port(const char *text, uint16_t *ret);
 
 // The addresses of a virtual_server_group.
@@ -60,29 +60,30 @@ int weir_keepalived_range_read(
 struct weir_keepalived_defaults {
 	uint32_t delay_ms, timeout_ms;
 	uint32_t retries, retry_delay_ms;
-	bool has_retries, has_retry_delay; // else those of the checker
+	bool has_retries, has_retry_delay; // false: the default of the checker applies
 	const char *host; // virtualhost; NULL = none
 };
-// Read a statement if it is one of these settings. retry_least: checkers accept 0. Returns false
-// for others.
+// Read a statement if it is a setting of struct weir_keepalived_defaults. retry_least: minimum of
+// "retry", 0 in checkers. Returns false for other statements.
 bool weir_keepalived_default(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, uint32_t retry_least,
 	struct weir_keepalived_defaults *defaults);
 
-struct weir_keepalived_target { // of a check
+struct weir_keepalived_target { // target of a check
 	const struct weir_address *address;
-	uint16_t service_port, port; // of the VIP and of the server; 0 = every port, the VIP's
+	uint16_t service_port; // port of the VIP; 0 = every port
+	uint16_t port; // port of the server; 0 = the port of the VIP
 };
-// The health check for the checkers of a real server; NULL: none is supported by Weir. *ret_any: it
-// has checkers. A new reference.
+// The health check for the checkers of a real server, as a new reference; NULL: Weir supports none
+// of the checkers. *ret_any: whether the server has checkers.
 json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_statement *server,
 	const struct weir_keepalived_defaults *defaults,
 	const struct weir_keepalived_target *target, bool *ret_any);
 bool weir_keepalived_is_checker(const char *keyword);
 
-// Read a virtual_server block. groups: the first statement of the file, to find
-// virtual_server_group blocks.
+// Read a virtual_server block. groups: the first statement of the file; virtual_server_group blocks
+// are searched from there on.
 void weir_keepalived_server(struct weir_import *import,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_statement *groups);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Addresses of keepalived, and the ranges of its groups.
+// Parses addresses of keepalived, and ranges in its virtual_server_group blocks.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,8 @@ int weir_keepalived_address(struct weir_import *import,
 	}
 	if (text[bytes] != '\0') {
 		weir_keepalived_ignored(import, statement,
-			"\"%s\": only a virtual_server_group has ranges and masks", text + bytes);
+			"\"%s\": ranges and masks are allowed only in a virtual_server_group",
+			text + bytes);
 	}
 	return 0;
 }
@@ -45,7 +46,7 @@ bool weir_keepalived_port(const char *text, uint16_t *ret) {
 	return true;
 }
 
-// "192.0.2.0/28": all of its addresses.
+// Read the mask of "192.0.2.0/28" as a range of all addresses of the prefix.
 static const char *read_mask(const char *mask, struct weir_keepalived_range *range) {
 	unsigned int most = range->first.family == 6 ? 128 : 32;
 	uint64_t bits;
@@ -57,14 +58,15 @@ static const char *read_mask(const char *mask, struct weir_keepalived_range *ran
 		uint8_t one = (uint8_t)(0x80 >> bit % 8);
 
 		if ((range->first.bytes[bit / 8] & one) != 0) {
-			return "address bits behind the mask";
+			return "the address has bits set behind the mask";
 		}
 		range->last.bytes[bit / 8] |= one;
 	}
 	return NULL;
 }
 
-// "192.0.2.1-10", "2001:db8::1-1f": the last 8 or 16 bits, the latter in hexadecimal.
+// Read the end of a range: "192.0.2.1-10" (last 8 bits) or "2001:db8::1-1f" (last 16 bits, in
+// hexadecimal).
 static const char *read_last(const char *text, struct weir_keepalived_range *range) {
 	bool ipv6 = range->first.family == 6;
 	uint8_t *bytes = range->last.bytes;

@@ -8,15 +8,15 @@
 
 #include "keepalived_private.h"
 
-#define DELAY_MS 60000 // between checks, by default
-#define TIMEOUT_MS 5000 // of a check, by default
-#define PERSISTENCE_S "360" // by default
+#define DELAY_MS 60000 // default interval of checks
+#define TIMEOUT_MS 5000 // default timeout of a check
+#define PERSISTENCE_S "360" // default persistence_timeout
 #define PERSISTENCE_MOST_S (31u * 86400)
-#define SCHEDULER "wlc" // by default
+#define SCHEDULER "wlc" // default lb_algo
 
-#define SCRIPTS "Weir runs no scripts: follow the log, or weirctl health history --json"
+#define SCRIPTS "Weir runs no scripts: watch the log, or \"weirctl health history --json\""
 #define SORRY \
-	"Weir has no sorry server: with too few healthy backends it also uses unhealthy ones " \
+	"Weir has no sorry server: with too few healthy backends it also uses unhealthy backends " \
 	"(panic_threshold_percent)"
 
 static const struct weir_keepalived_rest of_virtual[] = {
@@ -32,7 +32,7 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"inhibit_on_failure", NULL}, // like on_backend_down "keep", the default
 	{"ip_family", NULL},
 	{"warmup", NULL}, // checks are spread over the interval
-	{"ha_suspend", "checks run without the VIP"},
+	{"ha_suspend", "checks do not depend on the presence of the VIP"},
 	{"persistence_granularity", NULL}, // see read_persistence
 	{"nat_mask", NULL}, // without effect since keepalived 1.2
 	{"persistence_engine", "Weir does not inspect payload"},
@@ -53,7 +53,7 @@ static const struct weir_keepalived_rest of_real[] = {
 	{"alpha", NULL},
 	{"no_alpha", NULL},
 	{"warmup", NULL},
-	{"lthreshold", "a backend gets flows again as soon as it is below its limit"},
+	{"lthreshold", "a backend gets flows again as soon as its flows are below the limit"},
 	{"snmp_name", NULL},
 	{"log_all_failures", NULL},
 	{NULL, NULL},
@@ -64,20 +64,20 @@ static const struct weir_keepalived_rest of_real[] = {
 struct virtual { // one virtual server
 	struct weir_import_service service;
 	struct weir_keepalived_defaults defaults;
-	uint32_t weight; // default for servers that have none
-	int check_line; // of the server whose check is used
+	uint32_t weight; // default weight of servers
+	int check_line; // line of the server whose check is used
 	bool any_without_check;
-	uint8_t protocol; // 0 = none is given: UDP
-	char method; // as in weir_import_forwarding; 0 = none is given: NAT
-	bool persistent; // and noted
-	bool any_port; // an address without one
+	uint8_t protocol; // 0 = not given: UDP
+	char method; // as in weir_import_forwarding; 0 = not given: NAT
+	bool persistent; // the note about persistence is added
+	bool any_port; // an address has no port
 };
 
 // --- addresses ----------------------------------------------------------------------------
 
 #define MARKS \
-	"packets reach Weir before the firewall marks them. Add the addresses and ports of the " \
-	"rules for this mark"
+	"packets reach Weir before the firewall marks them. Add a service with the addresses and " \
+	"ports of the rules for this mark"
 
 // "ADDRESS [PORT]" of a virtual_server.
 static void read_address(struct weir_import *import, struct virtual *virtual,
@@ -89,17 +89,18 @@ static void read_address(struct weir_import *import, struct virtual *virtual,
 
 	if (weir_keepalived_address(import, statement, text, &address) < 0) {
 		weir_import_leave_out(import, service, &statement->place, service->name,
-			"keepalived skips it, too: \"%s\" is not an IP address", text);
+			"keepalived also skips this statement: \"%s\" is not an IP address", text);
 	} else if (!weir_keepalived_port(weir_keepalived_word(statement, 2), &port)) {
 		weir_import_leave_out(import, service, &statement->place, service->name,
-			"keepalived skips it, too: its port is not a number from 0 to 65535");
+			"keepalived also skips this statement: the port is not a number from 0 to "
+			"65535");
 	} else {
 		virtual->any_port |= port == 0;
 		weir_import_bind(import, service, &statement->place, &address, port, port);
 	}
 }
 
-// Add one to an address.
+// Increment an address by one.
 static void advance(struct weir_address *address) {
 	unsigned int i = address->family == 6 ? 16 : 4;
 
@@ -116,16 +117,18 @@ static void read_entry(struct weir_import *import, struct virtual *virtual,
 
 	if (weir_keepalived_range_read(text, &range, &why) < 0) {
 		weir_import_note(import, &line->place, WEIR_IMPORT_MISSING, text,
-			"keepalived skips it, too: %s", why);
+			"keepalived also skips this statement: %s", why);
 		return;
 	}
 	if (!weir_keepalived_port(weir_keepalived_word(line, 1), &port)) {
 		weir_import_note(import, &line->place, WEIR_IMPORT_MISSING, text,
-			"keepalived skips it, too: its port is not a number from 0 to 65535");
+			"keepalived also skips this statement: the port is not a number from 0 to "
+			"65535");
 		return;
 	}
 	virtual->any_port |= port == 0;
-	// Those that another service has count as well, or a wide range would name each of them.
+	// Addresses of other services count as well: otherwise a wide range would add a note for
+	// each.
 	for (unsigned int n = 0; n < WEIR_IMPORT_BINDS_MAX &&
 				 json_array_size(virtual->service.binds) < WEIR_IMPORT_BINDS_MAX;
 		n++) {
@@ -136,7 +139,7 @@ static void read_entry(struct weir_import *import, struct virtual *virtual,
 		advance(&range.first);
 	}
 	weir_import_note(import, &line->place, WEIR_IMPORT_MISSING, text,
-		"a service has at most %d addresses: add the rest of them to another service",
+		"a service has at most %d addresses: add further addresses to another service",
 		WEIR_IMPORT_BINDS_MAX);
 }
 
@@ -153,7 +156,9 @@ static void read_group(struct weir_import *import, struct virtual *virtual,
 	if (groups == NULL) {
 		weir_import_leave_out(import, &virtual->service, &statement->place,
 			virtual->service.name,
-			"keepalived skips it, too: there is no virtual_server_group \"%s\"", name);
+			"keepalived also skips this statement: there is no virtual_server_group "
+			"\"%s\"",
+			name);
 		return;
 	}
 	for (const struct weir_keepalived_statement *line = groups->children; line != NULL;
@@ -169,8 +174,8 @@ static void read_group(struct weir_import *import, struct virtual *virtual,
 
 // --- real servers -------------------------------------------------------------------------
 
-// The method of a virtual or real server as in weir_import_forwarding; `before` if keepalived
-// ignores the line.
+// Read the forwarding method of a virtual or real server, as in weir_import_forwarding. Returns
+// `before` if keepalived ignores the line.
 static char read_method(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, char before) {
 	const char *method = weir_keepalived_word(statement, 1);
@@ -195,18 +200,18 @@ static char read_method(struct weir_import *import,
 	return 'i';
 }
 
-// A check on the server's own port also uses that port, not the VIP's.
+// Note that a check uses the port of the server instead of the port of the VIP.
 static void note_check_port(struct weir_import *import,
 	const struct weir_keepalived_statement *server, const json_t *check, uint16_t port) {
 	if (port != 0 && json_integer_value(json_object_get(check, "port")) == port) {
 		weir_import_note(import, &server->place, WEIR_IMPORT_ADJUST, "health check",
-			"it checks port %u: remove its \"port\" if the servers listen on the port "
-			"of the VIP",
+			"the health check connects to port %u: remove its \"port\" if the servers "
+			"listen on the port of the VIP",
 			port);
 	}
 }
 
-// The check of a real server becomes that of the service if it is the first one.
+// Use the check of the first real server as the check of the service.
 static void take_check(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *server, json_t *check, uint16_t port) {
 	json_t *used = virtual->service.health_check;
@@ -224,7 +229,8 @@ static void take_check(struct weir_import *import, struct virtual *virtual,
 	if (!json_equal(used, check)) {
 		weir_import_note(import, &server->place, WEIR_IMPORT_DIFFERS,
 			weir_keepalived_word(server, 1),
-			"a service has one health check: using that of the server in line %d",
+			"a service has only one health check: using the check of the server in "
+			"line %d",
 			virtual->check_line);
 	}
 	json_decref(check);
@@ -252,7 +258,7 @@ static bool read_real_key(struct weir_import *import,
 	return true;
 }
 
-// Whether keepalived uses this server. Else it is noted.
+// Whether keepalived uses this server. If not, adds a note.
 static bool read_real_head(struct weir_import *import,
 	const struct weir_keepalived_statement *server, struct weir_import_backend *backend) {
 	char what[WEIR_IMPORT_TEXT_BYTES];
@@ -262,12 +268,12 @@ static bool read_real_head(struct weir_import *import,
 		    import, server, weir_keepalived_word(server, 1), &backend->address) < 0) {
 		why = "not an IP address";
 	} else if (!weir_keepalived_port(weir_keepalived_word(server, 2), &backend->port)) {
-		why = "its port is not a number from 0 to 65535";
+		why = "the port is not a number from 0 to 65535";
 	}
 	if (why != NULL) {
 		weir_import_note(import, &server->place, WEIR_IMPORT_MISSING,
 			weir_keepalived_text(server, what, sizeof(what)),
-			"keepalived skips it, too: %s", why);
+			"keepalived also skips this statement: %s", why);
 	}
 	return why == NULL;
 }
@@ -321,7 +327,7 @@ static void read_protocol(struct weir_import *import, struct virtual *virtual,
 	}
 }
 
-// Before the addresses are read.
+// Read the protocol statements. Called before the addresses are read.
 static void read_protocols(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
 	for (const struct weir_keepalived_statement *key = statement->children;
@@ -354,7 +360,7 @@ static void read_persistence_timeout(struct weir_import *import, struct virtual 
 	if (statement->count < 2) {
 		read_persistence(import, virtual, statement,
 			"persistence_timeout " PERSISTENCE_S ", the default");
-	} else if (!weir_import_number(statement->word[1], 0, &seconds) && // 0: without effect
+	} else if (!weir_import_number(statement->word[1], 0, &seconds) && // 0 has no effect
 		   weir_keepalived_number(import, statement, 1, PERSISTENCE_MOST_S, &seconds)) {
 		read_persistence(import, virtual, statement,
 			weir_keepalived_text(statement, what, sizeof(what)));
@@ -368,12 +374,12 @@ static void read_scheduler(struct weir_import *import, struct weir_import_servic
 	if (weir_import_scheduler_policy(name) != NULL) {
 		snprintf(service->scheduler, sizeof(service->scheduler), "%s", name);
 	} else {
-		weir_keepalived_ignored(import, statement, "it is no scheduler; using %s",
+		weir_keepalived_ignored(import, statement, "unknown scheduler; using %s",
 			service->scheduler[0] != '\0' ? service->scheduler : SCHEDULER);
 	}
 }
 
-// "sh-port" is a flag of scheduler sh, named before it.
+// Read a scheduler flag like "sh-port", which must follow "lb_algo sh".
 static void read_flag(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_keepalived_statement *statement) {
 	const char *keyword = statement->word[0];
@@ -382,7 +388,7 @@ static void read_flag(struct weir_import *import, struct weir_import_service *se
 		service->hashes_ports = true;
 	} else {
 		weir_keepalived_ignored(
-			import, statement, "put it behind \"lb_algo %.2s\"", keyword);
+			import, statement, "put the flag after \"lb_algo %.2s\"", keyword);
 	}
 }
 
@@ -394,7 +400,7 @@ static void read_quorum(
 	if (weir_keepalived_number(import, statement, 1, UINT32_MAX, &quorum) && quorum > 1) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
 			weir_keepalived_text(statement, what, sizeof(what)),
-			"a VIP is not withdrawn when few servers are left: see "
+			"Weir does not withdraw a VIP when few servers are left: see "
 			"panic_threshold_percent");
 	}
 }
@@ -412,7 +418,7 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 	} else if (strcmp(keyword, "quorum") == 0) {
 		read_quorum(import, statement);
 	} else if (strcmp(keyword, "ops") == 0) {
-		if (service->protocol == IPPROTO_UDP) { // else keepalived ignores it
+		if (service->protocol == IPPROTO_UDP) { // keepalived ignores "ops" of TCP services
 			weir_import_one_packet(import, &statement->place, "ops");
 		}
 	} else if (strcmp(keyword, "sh-port") == 0 || strcmp(keyword, "mh-port") == 0) {
@@ -436,8 +442,8 @@ static void read_head(struct weir_import *import, struct virtual *virtual,
 	const char *kind = weir_keepalived_word(statement, 1);
 
 	if (strcmp(kind, "fwmark") == 0) {
-		weir_import_leave_out(import, &virtual->service, &statement->place,
-			virtual->service.name, MARKS ", as a service of their own");
+		weir_import_leave_out(
+			import, &virtual->service, &statement->place, virtual->service.name, MARKS);
 		return;
 	}
 	read_protocols(import, virtual, statement);
@@ -487,8 +493,8 @@ static void name_of(const struct weir_keepalived_statement *statement, char *nam
 		group ? "" : weir_keepalived_word(statement, 2));
 }
 
-// A server or checker that is behind other words of a line: "weight 1 MISC_CHECK {". It would be
-// lost without a note, as an argument that the first word does not take.
+// Note a server or checker that follows other words on a line, like "weight 1 MISC_CHECK {".
+// keepalived reads it as an argument of the first word, so that it would be lost without a note.
 static void note_swallowed(
 	struct weir_import *import, const struct weir_keepalived_statement *statement) {
 	for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
@@ -498,8 +504,8 @@ static void note_swallowed(
 				strcmp(key->word[i], "real_server") == 0) {
 				weir_import_note(import, &key->place, WEIR_IMPORT_MISSING,
 					key->word[i],
-					"it is not read behind \"%s\": write it on a line of its "
-					"own, and import again",
+					"not read after \"%s\": write the block on a separate "
+					"line, and import again",
 					key->word[0]);
 			}
 		}
@@ -532,7 +538,7 @@ void weir_keepalived_server(struct weir_import *import,
 	}
 	if (virtual.any_without_check && service->health_check != NULL) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "health check",
-			"that of line %d also applies to the servers without one",
+			"the check of line %d also applies to servers without a check",
 			virtual.check_line);
 	}
 	weir_import_service_end(import, service);

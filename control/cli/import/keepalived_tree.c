@@ -10,14 +10,14 @@
 #include "keepalived_private.h"
 
 #define LINE_BYTES WEIR_KEEPALIVED_LINE_BYTES
-#define DEPTH_MAX 16 // of blocks
-#define INCLUDES_MAX 8 // nesting depth
+#define DEPTH_MAX 16 // nesting depth of blocks
+#define INCLUDES_MAX 8 // nesting depth of includes
 #define FILES_MAX 1000
-#define LOOKS_MAX 4000 // for files of includes; those that cannot be read count, too
+#define LOOKS_MAX 4000 // attempts to open files of includes, including failed attempts
 #define BYTES_MAX (64u << 20) // of all included files
-#define NUMBER_MOST 1000000000 // of a sequence
-#define EXPANSIONS_MAX 8 // nesting depth
-#define EXPANDED_MAX 100000 // lines with a definition, or of one
+#define NUMBER_MOST 1000000000 // maximum of a number of a sequence
+#define EXPANSIONS_MAX 8 // nesting depth of definitions
+#define EXPANDED_MAX 100000 // lines that use a definition, or come from a definition
 
 struct chunk { // bytes per allocation of the tree
 	struct chunk *next;
@@ -25,9 +25,9 @@ struct chunk { // bytes per allocation of the tree
 };
 
 struct level { // an open block
-	struct weir_keepalived_statement *statement; // NULL: the file
-	struct weir_keepalived_statement **tail; // of its statements
-	struct weir_keepalived_statement *last; // that a "{" on the next line belongs to
+	struct weir_keepalived_statement *statement; // NULL = the file itself
+	struct weir_keepalived_statement **tail; // end of the list of its statements
+	struct weir_keepalived_statement *last; // a "{" on the next line belongs to this statement
 };
 
 struct reader {
@@ -36,18 +36,18 @@ struct reader {
 	struct weir_keepalived_tree *tree;
 	struct weir_import_place place;
 	struct level level[DEPTH_MAX];
-	unsigned int depth; // of the innermost block
-	unsigned int includes, opened; // nesting depth of includes; files so far
-	unsigned int looks; // as for LOOKS_MAX
-	size_t included_bytes; // so far
+	unsigned int depth; // nesting depth of the innermost block
+	unsigned int includes, opened; // nesting depth of includes; opened files so far
+	unsigned int looks; // attempts so far, see LOOKS_MAX
+	size_t included_bytes; // bytes of included files so far
 	struct weir_keepalived_definitions definitions;
-	unsigned int expanded; // lines so far, as for EXPANDED_MAX
+	unsigned int expanded; // lines so far, see EXPANDED_MAX
 	const char *word[WEIR_KEEPALIVED_WORDS_MAX + 1]; // of the current statement
 	unsigned int words;
 };
 
 #define COMPLAIN(reader, ...) weir_import_error((reader)->import, &(reader)->place, __VA_ARGS__)
-// Text that keepalived ignores, too.
+// Note text that keepalived also ignores.
 #define SKIP(reader, what, ...) \
 	weir_import_note((reader)->import, &(reader)->place, WEIR_IMPORT_MISSING, what, __VA_ARGS__)
 
@@ -55,7 +55,7 @@ static void read_text(struct reader *reader, const char *file, const char *text,
 
 // --- memory -------------------------------------------------------------------------------
 
-// Allocate zeroed memory. NULL: none; import->failed is set.
+// Allocate zeroed memory. Returns NULL, and sets import->failed, if out of memory.
 static void *take(struct reader *reader, size_t bytes) {
 	struct chunk *chunk = calloc(1, sizeof(*chunk) + bytes);
 
@@ -91,7 +91,7 @@ void weir_keepalived_free(struct weir_keepalived_tree *tree) {
 
 // --- includes -----------------------------------------------------------------------------
 
-// "include", or one of the stricter variants ("includer").
+// Whether a word is "include", or a stricter variant such as "includer".
 static bool is_include(const char *word) {
 	size_t bytes = strlen("include");
 
@@ -100,14 +100,15 @@ static bool is_include(const char *word) {
 		       (strchr("rmwba", word[bytes]) != NULL && word[bytes + 1] == '\0'));
 }
 
-// needed: no matching file is an error.
+// Read the files of an include. needed: it is an error if no file matches.
 static void include(struct reader *reader, const char *pattern, bool needed) {
 	const struct weir_keepalived_files *files = reader->files;
 	struct weir_import_place place = reader->place;
 
 	if (reader->includes == INCLUDES_MAX) {
 		COMPLAIN(reader,
-			"includes are nested more than %d deep: does a file include itself?",
+			"includes are nested more than %d deep: check whether a file includes "
+			"itself",
 			INCLUDES_MAX);
 		return;
 	}
@@ -150,7 +151,7 @@ static void include(struct reader *reader, const char *pattern, bool needed) {
 
 // --- statements ---------------------------------------------------------------------------
 
-// Blocks whose "}" is missing end here.
+// Close all open blocks: their "}" is missing.
 static void close_all(struct reader *reader, const char *where) {
 	for (; reader->depth > 0; reader->depth--) {
 		const struct weir_keepalived_statement *open =
@@ -159,7 +160,8 @@ static void close_all(struct reader *reader, const char *where) {
 
 		weir_import_note(reader->import, &open->place, WEIR_IMPORT_ADJUST,
 			weir_keepalived_text(open, what, sizeof(what)),
-			"the block is not closed, and read as if it ended %s: add its \"}\"",
+			"the block has no \"}\", and was read as if it ended %s: add the missing "
+			"\"}\"",
 			where);
 		reader->level[reader->depth - 1].last = NULL;
 	}
@@ -180,7 +182,7 @@ static struct weir_keepalived_statement *end_statement(struct reader *reader) {
 	level = &reader->level[reader->depth];
 	if (is_include(reader->word[0])) {
 		if (words != 2) {
-			SKIP(reader, reader->word[0], "it needs one file or pattern");
+			SKIP(reader, reader->word[0], "an include needs one file or pattern");
 		} else {
 			include(reader, reader->word[1],
 				reader->word[0][strlen("include")] != '\0');
@@ -212,11 +214,12 @@ static void open_block(struct reader *reader) {
 	}
 	if (statement == NULL || statement->block) {
 		weir_import_note(reader->import, &reader->place, WEIR_IMPORT_ADJUST, "{",
-			"keepalived skips it, too: write the name of the block before it");
+			"keepalived also skips this brace: write the name of the block before it");
 		return;
 	}
 	if (reader->depth + 1 == DEPTH_MAX) {
-		COMPLAIN(reader, "blocks are nested more than %d deep: a \"}\" may be missing",
+		COMPLAIN(reader,
+			"blocks are nested more than %d deep: check whether a \"}\" is missing",
 			DEPTH_MAX - 1);
 		return;
 	}
@@ -230,8 +233,8 @@ static void close_block(struct reader *reader) {
 	(void)end_statement(reader);
 	if (reader->depth == 0) {
 		weir_import_note(reader->import, &reader->place, WEIR_IMPORT_ADJUST, "}",
-			"keepalived skips it, too, because no block is open: remove it, or the one "
-			"that ends a block too early");
+			"keepalived also skips this brace, because no block is open: remove the "
+			"brace, or an earlier brace that ends a block too early");
 		return;
 	}
 	reader->depth--;
@@ -240,13 +243,13 @@ static void close_block(struct reader *reader) {
 
 // --- words --------------------------------------------------------------------------------
 
-// Whether the next word is the pattern of an include, which may have braces: keepalived looks for
-// includes before it looks for blocks.
+// Whether the next word is the pattern of an include, which may have braces: keepalived parses
+// includes before blocks.
 static bool is_pattern(const struct reader *reader) {
 	return reader->words == 1 && is_include(reader->word[0]);
 }
 
-// Copy a word without its quotes. Returns its length in the text; 0 after an error.
+// Copy a word without its quotes. Returns the length of the word in the text; 0 after an error.
 static size_t take_word(struct reader *reader, const char *text) {
 	const char *ends = is_pattern(reader) ? " \t\r#!" : " \t\r#!{}";
 	char word[LINE_BYTES];
@@ -264,12 +267,12 @@ static size_t take_word(struct reader *reader, const char *text) {
 		word[bytes++] = text[at];
 	}
 	if (quoted) {
-		SKIP(reader, text, "keepalived skips this line, too: a quote is not closed");
+		SKIP(reader, text, "keepalived also skips this line: a quote is not closed");
 		reader->words = 0;
 		return 0;
 	}
 	if (reader->words == WEIR_KEEPALIVED_WORDS_MAX) {
-		SKIP(reader, reader->word[0], "words after the first %d of this line",
+		SKIP(reader, reader->word[0], "weirctl reads only the first %d words of a line",
 			WEIR_KEEPALIVED_WORDS_MAX);
 		return 0;
 	}
@@ -303,7 +306,8 @@ static void read_words(struct reader *reader, const char *text) {
 
 // --- lines --------------------------------------------------------------------------------
 
-// "@id rest", "@^id rest": returns whether the rest applies; *ret_line is set to it.
+// Read a condition "@id rest" or "@^id rest". Returns whether the rest of the line applies;
+// *ret_line is set to the rest.
 static bool is_meant(struct reader *reader, const char **ret_line) {
 	const char *line = *ret_line, *id = reader->files->id, *name;
 	bool inverted, meant;
@@ -322,19 +326,20 @@ static bool is_meant(struct reader *reader, const char **ret_line) {
 	snprintf(what, sizeof(what), "@%s%.*s", inverted ? "^" : "", (int)bytes, name);
 	if (!meant && !inverted) {
 		weir_import_note(reader->import, &reader->place, WEIR_IMPORT_LEFT_OUT, what,
-			"the line applies to another host than --id; without --id to none");
+			"the line is for another host: --id NAME selects lines of host NAME, and "
+			"without --id no such line is used");
 	}
 	return meant;
 }
 
-// "$NAME=value": returns whether the line is a definition.
+// Read a definition "$NAME=value". Returns whether the line is a definition.
 static bool define(struct reader *reader, const char *line) {
 	int r = weir_keepalived_define(&reader->definitions, line);
 
 	if (r == -ENOMEM) {
 		reader->import->failed = true;
 	} else if (r < 0) {
-		COMPLAIN(reader, "is definition number %d: the limit is %d",
+		COMPLAIN(reader, "the line is definition number %d: the limit is %d definitions",
 			WEIR_KEEPALIVED_DEFINITIONS_MAX + 1, WEIR_KEEPALIVED_DEFINITIONS_MAX);
 	}
 	return r != 0;
@@ -346,7 +351,8 @@ static void continue_definition(struct reader *reader, const char *line) {
 	if (r == -ENOMEM) {
 		reader->import->failed = true;
 	} else if (r < 0) {
-		COMPLAIN(reader, "is of a definition of more than %d bytes",
+		COMPLAIN(reader,
+			"the line belongs to a definition of more than %d bytes, the limit",
 			WEIR_KEEPALIVED_DEFINITION_BYTES);
 	}
 }
@@ -354,25 +360,29 @@ static void continue_definition(struct reader *reader, const char *line) {
 static void expand(
 	struct reader *reader, const char *text, struct weir_keepalived_expansion *expansion) {
 	if (!weir_keepalived_expand(&reader->definitions, reader->place.file, text, expansion)) {
-		SKIP(reader, "a line", "what exceeds %d bytes after expanding definitions",
+		SKIP(reader, "a line",
+			"the line has more than %d bytes after expanding definitions: the rest is "
+			"not read",
 			WEIR_KEEPALIVED_LINE_BYTES - 1);
 	}
 }
 
 static void read_line(struct reader *reader, const char *line, unsigned int depth);
 
-// Whether a line with a definition, or of one, is one too many.
+// Count a line that uses or belongs to a definition. Returns whether the limit is exceeded.
 static bool is_too_much(struct reader *reader) {
 	if (reader->expanded < EXPANDED_MAX) {
 		reader->expanded++;
 		return false;
 	}
-	COMPLAIN(reader, "is line number %d with a definition: does one contain itself?",
+	COMPLAIN(reader,
+		"line number %d that uses a definition exceeds the limit: check whether a "
+		"definition contains itself",
 		EXPANDED_MAX + 1);
 	return true;
 }
 
-// Further lines of a definition, where it is used.
+// Read the further lines of a definition at the line that uses the definition.
 static void read_rest(struct reader *reader, const char *rest, unsigned int depth) {
 	while (rest != NULL && !reader->import->failed && !is_too_much(reader)) {
 		size_t bytes = strcspn(rest, "\n");
@@ -397,7 +407,7 @@ static void read_definitions(struct reader *reader, const char *line, unsigned i
 		return;
 	}
 	expand(reader, line, expansion);
-	if (expansion->rest != NULL) { // a copy: its lines may set the definition again
+	if (expansion->rest != NULL) { // copy: the lines may replace the definition
 		rest = strdup(expansion->rest);
 		reader->import->failed |= rest == NULL;
 	}
@@ -429,8 +439,8 @@ static void set_number(struct reader *reader, const struct sequence *sequence, l
 	}
 }
 
-// "~SEQ(NAME, LAST)", "~SEQ(NAME, FIRST, LAST)", "~SEQ(NAME, FIRST, STEP, LAST)"; "~SEQx": the
-// value is hexadecimal. Numbers may be like 0x1f or 017.
+// Read "~SEQ(NAME, LAST)", "~SEQ(NAME, FIRST, LAST)" or "~SEQ(NAME, FIRST, STEP, LAST)"; "~SEQx" is
+// a sequence of hexadecimal numbers. The numbers may be hexadecimal (0x1f) or octal (017).
 static bool read_sequence(const char *text, struct sequence *ret) {
 	long number[3];
 	unsigned int count = 0;
@@ -458,8 +468,8 @@ static bool read_sequence(const char *text, struct sequence *ret) {
 	       (!ret->hexadecimal || (ret->first >= 0 && ret->last >= 0));
 }
 
-// A line that begins with a sequence: the rest of it once for each number. Returns false if it has
-// none.
+// Read a line that begins with a sequence: the rest of the line once for each number. Returns false
+// if the line has no sequence.
 static bool repeat(struct reader *reader, const char *line, unsigned int depth) {
 	struct weir_keepalived_expansion *expansion = malloc(sizeof(*expansion));
 	size_t bytes = strcspn(line, ")");
@@ -484,7 +494,7 @@ static bool repeat(struct reader *reader, const char *line, unsigned int depth) 
 	return valid;
 }
 
-// depth: of the definitions that the line is from.
+// Read a line. depth: nesting depth of the definitions that the line comes from.
 static void read_line(struct reader *reader, const char *line, unsigned int depth) {
 	line += strspn(line, " \t\r");
 	if (!is_meant(reader, &line) || *line == '#' || *line == '!' || define(reader, line)) {
@@ -494,7 +504,9 @@ static void read_line(struct reader *reader, const char *line, unsigned int dept
 		return;
 	}
 	if (strncmp(line, "~SEQ", 4) == 0 || strncmp(line, "~LST", 4) == 0) {
-		SKIP(reader, line, "weirctl does not repeat lines: write them one by one");
+		SKIP(reader, line,
+			"weirctl does not support this repetition: write the repeated lines one by "
+			"one");
 	} else if (strchr(line, '$') == NULL) {
 		read_words(reader, line);
 	} else if (!is_too_much(reader)) {
@@ -513,10 +525,10 @@ static void read_text(struct reader *reader, const char *file, const char *text,
 
 		reader->place.line++;
 		if (memchr(text, '\0', length) != NULL) {
-			COMPLAIN(reader,
-				"is not a line of a keepalived.conf: is this another file?");
+			COMPLAIN(reader, "the line is not text of a keepalived.conf: check the "
+					 "name of the file");
 		} else if (length >= sizeof(line)) {
-			SKIP(reader, "a line", "it is longer than %d bytes", LINE_BYTES - 1);
+			SKIP(reader, "a line", "the line is longer than %d bytes", LINE_BYTES - 1);
 		} else {
 			int number = reader->place.line;
 

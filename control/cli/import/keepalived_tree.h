@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The text of a keepalived.conf as a tree of statements: handles includes, conditions (@id),
-// definitions ($NAME, also of several lines), comments and quotes, but not the meaning of a
-// statement, except that a virtual_server is in no other block: the "}" of one before it is
-// missing.
+// Parses the text of a keepalived.conf into a tree of statements: handles includes, conditions
+// (@id), definitions ($NAME, possibly of several lines), comments and quotes. The meaning of
+// statements is not interpreted, with one exception: a virtual_server inside another block means
+// that the "}" of that block is missing.
 //
 // Threads: any. Pure: the caller reads the files.
 #pragma once
@@ -13,24 +13,24 @@
 
 #include "import.h"
 
-#define WEIR_KEEPALIVED_WORDS_MAX 256 // of a statement; further ones are left out
+#define WEIR_KEEPALIVED_WORDS_MAX 256 // words of a statement; further words are left out
 
 struct weir_keepalived_files {
-	// The n-th file of an include, resolved as in keepalived: relative to the including file,
-	// with wildcards. The caller frees *ret_name and *ret_text. Returns 0, -ENOENT (no n-th
-	// one), or another negative errno: of the n-th file if *ret_name is set, else of all of
-	// them.
+	// Read the n-th file of an include, resolved as in keepalived: relative to the including
+	// file, with wildcards. The caller frees *ret_name and *ret_text. Returns 0, -ENOENT (there
+	// is no n-th file), or another negative errno: for the n-th file if *ret_name is set,
+	// otherwise for the whole include.
 	int (*open)(void *context, const char *from, const char *pattern, unsigned int n,
 		char **ret_name, char **ret_text, size_t *ret_bytes);
 	void *context;
-	const char *id; // for lines "@id ..."; NULL = none
+	const char *id; // selects lines "@id ..."; NULL = none
 };
 
 struct weir_keepalived_statement {
 	struct weir_import_place place;
-	unsigned int count; // of words, at least 1
-	const char **word; // the first one is the keyword; NULL after the last one
-	bool block; // has braces
+	unsigned int count; // number of words, at least 1
+	const char **word; // first word: the keyword; NULL after the last word
+	bool block; // the statement has braces
 	struct weir_keepalived_statement *children, *next; // in order
 };
 
@@ -39,8 +39,8 @@ struct weir_keepalived_tree {
 	void *memory; // all memory of the tree
 };
 
-// Read a file and its includes. Errors are added to import. Free the tree after the last use of a
-// place in it.
+// Read a file and its includes. Errors are added to import. Free the tree after the last use of the
+// positions in its statements.
 void weir_keepalived_read(struct weir_import *import, const struct weir_keepalived_files *files,
 	const char *file, const char *text, size_t bytes, struct weir_keepalived_tree *ret);
 void weir_keepalived_free(struct weir_keepalived_tree *tree);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Words of a keepalived statement: numbers, seconds, settings of checkers, and notes about
-// unhandled and ignored statements.
+// Parses words of a keepalived statement: numbers, seconds and settings of checkers. Adds notes
+// about unhandled and ignored statements.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 
 #include "keepalived_private.h"
 
-#define TEXT_BYTES 80 // of a statement in a note
+#define TEXT_BYTES 80 // bytes of the text of a statement in a note
 #define WHY_BYTES 200
-#define MOST_MS 3600000 // of times of health checks
+#define MOST_MS 3600000 // maximum of the times of health checks
 #define RETRIES_MOST 254
 
 const char *weir_keepalived_word(
@@ -47,7 +47,7 @@ void weir_keepalived_ignored(struct weir_import *import,
 	va_end(args);
 	weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST,
 		weir_keepalived_text(statement, what, sizeof(what)),
-		"keepalived ignores this, and so does the import: %s", why);
+		"keepalived and the import ignore this statement: %s", why);
 }
 
 void weir_keepalived_note(struct weir_import *import,

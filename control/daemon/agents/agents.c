@@ -12,19 +12,19 @@
 
 #define DUE_BETWEEN_READS 64
 
-struct agent { // one weir-agent, of one backend or more
-	struct weir_wheel_entry entry; // when the prober is due
+struct agent { // one weir-agent, of one or more backends
+	struct weir_wheel_entry entry; // due when the prober is due
 	struct weir_agents *agents;
 	struct agent *hash_next;
 	struct weir_agents_peer peer;
 	struct weir_agents_prober *prober;
-	uint32_t members; // head of the list of its backends: id + 1, 0 = none
-	uint32_t next_members; // the same list of the next configuration
+	uint32_t members; // head of the list of the agent's backends: id + 1, 0 = none
+	uint32_t next_members; // head of the list in the next configuration
 };
 
-struct member { // one backend id
+struct member { // data of one backend id
 	struct agent *agent; // NULL = none
-	uint32_t next; // in the agent's list, id + 1
+	uint32_t next; // next backend in the agent's list, id + 1
 	bool active;
 	struct weir_agents_target target;
 };
@@ -37,11 +37,12 @@ struct weir_agents {
 	struct weir_agents_sockets *sockets;
 	struct weir_agents_probing probing;
 	struct weir_agents_steals *steals;
-	uv_timer_t timer; // for the wheel
-	uint64_t fresh_ms; // when new agents were added to the wheel; 0 = none since the last turn
-	struct agent **buckets; // by address and port
+	uv_timer_t timer; // expires at the next due entry of the wheel
+	// When new agents were added to the wheel; 0 = none since the timer last ran.
+	uint64_t fresh_ms;
+	struct agent **buckets; // hash table by address and port
 	uint32_t bucket_mask;
-	struct member *members; // by backend id
+	struct member *members; // indexed by backend id
 	uint32_t ids;
 	struct weir_wheel wheel;
 };
@@ -50,7 +51,7 @@ static uint64_t read_now_ms(void) {
 	return uv_hrtime() / 1000000;
 }
 
-// The member of a backend; NULL if it has no agent.
+// The member of a backend; NULL if the backend has no agent.
 static struct member *find_member(const struct weir_agents *agents, uint16_t backend) {
 	return backend < agents->ids && agents->members[backend].agent != NULL
 		       ? &agents->members[backend]
@@ -107,8 +108,8 @@ static void schedule(struct agent *agent) {
 		&agent->agents->wheel, &agent->entry, weir_agents_prober_due_ms(agent->prober));
 }
 
-// Applying a configuration keeps the loop busy. Delay new agents by that time, so that they stay
-// spread and are not probed all at once afterwards.
+// Applying a configuration keeps the loop busy. Delay new agents by the busy time, so that their
+// probes stay spread and are not all sent at once afterwards.
 static void delay_fresh(struct weir_agents *agents, uint64_t now_ms) {
 	uint64_t busy_ms = now_ms - agents->fresh_ms;
 
@@ -134,9 +135,9 @@ static void on_timer(uv_timer_t *timer) {
 	if (agents->fresh_ms != 0) {
 		delay_fresh(agents, now_ms);
 	}
-	// While the loop was busy, answers may have arrived in time that are still unread. After a
-	// long time, thousands of agents are probed now, and not all of their answers fit into the
-	// receive buffer.
+	// Read first: answers that arrived in time while the loop was busy may still be unread.
+	// After a long busy time thousands of agents are probed now, and the receive buffer has no
+	// room for all their answers.
 	unread = weir_agents_sockets_read(agents->sockets);
 	while ((entry = weir_wheel_take(&agents->wheel, now_ms)) != NULL) {
 		struct agent *agent = (struct agent *)(void *)entry;
@@ -152,7 +153,8 @@ static void on_timer(uv_timer_t *timer) {
 	arm(agents);
 }
 
-_Static_assert(offsetof(struct agent, entry) == 0, "a wheel entry is cast to its agent");
+_Static_assert(offsetof(struct agent, entry) == 0,
+	"entry is the first member, so that a wheel entry is cast to its agent");
 
 // Start the timer for the next due entry of the wheel.
 static void arm(struct weir_agents *agents) {
@@ -163,8 +165,8 @@ static void arm(struct weir_agents *agents) {
 		return;
 	}
 	uv_update_time(agents->loop);
-	// A timer that is due is not put off: under a flood of datagrams this is called in every
-	// turn, and from libuv 1.45 on timers run after the sockets.
+	// Do not put off a timer that is due: a flood of datagrams calls this function in every
+	// iteration of the loop, and since libuv 1.45 timers run after the sockets.
 	if (!uv_is_active((uv_handle_t *)&agents->timer) ||
 		uv_timer_get_due_in(&agents->timer) > wait_ms) {
 		uv_timer_start(&agents->timer, on_timer, wait_ms, 0);
@@ -198,8 +200,8 @@ static void plan_fini(struct plan *plan) {
 	free(plan->members);
 }
 
-// The agent of a target: an existing one, or one of this plan, created if missing. NULL if out of
-// memory.
+// Returns the agent of a target: an existing agent, or an agent of this plan, created if missing.
+// NULL if out of memory.
 static struct agent *agent_of(
 	struct weir_agents *agents, struct plan *plan, const struct weir_agents_target *target) {
 	struct weir_agents planned = {.buckets = plan->buckets, .bucket_mask = plan->mask};
@@ -272,8 +274,8 @@ static uint32_t most(uint32_t a, uint32_t b) {
 	return a > b ? a : b;
 }
 
-// The settings for all backends of an agent: the shortest intervals, the longest timeout, all
-// wants.
+// Combine the settings of all backends of an agent: the shortest intervals, the longest timeout,
+// all wants.
 static struct weir_agents_probe_settings combine(
 	const struct agent *agent, const struct member *members) {
 	struct weir_agents_probe_settings all = {
@@ -293,7 +295,7 @@ static struct weir_agents_probe_settings combine(
 	return all;
 }
 
-// Set the members of an agent to those of the plan, and return their combined settings.
+// Set the members of an agent to the members in the plan, and return their combined settings.
 static struct weir_agents_probe_settings adopt_members(
 	struct agent *agent, const struct plan *plan) {
 	agent->agents->counts.agents++;
@@ -302,7 +304,7 @@ static struct weir_agents_probe_settings adopt_members(
 	return combine(agent, plan->members);
 }
 
-// A member of the agent has changed.
+// Apply a change of a member of the agent.
 static void update(struct agent *agent) {
 	const struct weir_agents_probe_settings settings = combine(agent, agent->agents->members);
 
@@ -330,7 +332,7 @@ static void join(struct weir_agents *agents, struct plan *plan) {
 	}
 }
 
-// Free the agents without a backend; insert the others into the new buckets.
+// Free the agents without a backend; insert the other agents into the new buckets.
 static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
 		struct agent *agent = agents->buckets[i], *next;
@@ -353,7 +355,7 @@ static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	}
 }
 
-// A few new agents are probed soon; many are spread over their interval.
+// Probe a few new agents soon; spread the probes of many new agents over their interval.
 static void start_fresh(struct weir_agents *agents, struct plan *plan) {
 	uint64_t now_ms = read_now_ms();
 
@@ -367,7 +369,7 @@ static void start_fresh(struct weir_agents *agents, struct plan *plan) {
 		schedule(agent);
 	}
 	agents->fresh_ms = plan->fresh_count > 0 ? now_ms : 0;
-	plan->fresh_count = 0; // owned by `agents` now
+	plan->fresh_count = 0; // the new agents are now owned by `agents`
 }
 
 int weir_agents_configure(

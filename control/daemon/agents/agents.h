@@ -2,26 +2,24 @@
 //
 // Agents: probes the weir-agents of backends with datagrams (agent_message.h), and receives their
 // answers, solicited or not. One UDP socket for each family, whatever the number of agents.
+// Probes of an agent are spread over its interval; each probe is sent slightly earlier than the
+// interval ends. An agent without active backends is probed at the inactive interval, once a few
+// consecutive probes had equal outcomes.
+// An answer is accepted only if all of this is true: it is authentic; it comes from the address
+// that was probed; it contains the balancer number of the prober; it has the challenge of one of
+// the last two probes to the agent, and no answer with that challenge was accepted before. An
+// unsolicited answer is accepted only if its announced state is newer than the last. All other
+// datagrams are counted by reason, and change nothing.
+// Backends with equal addresses and ports share one agent, which is probed once for all of them. A
+// server with several addresses is probed at each address, with one balancer number per address,
+// because each address is a path that may fail.
+// A steal request asks an agent for permission to move a TCP flow that its backend may not have
+// accepted yet. Each request has an id and is sent once. The first authentic answer in time is
+// accepted if it has the request's id and flow and comes from the agent process that was asked.
+// Without such an answer the flow is not moved.
 //
-// Probes of an agent are spread over its interval, each slightly earlier than its interval.
-// An agent without active backends is probed at the inactive interval, once a few consecutive
-// probes had the same outcome. An answer is accepted only if it is authentic, comes from the
-// address that was probed, contains the balancer number of the prober, and has the challenge of one
-// of the last two probes to that agent, each of which accepts one answer; an unsolicited answer
-// only if its word is newer than the last. All other datagrams are counted by reason and change
-// nothing.
-//
-// Backends with the same address and port share one agent, which is probed once for all of them. A
-// server with several addresses is probed at each, with a balancer number of its own: each address
-// is a path that may fail.
-//
-// A steal request to an agent requests permission to move a TCP flow that its backend may not have
-// accepted yet. Each request has an id and is sent once. The first authentic answer in time with
-// that id, about that flow and from that process of the agent, is accepted; without one the flow is
-// not moved.
-//
-// Threads: one, that of the loop. No globals, no logging: callbacks report. Callbacks are called
-// from the loop only, not within a function of this module.
+// Threads: only the event loop's thread. No globals, no logging: callbacks report. Callbacks are
+// called from the loop, never within a function of this module.
 #pragma once
 
 #include <stdbool.h>
@@ -33,10 +31,11 @@
 #include "config.h"
 #include "report.h"
 
-#define WEIR_AGENTS_BACKENDS_MAX 65535u // ids are lower
+#define WEIR_AGENTS_BACKENDS_MAX 65535u // backend ids are below this
 #define WEIR_AGENTS_DETAIL_BYTES 96
-#define WEIR_AGENTS_STEALS_MAX 256u // in flight at a time, of all agents
-#define WEIR_AGENTS_STEAL_ANSWER_MS 60000u // age limit of the last answer for a steal request
+#define WEIR_AGENTS_STEALS_MAX 256u // maximum number in flight, of all agents together
+// Maximum age of an agent's last answer for a steal request to the agent.
+#define WEIR_AGENTS_STEAL_ANSWER_MS 60000u
 
 struct weir_agents;
 
@@ -47,15 +46,15 @@ enum weir_agents_outcome {
 };
 
 struct weir_agents_steal { // request: may this TCP flow be moved from this backend?
-	uint16_t backend; // id; the request is sent to its agent
+	uint16_t backend; // backend id; the request is sent to the backend's agent
 	uint16_t client_port, vip_port; // host order
-	struct weir_address client, vip; // as in the client's packets; of one family
+	struct weir_address client, vip; // as in the client's packets; both of one family
 	uint32_t timeout_ms; // 1 to WEIR_AGENT_STEAL_AHEAD_MS
-	uint64_t token; // for the caller: returned unchanged
+	uint64_t token; // chosen by the caller, returned unchanged
 };
 
-// A request has ended. steal: as requested, valid during the call. result: the agent's, or
-// WEIR_AGENT_STEAL_NO_RESULT (no answer in time: do not move the flow).
+// Called at the end of a request. steal: as requested, valid during the call. result: the agent's
+// result, or WEIR_AGENT_STEAL_NO_RESULT (no answer in time: do not move the flow).
 typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms);
 
@@ -63,13 +62,14 @@ typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_
 struct weir_agents_events {
 	// An answer was accepted, solicited or not.
 	void (*report)(void *context, uint16_t backend, const struct weir_report *report);
-	// TCP figures for a backend that wants them were accepted. NULL = ignore them.
+	// TCP figures were accepted for a backend that wants TCP figures. NULL = ignore TCP
+	// figures.
 	void (*tcp)(void *context, uint16_t backend, const struct weir_agent_tcp *tcp);
 	// A probe has ended. detail: one line.
 	void (*probed)(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 		const char *detail, uint32_t duration_ms);
 	// A probe was not answered. Returns whether this host had no link to the agent: the probe
-	// then ends as UNKNOWN, with why as its detail. NULL = it never is so.
+	// then ends as UNKNOWN, with why as its detail. NULL = always false.
 	bool (*excuse)(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
 		char *why, size_t bytes);
 	// After an answer, WEIR_AGENT_SILENT_PROBES consecutive probes were not answered.
@@ -78,36 +78,37 @@ struct weir_agents_events {
 };
 
 struct weir_agents_target {
-	uint16_t backend; // id; at most one target each
+	uint16_t backend; // backend id; at most one target per backend
 	uint16_t port; // host order
 	struct weir_address address;
 	uint32_t interval_ms, inactive_interval_ms, timeout_ms;
-	uint32_t settled; // consecutive probes with the same outcome before the inactive interval
-			  // is used
+	// Consecutive probes with equal outcomes before the inactive interval is used.
+	uint32_t settled;
 	uint32_t wants; // WEIR_REPORT(...), WEIR_AGENT_PORT_WORDS, WEIR_AGENT_TCP_FIGURES
 };
 
-struct weir_agents_status { // of the agent of a backend
+struct weir_agents_status { // status of a backend's agent
 	bool answers; // the last probe was answered
 	bool has_answer; // an answer was accepted
-	uint64_t interval_ms; // between probes, currently
-	uint64_t age_ms; // since the last accepted answer, if has_answer
-	uint64_t agent; // number of its process, if has_answer
-	uint32_t serial; // of its word
-	uint32_t streak; // consecutive probes with the same outcome as the last
-	uint64_t probes, answered; // since it was configured
+	uint64_t interval_ms; // current interval between probes
+	uint64_t age_ms; // time since the last accepted answer, if has_answer
+	uint64_t agent; // number of the agent's process, if has_answer
+	uint32_t serial; // serial number of the agent's announced state
+	uint32_t streak; // consecutive probes with the outcome of the last probe
+	uint64_t probes, answered; // probes sent and answered since the agent was configured
 };
 
-struct weir_agents_counts { // since the start of this process
-	uint64_t agents; // configured now
+struct weir_agents_counts { // counts since the start of this process
+	uint64_t agents; // number of configured agents
 	uint64_t probes;
-	uint64_t answers; // accepted, including unsolicited ones
+	uint64_t answers; // accepted answers, including unsolicited answers
 	uint64_t unasked; // accepted unsolicited answers
-	uint64_t silent; // probes without an answer in time
-	uint64_t dropped_fields; // fields of answers with invalid values
+	uint64_t silent; // probes that were not answered in time
+	uint64_t dropped_fields; // fields with invalid values in answers
 	uint64_t late_ms; // maximum delay of the start of a probe
 	uint64_t steals; // steal requests
-	// By result; NO_RESULT: no answer in time. The sum is `steals` minus those in flight.
+	// Number of steal requests by result; NO_RESULT: no answer in time. The sum is `steals`
+	// minus the requests in flight.
 	uint64_t steal_results[WEIR_AGENT_STEAL_RESULT_COUNT];
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
 };
@@ -120,34 +121,34 @@ int weir_agents_create(
 // Set the keys; copied. Without keys no agent is probed.
 void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_keys *keys);
 
-// Probe the agents of these backends and no others. The state of an agent that stays is kept. All
-// or nothing. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...), -ENOMEM, or the
-// negative errno of opening a socket.
+// Probe the agents of these backends and no others. Agents that were already configured keep their
+// state. All or nothing. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...), -ENOMEM, or
+// the negative errno of opening a socket.
 int weir_agents_configure(
 	struct weir_agents *agents, const struct weir_agents_target *targets, uint32_t n);
 
-// Set whether a backend has flows; initially it has none. Does nothing for a backend without an
-// agent.
+// Set whether a backend has flows; initially a backend has no flows. Does nothing for a backend
+// without an agent.
 void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active);
 
 // Set the fields to request for a backend, until the next configure. A request for additional
-// fields is sent within an interval, and the agent is then probed at the interval of a backend with
-// flows until it has had time to measure them. Does nothing for a backend without an agent.
+// fields is sent within an interval. Until the agent has had time to measure the fields, the agent
+// is probed at the interval of a backend with flows. Does nothing for a backend without an agent.
 void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants);
 
-// Probe the agent of a backend at the interval of one with flows until `settled` consecutive probes
-// had the same outcome. Does nothing for a backend without an agent.
+// Probe the agent of a backend at the interval of a backend with flows, until `settled` consecutive
+// probes had equal outcomes. Does nothing for a backend without an agent.
 void weir_agents_hasten(struct weir_agents *agents, uint16_t backend);
 
-// Request permission from the agent of a backend to move a flow; copied. It is sent in the next
-// turn of the loop, and weir_agents_steal_ended is called once, after timeout_ms at the latest
-// (later if the loop is busy). Returns 0, -EINVAL (families, ports, timeout_ms), -ENOENT (no
-// agent), -ENOKEY (no keys), -EAGAIN (the agent did not answer the last probe, or sent no answer
-// for WEIR_AGENTS_STEAL_ANSWER_MS), -EALREADY (a request for this flow is in flight), -EBUSY
-// (WEIR_AGENTS_STEALS_MAX are in flight).
+// Ask the agent of a backend for permission to move a flow. steal: copied. The request is sent in
+// the next iteration of the loop, and weir_agents_steal_ended is called once, after timeout_ms at
+// the latest (later if the loop is busy). Returns 0, -EINVAL (families, ports, timeout_ms), -ENOENT
+// (no agent), -ENOKEY (no keys), -EAGAIN (the agent did not answer the last probe, or sent no
+// answer for WEIR_AGENTS_STEAL_ANSWER_MS), -EALREADY (a request for this flow is in flight), -EBUSY
+// (WEIR_AGENTS_STEALS_MAX requests are in flight).
 int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agents_steal *steal);
-// Set the callback for the end of each accepted request. It may make further requests. Call before
-// the first request.
+// Set the callback for the end of each steal request. The callback may make further requests. Call
+// before the first request.
 void weir_agents_on_steal_ended(
 	struct weir_agents *agents, weir_agents_steal_ended ended, void *context);
 

@@ -8,12 +8,12 @@
 #include <uv.h>
 
 #define JITTER_SHARE 16 // a probe is sent up to this fraction of an interval earlier
-#define WAIT_MORE_MS 4u // for an answer that may be among unread datagrams
-#define MEASURE_MS 1000 // maximum time in which an agent measures a new field
-#define CONFIRM_MS 50 // minimum time between confirmations of a word that the agent repeats
-// Rate limit of new words, each of which costs an extra probe, a log line and a publication: a
-// burst of WORDS_AT_ONCE, then one per WORD_MS. An agent repeats a refused word until it is
-// accepted.
+#define WAIT_MORE_MS 4u // extra time for an answer that may be among unread datagrams
+#define MEASURE_MS 1000 // maximum time that an agent takes to measure a new field
+#define CONFIRM_MS 50 // minimum time between confirmations of a state that the agent repeats
+// Rate limit of new announced states, each of which costs an extra probe, a log line and a
+// publication: a burst of WORDS_AT_ONCE, then one per WORD_MS. An agent repeats a refused state
+// until the state is accepted.
 #define WORDS_AT_ONCE 20u
 #define WORD_MS 100u
 
@@ -37,20 +37,20 @@ struct weir_agents_prober {
 	bool awaiting; // waiting for the answer to probe[0], until deadline_ms
 	bool answers; // the last probe was answered
 	bool has_last;
-	bool lost; // the loss was reported, or there was no answer yet that could be lost
-	uint64_t soon_ms; // until then it is probed as if active
-	uint64_t next_ms; // the next probe
+	bool lost; // the loss was reported, or no answer has been received yet
+	uint64_t soon_ms; // until this time the agent is probed as if active
+	uint64_t next_ms; // time of the next probe
 	uint64_t deadline_ms;
-	uint64_t sequence; // of the last probe
+	uint64_t sequence; // sequence number of the last probe
 	uint64_t answer_ns; // when the last answer was accepted
 	uint64_t confirmed_ms; // when the last extra probe was sent
-	uint64_t words_ms; // rate limit of new words: each adds WORD_MS to it
-	uint32_t serial; // of its word, of the process last.agent
+	uint64_t words_ms; // rate limit: each new announced state adds WORD_MS
+	uint32_t serial; // serial number of the announced state, of the process last.agent
 	uint32_t streak;
 	uint64_t probes, answered;
 	struct probe probe[2]; // newest first
 	struct weir_agent_answer last; // last accepted answer
-	uint64_t tcp_clock_ms; // of the last TCP figures, of the process last.agent
+	uint64_t tcp_clock_ms; // clock of the last TCP figures, of the process last.agent
 };
 
 static uint64_t read_now_ms(void) {
@@ -59,7 +59,7 @@ static uint64_t read_now_ms(void) {
 
 // --- the interval -------------------------------------------------------------------------
 
-// SplitMix64.
+// Random number by SplitMix64.
 static uint64_t next_random(struct weir_agents_probing *probing) {
 	uint64_t x = probing->random += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -75,8 +75,8 @@ static uint64_t interval_of(const struct weir_agents_prober *prober) {
 	return slow ? prober->settings.inactive_interval_ms : prober->settings.interval_ms;
 }
 
-// Relative to the time at which this probe was due, so that the probes stay spread, even after a
-// pause of the whole process, when all are due at once.
+// The next probe is due an interval after the time at which this probe was due. So the probes stay
+// spread, even after a pause of the whole process, when all probes are due at once.
 static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	uint64_t interval = interval_of(prober);
 	uint64_t early = next_random(prober->probing) % (interval / JITTER_SHARE + 1);
@@ -94,8 +94,8 @@ static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 static void hasten(struct weir_agents_prober *prober) {
 	uint64_t interval = interval_of(prober), now_ms = read_now_ms();
 
-	if (prober->next_ms > now_ms + interval) { // at a random time in it: many agents may be
-						   // rescheduled at once
+	// At a random time in the interval: many agents may be rescheduled at once.
+	if (prober->next_ms > now_ms + interval) {
 		prober->next_ms = now_ms + 1 + next_random(prober->probing) % interval;
 	}
 }
@@ -178,7 +178,7 @@ static void count_end(struct weir_agents_prober *prober, bool answered) {
 	}
 }
 
-// The newest probe has ended: calls back.
+// End the newest probe, and call back.
 static void end_probe(
 	struct weir_agents_prober *prober, enum weir_agents_outcome outcome, const char *detail) {
 	uint32_t duration_ms = (uint32_t)((uv_hrtime() - prober->probe[0].sent_ns) / 1000000);
@@ -226,8 +226,8 @@ static void start_probe(struct weir_agents_prober *prober, uint64_t now_ms) {
 	}
 }
 
-// Whether waiting for an answer ends now. With unread datagrams, which may contain it, waiting
-// continues until the next probe.
+// Whether the prober stops waiting for an answer. Unread datagrams may contain the answer: with
+// unread datagrams, waiting continues until the next probe.
 static bool is_over(const struct weir_agents_prober *prober, uint64_t now_ms, bool unread) {
 	return prober->next_ms <= now_ms || (prober->deadline_ms <= now_ms && !unread);
 }
@@ -260,7 +260,7 @@ void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error) {
 
 // --- answers ------------------------------------------------------------------------------
 
-// The index of the probe with this challenge; -1 = none of the last two.
+// The index of the probe with this challenge; -1 = the challenge is not from the last two probes.
 static int find_probe(const struct weir_agents_prober *prober, const uint8_t *challenge) {
 	for (int i = 0; i < 2; i++) {
 		if (prober->probe[i].state != PROBE_NONE &&
@@ -277,8 +277,9 @@ static bool is_same_process(
 	return prober->has_last && prober->last.agent == answer->agent;
 }
 
-// Whether the answer is older than the last accepted one: the newest probe was already answered, so
-// an answer of another process to it, or any answer to the previous probe, was sent earlier.
+// Whether the answer is older than the last accepted answer. If the newest probe was already
+// answered, an answer to it from another process, or any answer to the previous probe, was sent
+// earlier.
 static bool is_outdated(
 	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	return prober->probe[0].state == PROBE_ANSWERED &&
@@ -297,8 +298,8 @@ static enum weir_agent_refusal judge_unsolicited(
 			return WEIR_AGENT_REFUSAL_SERIAL;
 		}
 	} else if (prober->probe[i].state == PROBE_ANSWERED || is_outdated(prober, answer, i)) {
-		// Another process can use that challenge only if the previous one did not answer
-		// it.
+		// An answer of another process is accepted only if the previous process did not
+		// answer the probe with this challenge.
 		return WEIR_AGENT_REFUSAL_CHALLENGE;
 	}
 	return may_confirm(prober) ? WEIR_AGENT_REFUSAL_NONE : WEIR_AGENT_REFUSAL_OFTEN;
@@ -336,12 +337,13 @@ static void report(struct weir_agents_prober *prober, const struct weir_agent_an
 	probing->report(prober->owner, &report);
 }
 
-// Confirm a word at once, by an extra probe: the agent repeats it until it is confirmed.
+// Confirm an announced state at once, by an extra probe: the agent repeats the state until it is
+// confirmed.
 static void confirm(struct weir_agents_prober *prober) {
 	uint64_t now_ms = read_now_ms();
 
 	if (!may_confirm(prober)) {
-		return; // the next regular probe confirms it
+		return; // the next regular probe confirms the state
 	}
 	prober->confirmed_ms = now_ms;
 	prober->words_ms = (prober->words_ms > now_ms ? prober->words_ms : now_ms) + WORD_MS;
@@ -351,7 +353,8 @@ static void confirm(struct weir_agents_prober *prober) {
 static void take(struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	bool same = is_same_process(prober, answer);
 	bool is_new = !same || answer->serial > prober->serial;
-	// An unsolicited answer, or one to a later probe, has overtaken it.
+	// Whether an unsolicited answer, or the answer to a later probe, arrived before this
+	// answer.
 	bool late = same &&
 		    (answer->serial < prober->serial || answer->clock_ms < prober->last.clock_ms);
 	bool in_time = answer->unasked == 0 && i == 0 && prober->awaiting;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define BATCH 64u // datagrams per system call
-#define READS_OF_A_TURN 16u // then other handles of the loop run
+#define READS_OF_A_TURN 16u // maximum per iteration of the loop; then other handles run
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 #define ROOM_BYTES \
 	(WEIR_AGENT_MESSAGE_BYTES + \
@@ -94,7 +94,7 @@ static void deliver(struct weir_agents_sockets *sockets, uint32_t i) {
 		sockets->events.context, &address, port, sockets->in.bytes[i], header->msg_len);
 }
 
-// Returns whether there may be more.
+// Returns whether there may be more datagrams.
 static bool read_batch(struct one_socket *one) {
 	struct weir_agents_sockets *sockets = one->sockets;
 	int n;
@@ -110,7 +110,7 @@ static bool read_batch(struct one_socket *one) {
 	return n == (int)BATCH;
 }
 
-// Returns whether there may be more.
+// Returns whether there may be more datagrams.
 static bool read_some(struct one_socket *one) {
 	uint32_t reads = 0;
 
@@ -145,7 +145,7 @@ static int open_socket(uint8_t family) {
 	if (fd < 0) {
 		return -errno;
 	}
-	// Holds answers while the loop is busy: as large as permitted.
+	// Make the receive buffer as large as permitted: it holds answers while the loop is busy.
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0) {
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	}
@@ -167,7 +167,8 @@ int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family
 	}
 	fd = open_socket(family);
 	if (fd < 0) {
-		return fd == -EAFNOSUPPORT ? 0 : fd; // agents of the other family are still probed
+		// Without IPv6, agents with IPv4 addresses are still probed, and vice versa.
+		return fd == -EAFNOSUPPORT ? 0 : fd;
 	}
 	r = uv_poll_init(sockets->loop, &one->poll, fd);
 	if (r < 0) {
@@ -197,7 +198,8 @@ static void flush(struct one_socket *one) {
 		if (n > 0) {
 			i += (uint32_t)n;
 		} else if (n < 0 && errno != EINTR) {
-			// The error is that of the first datagram; sending the others may succeed.
+			// The error concerns the first datagram; sending further datagrams may
+			// succeed.
 			events->unsent(events->context, one->out.owner[i], -errno);
 			i++;
 		}

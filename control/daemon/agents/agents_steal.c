@@ -7,7 +7,7 @@
 enum steal_state {
 	STEAL_UNUSED,
 	STEAL_TO_SEND,
-	STEAL_SENT, // or not sent: until_ms is 0 then
+	STEAL_SENT, // until_ms is 0 if the request could not be sent
 };
 
 struct steal {
@@ -24,9 +24,9 @@ struct weir_agents_steals {
 	const struct weir_agent_keys *keys;
 	struct weir_agents_counts *counts;
 	weir_agents_steal_ended ended;
-	void *context; // of `ended`
+	void *context; // context of `ended`
 	uv_timer_t timer;
-	uint64_t last_id; // of the last request: never used again
+	uint64_t last_id; // id of the last request: ids are never reused
 	struct steal steal[WEIR_AGENTS_STEALS_MAX];
 };
 
@@ -36,7 +36,7 @@ static uint64_t read_now_ms(void) {
 
 // --- the end of a request -----------------------------------------------------------------
 
-// Frees the slot before the callback, which may make another request.
+// Frees the slot before the callback, because the callback may make another request.
 static void end(struct weir_agents_steals *steals, struct steal *steal,
 	enum weir_agent_steal_result result) {
 	const struct weir_agents_steal request = steal->request;
@@ -89,7 +89,7 @@ void weir_agents_steals_take(struct weir_agents_steals *steals, const struct wei
 
 static void on_timer(uv_timer_t *timer);
 
-// Start the timer for the next event; 0 = now.
+// Start the timer for the next event. An event that is due runs in the next iteration of the loop.
 static void arm(struct weir_agents_steals *steals) {
 	uint64_t now_ms = read_now_ms(), until_ms = UINT64_MAX;
 
@@ -180,8 +180,8 @@ static struct weir_agent_steal make_message(const struct weir_agents_peer *peer,
 	struct weir_agent_steal message = {
 		.balancer = peer->balancer,
 		.agent = process,
-		// In the agent's clock, which was read before the answer arrived here: the agent's
-		// deadline is never later than the one here.
+		// Uses the agent's clock as read before the answer arrived here, so the deadline on
+		// the agent is never later than the deadline here.
 		.deadline_ms = clock_ms + request->timeout_ms,
 		.recipient_port = peer->port,
 		.client_port = request->client_port,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents' steals: the requests to agents for permission to move a flow, in a table of fixed size.
-// Sent by a timer, so that a callback is never called within a request.
+// Agents' steals: the requests to agents for permission to move a flow, in a table of fixed size. A
+// timer sends the requests, so that a callback is never called within weir_agents_steals_request.
 //
-// Threads: that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include "agents_prober.h"
@@ -17,19 +17,20 @@ int weir_agents_steals_create(uv_loop_t *loop, struct weir_agents_sockets *socke
 void weir_agents_steals_on_ended(
 	struct weir_agents_steals *steals, weir_agents_steal_ended ended, void *context);
 
-// Request a steal from an agent. process, clock_ms: see weir_agents_prober_clock. Returns 0,
-// -EINVAL, -EALREADY, -EBUSY as weir_agents_request_steal.
+// Ask an agent for permission to move a flow. process, clock_ms: see weir_agents_prober_clock.
+// Returns 0, -EINVAL, -EALREADY, -EBUSY as weir_agents_request_steal.
 int weir_agents_steals_request(struct weir_agents_steals *steals,
 	const struct weir_agents_peer *peer, uint64_t process, uint64_t clock_ms,
 	const struct weir_agents_steal *request);
-// Process a steal answer from the address of an agent. Calls back.
+// Process an answer to a steal request, from the address of an agent. Calls back.
 void weir_agents_steals_take(struct weir_agents_steals *steals, const struct weir_agents_peer *peer,
 	const uint8_t *bytes, size_t count);
-// A datagram with this owner could not be sent. Returns false if it is not a steal request.
+// A datagram with this owner could not be sent. Returns false if the datagram is not a steal
+// request.
 bool weir_agents_steals_unsent(struct weir_agents_steals *steals, const void *owner);
 // The agent is no longer configured: its requests end without a result.
 void weir_agents_steals_cancel(
 	struct weir_agents_steals *steals, const struct weir_agents_peer *peer);
 
-void weir_agents_steals_free(
-	struct weir_agents_steals *steals); // closes with the loop; NULL is allowed
+// Handles close in the next iterations of the loop. NULL is allowed.
+void weir_agents_steals_free(struct weir_agents_steals *steals);

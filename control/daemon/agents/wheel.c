@@ -40,7 +40,7 @@ struct weir_wheel_entry *weir_wheel_take(struct weir_wheel *wheel, uint64_t now_
 	struct weir_wheel_entry *entry;
 
 	if (now > wheel->tick + WEIR_WHEEL_SLOTS) {
-		wheel->tick = now - WEIR_WHEEL_SLOTS; // one turn visits all slots
+		wheel->tick = now - WEIR_WHEEL_SLOTS; // after a long pause, visit every slot once
 	}
 	for (; wheel->tick <= now; wheel->tick++) {
 		LIST_FOREACH(entry, &wheel->slot[slot_of(wheel->tick)], link) {
@@ -53,7 +53,8 @@ struct weir_wheel_entry *weir_wheel_take(struct weir_wheel *wheel, uint64_t now_
 	return NULL;
 }
 
-// The distance to the first used slot at or after `from`, cyclic; WEIR_WHEEL_SLOTS = none.
+// The number of slots from `from` to the first used slot, cyclic; WEIR_WHEEL_SLOTS = no slot is
+// used.
 static uint32_t next_used(const struct weir_wheel *wheel, uint32_t from) {
 	for (uint32_t step = 0; step < WEIR_WHEEL_SLOTS;) {
 		uint32_t slot = slot_of(from + step);

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Timing wheel: thousands of timeouts served by one timer. Adding, removing and expiry cost O(1);
-// an entry expires up to WEIR_WHEEL_TICK_MS late, never early.
+// Timing wheel: one timer serves thousands of timeouts. Adding, removing and expiry cost O(1); an
+// entry expires up to WEIR_WHEEL_TICK_MS late, never early.
 //
-// Threads: one. No clock: time is an argument, milliseconds that never go back.
+// Threads: one. No clock: time is an argument, in milliseconds that never decrease.
 #pragma once
 
 #include <stdint.h>
 #include <sys/queue.h>
 
 #define WEIR_WHEEL_TICK_MS 4u
-#define WEIR_WHEEL_SLOTS 4096u // 16 s; later entries stay for another turn
+#define WEIR_WHEEL_SLOTS 4096u // 16 s; later entries stay in their slot for another revolution
 
-struct weir_wheel_entry { // zeroed = in no wheel
+struct weir_wheel_entry { // zeroed = not in a wheel
 	LIST_ENTRY(weir_wheel_entry) link;
-	uint64_t tick; // when it is due; 0 = in no wheel
+	uint64_t tick; // tick at which the entry is due; 0 = not in a wheel
 };
 
 LIST_HEAD(weir_wheel_slot, weir_wheel_entry);
 
 struct weir_wheel {
-	uint64_t tick; // all earlier ticks are processed; at least 1
+	uint64_t tick; // all earlier ticks have been processed; at least 1
 	struct weir_wheel_slot slot[WEIR_WHEEL_SLOTS];
-	uint64_t used[WEIR_WHEEL_SLOTS / 64]; // bit of each slot that is not empty
+	uint64_t used[WEIR_WHEEL_SLOTS / 64]; // one bit per slot: the slot is not empty
 };
 
 void weir_wheel_init(struct weir_wheel *wheel, uint64_t now_ms);
 
-// Add an entry, or move it to another time. A time in the past is due at once.
+// Add an entry, or move an entry to another time. A time in the past is due at once.
 void weir_wheel_set(struct weir_wheel *wheel, struct weir_wheel_entry *entry, uint64_t due_ms);
 void weir_wheel_clear(struct weir_wheel *wheel,
-	struct weir_wheel_entry *entry); // allowed for an entry in no wheel
+	struct weir_wheel_entry *entry); // an entry that is not in a wheel is allowed
 
-// Remove and return an entry that is due; NULL = none.
+// Remove and return an entry that is due; NULL = no entry is due.
 struct weir_wheel_entry *weir_wheel_take(struct weir_wheel *wheel, uint64_t now_ms);
 
 // Milliseconds until an entry may be due, at least 1; 0 = the wheel is empty.

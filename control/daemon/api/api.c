@@ -11,7 +11,8 @@
 
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
-#define ROWS_PER_TURN 64 // of a list, one or two milliseconds
+// Rows of a list built in one loop iteration: takes one or two milliseconds.
+#define ROWS_PER_TURN 64
 
 static const char *const code_names[] = {
 #define X(name, key) [WEIR_API_##name] = key,
@@ -243,7 +244,8 @@ void weir_api_on_disconnect(
 	}
 }
 
-// A client is not read from during its call, so a disconnect may not have been detected.
+// weir-control does not read from a client during a call of this client, so a disconnect may not
+// have been detected.
 bool weir_api_is_connected(const struct weir_api_call *call) {
 	struct pollfd connection = {.fd = -1};
 
@@ -260,8 +262,8 @@ static void fail_list(struct weir_api_call *call, int r) {
 			"weir-dataplane started or stopped during the reply: try again");
 	} else if (r == -ENOBUFS) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"the pending lists of this user take too much memory: read them, or "
-			"request less at a time");
+			"the unread lists of this user's clients take too much memory: read the "
+			"lists, or request fewer lists at a time");
 	} else {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 	}
@@ -306,7 +308,7 @@ static size_t held_by(const struct weir_api *api, uid_t uid) {
 	return held;
 }
 
-// Build a slice of the first list in the queue.
+// Build a slice of the first queued list.
 static void build_list(struct weir_api *api) {
 	struct weir_api_call *call = api->lists;
 	int r = 1;
@@ -326,8 +328,8 @@ static void build_list(struct weir_api *api) {
 	}
 }
 
-// Whether there is time for a request before the loop continues with its other work. If not, the
-// next turn starts with on_turn.
+// Whether this iteration of the loop has time for another request. If not, the next iteration
+// starts with on_turn.
 static bool is_time_left(struct weir_api *api) {
 	uint64_t now_ns = uv_hrtime();
 
@@ -355,13 +357,13 @@ static void on_turn(uv_idle_t *turn) {
 	}
 }
 
-// Returns whether the client has to wait for the loop's next turn. Clients that may change are
-// served first.
+// Returns whether the client has to wait for the loop's next iteration. Clients that may make
+// changes are served first.
 static bool wait_for_turn(struct weir_api_client *client) {
 	struct weir_api *api = client->api;
 	struct weir_api_client **link = &api->waiting;
 
-	if (api->closing) { // no call is handled
+	if (api->closing) { // on closing, no call is handled
 		return true;
 	}
 	uv_idle_start(&api->turn, on_turn);
@@ -382,7 +384,7 @@ void weir_api_abandon_lists(struct weir_api *api) {
 		struct weir_api_call *call = api->lists;
 
 		api->lists = call->next;
-		finish_list(call, -ENOMEM); // its client is disconnected
+		finish_list(call, -ENOMEM); // the client of this call is disconnected
 	}
 }
 
@@ -401,8 +403,8 @@ void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *
 
 // --- requests -----------------------------------------------------------------------------
 
-// Whether there are more values outside of strings than in any valid request. Counting them is
-// fast; parsing them would take long.
+// Whether the line has more values outside of strings than any valid request. Counting the values
+// is fast; parsing them would take long.
 static bool has_too_many_values(const char *line, size_t bytes) {
 	bool quoted = false;
 	unsigned int values = 0;
@@ -472,7 +474,7 @@ static bool is_blank(const char *line, size_t bytes) {
 	return true;
 }
 
-// Handle the first line in the buffer. Returns whether there was one.
+// Handle the first line in the buffer. Returns whether there was a complete line.
 static bool take_line(struct weir_api_client *client) {
 	if (client->in == NULL) { // nothing was received yet
 		return false;
@@ -500,7 +502,7 @@ static bool take_line(struct weir_api_client *client) {
 		client->searched = client->in_bytes;
 		return false;
 	}
-	consume(client, used); // the bytes stay in place until the next read
+	consume(client, used); // the handled bytes stay in the buffer until the next read
 	if (!is_blank(line, bytes)) {
 		handle_line(client, line, bytes);
 	}
@@ -551,7 +553,7 @@ static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	weir_api_next_request(client);
 }
 
-// Whether the received bytes contain a line, or the beginning of an overlong one.
+// Whether the received bytes contain a line, or the beginning of an overlong line.
 static bool has_line(const struct weir_api_client *client) {
 	return client->in_bytes > client->searched &&
 	       (client->ended || memchr(client->in + client->taken + client->searched, '\n',

@@ -4,21 +4,22 @@
 // implements the protocol, not the commands: each request is passed to one handler, which replies
 // at once or later.
 //
-// Threads: one, that of the event loop. Never blocks it.
+// Threads: the thread of the event loop. Never blocks the loop.
 // Guarantees:
 //   A1 one reply per request line, in order, whatever bytes a client sends.
-//   A2 memory per client is bounded: one request line and one reply; so is the memory of all long
-//      replies to one user, including those not read yet.
-//   A3 a client that does not read its reply within WEIR_API_ANSWER_MS is disconnected; if there
-//      are too many clients, so is the one that has been idle the longest.
+//   A2 memory per client is bounded: one request line and one reply. The memory of all long replies
+//      to one user, including unread replies, is bounded as well.
+//   A3 a client that does not read its reply within WEIR_API_ANSWER_MS is disconnected. If there
+//      are too many clients, the client that has been idle the longest is disconnected.
 //   A4 a call stays valid until it is answered, even if its client has disconnected.
-//   A5 a long list is answered in slices: between them the loop does its other work, and serves
-//      other clients.
+//   A5 a long list is answered in slices: between two slices the loop does its other work, and
+//      serves other clients.
 //   A6 read-only clients can neither keep the loop busy by connecting, nor exclude clients that may
-//      change: a turn of the loop accepts a few connections, and a client that may change replaces
-//      another one if all connections are in use.
+//      make changes: an iteration of the loop accepts a few connections, and a client that may make
+//      changes replaces another client if all connections are in use.
 //   A7 requests do not block the loop's other work: each is short, a line that cannot be a request
-//      is not parsed, and after WEIR_API_TURN_NS further requests wait for the next turn.
+//      is not parsed, and after WEIR_API_TURN_NS further requests wait for the next
+//      iteration.
 #pragma once
 
 #include <jansson.h>
@@ -29,15 +30,17 @@
 
 #include "api_rights.h"
 
-// Longest request, without the newline: enough for the longest path of a file, however it is
+// Longest request, without the newline: enough for the longest path of a file with every character
 // escaped.
 #define WEIR_API_LINE_BYTES (32u << 10)
-#define WEIR_API_VALUES_MAX 64 // commas and opening brackets of a request: more than any has
-#define WEIR_API_USER_BYTES (256u << 20) // pending lists of all clients of a user
+// Limit of commas and opening brackets in a request; valid requests have fewer.
+#define WEIR_API_VALUES_MAX 64
+#define WEIR_API_USER_BYTES (256u << 20) // limit of the pending lists of all clients of a user
 #define WEIR_API_TURN_NS 2000000
 #define WEIR_API_CLIENTS 64
 #define WEIR_API_ANSWER_MS 10000
-#define WEIR_API_IDLE_MS 1000 // a client with a newer request is not disconnected for another
+// A client with a request newer than this is not disconnected for another client.
+#define WEIR_API_IDLE_MS 1000
 
 // X(NAME, "code in the answer")
 #define WEIR_API_CODES(X) \
@@ -60,65 +63,65 @@ enum weir_api_code {
 struct weir_api;
 struct weir_api_call; // one unanswered request
 
-// Handle one request, a JSON object: reply now, or keep the call and reply later.
+// Handles one request, a JSON object: replies now, or keeps the call and replies later.
 typedef void (*weir_api_handler)(void *context, struct weir_api_call *call);
 
 // Serve a bound socket (api_socket.h). Takes ownership of fd, also on failure. Returns 0 or
 // negative errno.
 int weir_api_create(
 	uv_loop_t *loop, int fd, weir_api_handler handler, void *context, struct weir_api **ret);
-// Disconnect all clients and close. The memory is released in the loop's next iterations, after
-// which closed(context) is called. Until then open calls may still be answered, without effect.
+// Disconnect all clients and close the socket. The memory is released in the loop's next
+// iterations; then closed(context) is called. Before that, answers to open calls have no effect.
 // closed may be NULL.
 void weir_api_close(struct weir_api *api, void (*closed)(void *context));
 // Set the admin group. Its members may make changes, as may root and the user of weir-control;
 // (gid_t)-1 = none, the default. Applies to new connections.
 void weir_api_set_admin_group(struct weir_api *api, gid_t gid);
-// Override WEIR_API_USER_BYTES.
+// Use another limit than WEIR_API_USER_BYTES.
 void weir_api_set_user_bytes(struct weir_api *api, size_t bytes);
 unsigned int weir_api_clients(const struct weir_api *api);
 
-const json_t *weir_api_request(const struct weir_api_call *call); // an object
+const json_t *weir_api_request(const struct weir_api_call *call); // a JSON object
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
-// The number of the client's connection: never 0, and unique.
+// The number of the client's connection: above 0, and unique.
 uint64_t weir_api_connection(const struct weir_api_call *call);
 // Set a function that is called once, when the client's connection is closed; replaces the previous
-// one. Not called if it is already closed.
+// function. If the connection is already closed, the function is not called.
 typedef void (*weir_api_disconnected)(void *context, uint64_t connection);
 void weir_api_on_disconnect(
 	struct weir_api_call *call, weir_api_disconnected disconnected, void *context);
 // Whether the client is still connected, even if it does not read.
 bool weir_api_is_connected(const struct weir_api_call *call);
 
-// Set the reason why not everything is published, which the answer reports unless it is an error;
-// NULL = everything is published. change: the call's own change is not published either.
+// Set the reason why not everything is published; NULL = everything is published. An answer that is
+// not an error reports the reason. change: the change of this call is not published either.
 void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
 // Set a function that is called once, when the call is answered, before its memory is released.
 // code: NULL = success; text: the error, or why the change is not published yet, or NULL.
 typedef void (*weir_api_ended)(
 	void *context, const struct weir_api_call *call, const char *code, const char *text);
 void weir_api_when_ended(struct weir_api_call *call, weir_api_ended ended, void *context);
-void *weir_api_ended_context(const struct weir_api_call *call); // NULL = none was set
+void *weir_api_ended_context(const struct weir_api_call *call); // NULL = no function was set
 
 // Answer and end the call. Takes the reference of result; NULL (out of memory) is answered as
 // `internal`.
 void weir_api_answer(struct weir_api_call *call, json_t *result);
 // The rows of a long list. next is called in later iterations of the loop and returns 1 and a row
-// (*ret NULL: out of memory), 0 after the last one, -ECANCELED when the list cannot be completed,
-// or 2 and a string: the list has ended, and another list starts, the member of that name.
+// (*ret NULL: out of memory), 0 after the last row, -ECANCELED if the list cannot be completed, or
+// 2 and a string: the list has ended, and the string names the member of the next list.
 struct weir_api_rows {
 	int (*next)(void *context, json_t **ret);
 	void (*free)(void *context);
 	void *context;
 };
 
-// Answer with a list, and end the call after its last row. head: an object to which the list is
-// added as its last member, named `member`; its reference is taken. NULL: the result is the list.
-// rows: takes ownership of its context, which is freed when the call ends.
+// Answer with a list, and end the call after the last row. head: an object whose reference is
+// taken; the list becomes its last member, named `member`. head NULL: the result is the list. rows:
+// takes ownership of the context, which is freed when the call ends.
 void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *member,
 	const struct weir_api_rows *rows);
-// Answer with an error and end the call. The second form adds members to the answer and takes
-// the reference of their object.
+// Answer with an error and end the call. weir_api_fail_with adds members to the answer and takes
+// the reference of the object `members`.
 void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, json_t *members,

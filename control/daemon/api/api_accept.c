@@ -6,7 +6,7 @@
 
 #include "api_private.h"
 
-#define ACCEPTS_MAX 16 // per turn of the loop
+#define ACCEPTS_MAX 16 // connections accepted in one iteration of the loop
 #define ACCEPT_AGAIN_MS 100 // pause when out of memory or descriptors
 
 static bool is_evictable(const struct weir_api_client *client, bool may_change) {
@@ -20,8 +20,8 @@ static bool is_evictable(const struct weir_api_client *client, bool may_change) 
 	       uv_now(client->api->loop) - client->request_ms >= WEIR_API_IDLE_MS;
 }
 
-// Make room for a new client: close the connection that has been idle the longest. It must have no
-// pending request, unless the new client may change and it may not (A3, A6).
+// Make room for a new client: close the connection that has been idle the longest. The closed
+// connection must have no pending request, unless only the new client may make changes (A3, A6).
 static bool evict(struct weir_api *api, bool may_change) {
 	struct weir_api_client *oldest = NULL;
 
@@ -64,10 +64,10 @@ static void connected(struct weir_api *api, int fd, struct weir_api_client *clie
 		return;
 	}
 	if (full) {
-		client->ended = true; // closes the connection after this answer
+		client->ended = true; // the connection is closed after this answer
 		weir_api_write_answer(client, weir_api_error_answer(WEIR_API_REFUSED,
-						      (char[]){"too many open connections: close "
-							       "one, or try again later"}));
+						      (char[]){"too many open connections: close a "
+							       "connection, or try again later"}));
 		return;
 	}
 	weir_api_next_request(client);
@@ -87,7 +87,7 @@ static void accept_later(struct weir_api *api) {
 	uv_timer_start(&api->again, accept_again, ACCEPT_AGAIN_MS, 0);
 }
 
-// Not uv_listen, which drains the backlog, so a fast client could hold the loop (A6).
+// Not uv_listen: it accepts the whole backlog, so a fast client could block the loop (A6).
 static void on_connection(uv_poll_t *listener, int status, int events) {
 	struct weir_api *api = listener->data;
 
@@ -128,14 +128,14 @@ int weir_api_create(
 	api->fd = fd;
 	api->admin_group = (gid_t)-1;
 	api->user_bytes = WEIR_API_USER_BYTES;
-	// Listen first: once a libuv handle exists only the loop can release it.
+	// Listen before creating a libuv handle, which only the loop could release.
 	if (listen(fd, WEIR_API_CLIENTS) < 0) {
 		r = -errno;
 		close(fd);
 		free(api);
 		return r;
 	}
-	r = uv_poll_init(loop, &api->listener, fd); // makes it non-blocking
+	r = uv_poll_init(loop, &api->listener, fd); // makes the socket non-blocking
 	if (r < 0) {
 		close(fd);
 		free(api);

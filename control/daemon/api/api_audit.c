@@ -16,7 +16,7 @@
 #include "daemon.h"
 #include "plural.h"
 
-struct pending { // one request for a change
+struct pending { // a request for a change, not answered yet
 	struct weir_daemon *daemon;
 	const char *command;
 	enum weir_api_audit kind;
@@ -42,7 +42,7 @@ static void describe_weight(const struct weir_backend_state *state, char *value)
 	}
 }
 
-// value: NULL = only the object is needed.
+// value: NULL = describe only the object.
 static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service"),
@@ -192,7 +192,7 @@ static void record(
 		.why = text};
 
 	if (code == NULL && text != NULL) {
-		snprintf(why, sizeof(why), "not published yet: %s", text);
+		snprintf(why, sizeof(why), "the change is not published yet: %s", text);
 		event.why = why;
 	}
 	if (code != NULL) {
@@ -206,7 +206,7 @@ static void record(
 	free(pending);
 }
 
-// The words of weirctl: a bind is drained as that of a VIP or of a service.
+// The command as weirctl names it: bind.drain becomes vip.drain or service.drain.
 static const char *words_of(
 	const struct weir_api_call *call, const char *command, enum weir_api_audit kind) {
 	bool vip = weir_api_text(call, "address") != NULL;
@@ -222,9 +222,10 @@ void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call
 	const char *command, enum weir_api_audit kind) {
 	struct pending *pending = calloc(1, sizeof(*pending));
 
-	if (pending == NULL) { // record it in the log at least
-		weir_log_write(daemon->log, WEIR_LOG_WARN, "audit: out of memory: %s by uid %u",
-			command, (unsigned int)weir_api_peer(call)->uid);
+	if (pending == NULL) { // at least record the request in the log
+		weir_log_write(daemon->log, WEIR_LOG_WARN,
+			"audit: out of memory: cannot record %s by uid %u", command,
+			(unsigned int)weir_api_peer(call)->uid);
 		return;
 	}
 	pending->daemon = daemon;
@@ -260,11 +261,12 @@ void weir_api_audit_capture(
 		return;
 	}
 	used = snprintf(pending->after, sizeof(pending->after),
-		"%u bytes of a packet, %u packet%s a second and worker", request->terms.snap_bytes,
-		rate, weir_plural(rate));
+		"at most %u bytes of each packet, %u packet%s a second and worker",
+		request->terms.snap_bytes, rate, weir_plural(rate));
 	if (request->packets > 0) {
 		snprintf(pending->after + used, sizeof(pending->after) - (size_t)used,
-			", ends after %llu", (unsigned long long)request->packets);
+			", ends after %llu packet%s", (unsigned long long)request->packets,
+			weir_plural(request->packets));
 	}
 }
 

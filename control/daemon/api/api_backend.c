@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The condition of a backend, for backend.show: its state with the reason, and its last report.
-// Also the handler service.waste: how unevenly the backends of a service are used, by their
-// reports.
+// The state of a backend for backend.show: its health with the reason, and its last report. Also
+// the handler service.waste: how unevenly the backends of a service are used, by their reports.
 #include "api_backend.h"
 
 #include <netinet/in.h>
@@ -14,7 +13,8 @@
 #include "api_tcp.h"
 #include "daemon.h"
 
-// Of the host: also those of ports that the service does not have.
+// The states that the agent announced for ports of its host, including ports that the service does
+// not have.
 static json_t *json_port_words(const struct weir_report *report) {
 	json_t *list = json_array();
 
@@ -55,7 +55,7 @@ static const char *const agent_states[] = {
 #undef X
 };
 
-// agent: null for a backend without one.
+// agent: null for a backend without an agent.
 static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t id) {
 	uint64_t age_ms;
 	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);
@@ -142,9 +142,9 @@ void weir_json_condition(
 
 // --- service.waste --------------------------------------------------------------------------
 
-struct used { // one backend
+struct used { // the use of one backend
 	char name[WEIR_NAME_BYTES];
-	bool known; // it has reported its utilization
+	bool known; // the backend has reported its utilization
 	double utilization;
 	uint64_t age_ms;
 };
@@ -152,7 +152,7 @@ struct used { // one backend
 struct waste {
 	struct used *backends;
 	uint32_t count, known;
-	uint32_t next; // row
+	uint32_t next; // next row
 	double most, sum;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of drained binds: bind.show, bind.drain, bind.ready. `service` selects the binds of
-// a service, `address` those of a VIP, in all services; both, those of one service with the VIP.
+// a service; `address` selects the binds of a VIP in all services; with both arguments, the binds
+// of this service with this VIP are selected.
 #include "api_binds.h"
 
 #include <arpa/inet.h>
@@ -20,26 +21,28 @@
 #include "plural.h"
 #include "totals.h"
 
-#define NAMES_MOST 8u // listed in a reply
+#define NAMES_MOST 8u // services named in a reply
 
 struct selected {
-	int only; // service id; negative: all
+	int only; // service id; negative: all services
 	bool by_address;
 	struct weir_address address;
 };
 
 struct summary {
 	uint32_t services, binds;
-	uint32_t drained; // of the selected binds
-	uint32_t others; // binds of these services that are neither selected nor drained
-	uint32_t others_drained; // drained, not selected: with the deadline of the selected ones
-	uint32_t others_removed; // that still drain; active_flows and open_flows have theirs, too
-	struct weir_drain_sum drains; // of services with drained ones
-	uint64_t until_ns; // the last deadline of these, also a passed one
-	bool endless; // one has none
+	uint32_t drained; // drained binds among the selected binds
+	uint32_t others; // binds of the selected services that are neither selected nor drained
+	uint32_t others_drained; // drained binds that are not selected; all drained binds of a
+				 // service have one deadline
+	uint32_t others_removed; // removed binds that still drain; their flows are counted in
+				 // active_flows and open_flows
+	struct weir_drain_sum drains; // drains of the services with drained binds
+	uint64_t until_ns; // the last deadline of these drains, even if it has passed
+	bool endless; // a drain has no deadline
 	uint64_t active_flows, open_flows; // 0 without a dataplane
-	uint32_t removed; // services that a reload took from the VIP, and that have open flows
-	json_t *names; // of the first of them, or NULL
+	uint32_t removed; // services with open flows that a reload took from the VIP
+	json_t *names; // names of the first of these services, or NULL
 };
 
 static const struct weir_address *address_of(const struct selected *selected) {
@@ -65,7 +68,7 @@ static int parse(
 	return service != NULL && ret->only < 0 ? -ENOENT : 0;
 }
 
-// The first selected service from this id on, or -ENOENT.
+// The first selected service whose id is at least `from`, or -ENOENT.
 static int next_service(
 	const struct weir_daemon *daemon, const struct selected *selected, uint32_t from) {
 	uint32_t ids = weir_tables_service_ids(daemon->tables);
@@ -88,13 +91,15 @@ const char *weir_removal_text(
 	snprintf(buffer, WEIR_REMOVAL_TEXT_BYTES,
 		"new flows are refused for another %s, open connections %s",
 		weir_duration_text(until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0, left),
-		state->removal == WEIR_DRAIN_DROPPED      ? "are reset"
-		: state->down_flags == WEIR_BACKEND_RESET ? "continue, and are reset then"
-							  : "continue");
+		state->removal == WEIR_DRAIN_DROPPED ? "are reset"
+		: state->down_flags == WEIR_BACKEND_RESET
+			? "continue for this time, and are then reset"
+			: "continue");
 	return buffer;
 }
 
-// For the message about an unknown VIP: ": removed, ..." if its connections still drain, else "".
+// Addition to the message about an unknown VIP: ": removed from service web; ..." if connections of
+// the VIP still drain, otherwise "".
 static const char *removed_text(const struct weir_daemon *daemon, const struct selected *selected,
 	char *text, size_t bytes) {
 	struct weir_service_state state;
@@ -115,7 +120,7 @@ static const char *removed_text(const struct weir_daemon *daemon, const struct s
 	return text;
 }
 
-// On an error, fails the call and returns false.
+// Find the binds that a call names. On an error, fails the call and returns false.
 static bool find_named(
 	struct weir_daemon *daemon, struct weir_api_call *call, struct selected *ret) {
 	char removed[256];
@@ -131,8 +136,8 @@ static bool find_named(
 	}
 	if (r < 0) {
 		weir_api_fail(call, WEIR_API_BAD_REQUEST,
-			"needs the argument \"service\", or \"address\" with an IPv4 or IPv6 "
-			"address");
+			"the request needs the argument \"service\", or the argument "
+			"\"address\" with an IPv4 or IPv6 address");
 		return false;
 	}
 	if (next_service(daemon, ret, 0) < 0) {
@@ -176,14 +181,14 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	}
 }
 
-// The flows of a service that a reload took from the VIP end with it: they have part in its drain,
-// whatever the deadline of the removal. At the deadline they are kept.
+// Flows of a service that a reload took from the VIP count as draining flows of the VIP, whatever
+// the deadline of the removal. At the deadline of the VIP they are kept.
 static void add_removed(const struct weir_daemon *daemon, const struct weir_service_state *state,
 	struct summary *sum) {
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
 	const uint64_t until_ns = sum->endless ? 0 : sum->until_ns;
 	const bool over = until_ns != 0 && weir_daemon_now_ns() >= until_ns;
-	// If not, a worker may still begin one: it has not adopted the removal.
+	// Without open flows, a worker that has not adopted the removal may still begin a flow.
 	const bool has_flows = daemon->segment == NULL || counters.open_flows > 0;
 
 	if (daemon->segment != NULL && counters.open_flows == 0 &&
@@ -205,7 +210,8 @@ static void add_removed(const struct weir_daemon *daemon, const struct weir_serv
 		daemon->segment != NULL ? counters.open_flows : WEIR_FLOWS_UNKNOWN);
 }
 
-// Those whose flows are not counted already, with other VIPs of theirs, and do not get RSTs yet.
+// Add the services that a reload took from the VIP, except services whose flows are already counted
+// with another VIP, or already get RSTs.
 static void add_all_removed(
 	const struct weir_daemon *daemon, const struct selected *selected, struct summary *sum) {
 	const uint32_t ids = weir_tables_service_ids(daemon->tables);
@@ -223,7 +229,7 @@ static void add_all_removed(
 	}
 }
 
-// names: see struct summary; or NULL.
+// names: as in struct summary.
 static void sum_up(const struct weir_daemon *daemon, const struct selected *selected, json_t *names,
 	struct summary *sum) {
 	int id = -1;
@@ -314,7 +320,7 @@ void weir_api_bind_show(struct weir_daemon *daemon, struct weir_api_call *call) 
 	}
 }
 
-// All of them in one publication of the service table.
+// Drain all selected binds, or make them ready, in one publication of the service table.
 static void set(
 	struct weir_daemon *daemon, struct weir_api_call *call, bool drained, uint64_t until_ns) {
 	struct selected selected;
@@ -325,7 +331,8 @@ static void set(
 	}
 	if (drained && daemon->segment != NULL && daemon->segment->abi < WEIR_ABI_DRAINS) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"weir-dataplane is too old to drain services and VIPs: restart it");
+			"this weir-dataplane is older than weir-control and cannot drain services "
+			"and VIPs: restart weir-dataplane");
 		return;
 	}
 	while ((id = next_service(daemon, &selected, (uint32_t)(id + 1))) >= 0) {

@@ -2,7 +2,7 @@
 //
 // The state of drained binds, for the audit and service.show.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <jansson.h>
@@ -13,16 +13,17 @@ struct weir_config_service;
 struct weir_daemon;
 struct weir_service_state;
 
-// The binds that a call names, in WEIR_AUDIT_OBJECT_BYTES, and their state, in
-// WEIR_AUDIT_VALUE_BYTES. Leaves value alone if there are none.
+// Describe the binds that a call names (object: WEIR_AUDIT_OBJECT_BYTES) and their state (value:
+// WEIR_AUDIT_VALUE_BYTES). Does not change value if there are no such binds.
 void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	char *object, char *value);
 // The drained binds of a service, as text.
 json_t *weir_json_drained_binds(
 	const struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id);
-// The removed binds of a service that are still in the service table, as text; count: their number.
+// The removed binds of a service that are still in the service table, as text. count: the number of
+// removed binds.
 json_t *weir_json_removed_binds(const struct weir_daemon *daemon, uint16_t id, uint32_t count);
-// What happens to flows of the removed binds of a service, or of a removed service: "new flows are
+// What happens to flows of a removed service, or of the removed binds of a service: "new flows are
 // refused for another 41.2s, open connections continue". Returns buffer.
 #define WEIR_REMOVAL_TEXT_BYTES 128
 const char *weir_removal_text(

@@ -14,7 +14,7 @@
 #include "daemon.h"
 #include "flow_replay.h"
 
-#define FLOWS_MOST 10000u // replayed at once, for each step: some milliseconds
+#define FLOWS_MOST 10000u // flows replayed for each step, without a pause: takes some milliseconds
 #define MINUTE_NS 60000000000ull
 #define WHY_BYTES 320
 
@@ -28,7 +28,7 @@ static void take_number(const struct weir_api_call *call, const char *name, doub
 	}
 }
 
-// On an error, fails the call and returns false.
+// Read the plan in a request. On an error, fails the call and returns false.
 static bool take_plan(struct weir_api_call *call, struct weir_canary_plan *plan) {
 	const json_t *steps = json_object_get(weir_api_request(call), "steps");
 	char why[WHY_BYTES];
@@ -53,8 +53,8 @@ static bool take_plan(struct weir_api_call *call, struct weir_canary_plan *plan)
 	return true;
 }
 
-// Check a request to plan or start. Returns the id of the backend. On an error, fails the call and
-// returns a negative number.
+// Check a request to plan or start a canary. Returns the id of the backend. On an error, fails the
+// call and returns a negative number.
 static int take(struct weir_daemon *daemon, struct weir_api_call *call,
 	struct weir_canary_plan *plan, uint64_t *others) {
 	char why[WHY_BYTES];
@@ -77,8 +77,8 @@ static int take(struct weir_daemon *daemon, struct weir_api_call *call,
 struct planned {
 	struct weir_canary_plan plan;
 	uint64_t others;
-	uint32_t next; // step
-	uint32_t canary; // number in backends
+	uint32_t next; // next step
+	uint32_t canary; // index of the canary in backends
 	int policy;
 	uint32_t slots;
 	struct weir_policy_settings settings;
@@ -96,13 +96,13 @@ static void free_planned(void *context) {
 	free(planned);
 }
 
-// Replay the flows with a weight of the canary. Returns 0 or negative errno.
+// Replay the flows with this weight of the canary. Returns 0 or negative errno.
 static int replay(struct planned *planned, uint32_t weight, uint32_t *ret_flows) {
 	const struct weir_replay_params params = {.flows = planned->flows,
 		.flow_count = planned->flow_count,
 		.backends = planned->backends,
 		.backend_count = planned->backend_count,
-		.workers = 1, // the shares of each are the same
+		.workers = 1, // all workers have the same shares, so one worker suffices
 		.subsets = 1,
 		.slots = planned->slots,
 		.settings = planned->settings};
@@ -144,7 +144,7 @@ static int next_planned(void *context, json_t **ret) {
 	return 1;
 }
 
-// The backends that take new flows, and the canary.
+// List the backends that take new flows, and the canary.
 static int list_backends(const struct weir_daemon *daemon, uint16_t service, uint16_t canary,
 	struct planned *planned) {
 	const uint32_t ids = weir_tables_backend_ids(daemon->tables);
@@ -169,7 +169,7 @@ static int list_backends(const struct weir_daemon *daemon, uint16_t service, uin
 	return 0;
 }
 
-// As many flows as the service had in the last minute, evenly over it.
+// List as many flows as the service had in the last minute, with evenly distributed starts.
 static int list_flows(const struct weir_daemon *daemon, uint16_t service, struct planned *planned) {
 	uint64_t recent = 0;
 
@@ -188,7 +188,7 @@ static int list_flows(const struct weir_daemon *daemon, uint16_t service, struct
 	return planned->flows == NULL ? -ENOMEM : 0;
 }
 
-// Returns 0 or -ENOMEM; the caller frees *planned in both cases.
+// Prepare the replay of a plan. Returns 0 or -ENOMEM; the caller frees *planned in both cases.
 static int prepare(const struct weir_daemon *daemon, const struct weir_backend_state *state,
 	struct planned *planned) {
 	const struct weir_config_service *config =
@@ -267,7 +267,7 @@ static json_t *json_steps(const struct weir_canary_plan *plan) {
 	return steps;
 }
 
-// What only a running canary has.
+// Add the fields that only a running canary has.
 static void add_progress(json_t *row, const struct weir_canary *canary) {
 	const struct weir_canary_signs *signs = &canary->signs;
 	double left_ms = canary->record.plan.every_ms - (double)canary->passed_ms;
@@ -282,7 +282,7 @@ static void add_progress(json_t *row, const struct weir_canary *canary) {
 	json_object_set_new(row, "others", json_side(canary, &signs->others));
 }
 
-// Why it is paused or prolonged; "" if it is not.
+// Why a canary is paused or prolonged; "" if it is neither paused nor prolonged.
 static const char *hindrance(const struct weir_canary *canary, char why[WEIR_CANARY_WHY_BYTES]) {
 	why[0] = '\0';
 	if (canary->paused != NULL) {
@@ -336,7 +336,9 @@ void weir_api_canary_show(struct weir_daemon *daemon, struct weir_api_call *call
 
 	if (service != NULL && one == NULL) {
 		weir_api_fail(call, WEIR_API_NOT_FOUND,
-			"service \"%.100s\" has no canary: weirctl canary list has all", service);
+			"service \"%.100s\" has no canary; to list all canaries, run \"weirctl "
+			"canary list\"",
+			service);
 		return;
 	}
 	list = json_array();
@@ -355,13 +357,14 @@ void weir_api_canary_show(struct weir_daemon *daemon, struct weir_api_call *call
 static void warn_of_unsaved(const struct weir_daemon *daemon, json_t *warnings) {
 	if (weir_canaries_are_unsaved(daemon->canaries)) {
 		json_array_append_new(warnings,
-			json_sprintf("the canaries cannot be saved in %s, see the log: a restart "
-				     "of weir-control would undo this; retried every second",
+			json_sprintf("the canaries cannot be saved in %s (see the log); "
+				     "weir-control retries every second, and a restart before "
+				     "it succeeds undoes this change",
 				daemon->run_dir));
 	}
 }
 
-// Publish, save, and answer with the canary.
+// Publish the change, save the canaries, and answer with the canary of the service.
 static void answer(struct weir_daemon *daemon, struct weir_api_call *call, const char *service) {
 	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, service);
 	json_t *row = NULL, *warnings = json_array();
@@ -395,14 +398,14 @@ void weir_api_canary_start(struct weir_daemon *daemon, struct weir_api_call *cal
 		weir_api_answer(call, NULL);
 	} else if (r < 0) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"cannot save the canary in %s: %s: a restart of weir-control would lose it",
+			"the canary was not started, because it cannot be saved in %s: %s",
 			daemon->run_dir, strerror(-r));
 	} else {
 		answer(daemon, call, state.service);
 	}
 }
 
-// The state named by the argument `outcome`; negative: none.
+// The state that the argument `outcome` names; negative: unknown outcome.
 static int outcome_of(const char *text) {
 	return text == NULL                    ? WEIR_CANARY_STOPPED
 	       : strcmp(text, "promote") == 0  ? WEIR_CANARY_PROMOTED
@@ -423,7 +426,8 @@ void weir_api_canary_stop(struct weir_daemon *daemon, struct weir_api_call *call
 	} else if (weir_canaries_stop(daemon->canaries, service, (enum weir_canary_state)outcome) <
 		   0) {
 		weir_api_fail(call, WEIR_API_NOT_FOUND,
-			"service \"%.100s\" has no running canary: weirctl canary list has all",
+			"service \"%.100s\" has no running canary; to list all canaries, run "
+			"\"weirctl canary list\"",
 			service);
 	} else {
 		answer(daemon, call, service);

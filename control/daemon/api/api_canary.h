@@ -2,7 +2,7 @@
 //
 // The canary of a service, for the audit and for metrics.show.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <jansson.h>
@@ -10,9 +10,9 @@
 struct weir_api_call;
 struct weir_daemon;
 
-// The object of a request (WEIR_AUDIT_OBJECT_BYTES) and the present state of the canary of its
-// service (WEIR_AUDIT_VALUE_BYTES; "" = none).
+// The object of a canary request (WEIR_AUDIT_OBJECT_BYTES), and the present state of the canary of
+// its service (WEIR_AUDIT_VALUE_BYTES; "" = no canary).
 void weir_api_canary_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	char *object, char *value);
-// The state of the canary of a service; null without one.
+// The state of the canary of a service; null without a canary.
 json_t *weir_json_canary_state(const struct weir_daemon *daemon, const char *service);

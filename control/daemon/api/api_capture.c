@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers capture.start, capture.read and capture.stop: packets, with their processing by the
-// dataplane.
+// API handlers capture.start, capture.read and capture.stop: captured packets, and how the
+// dataplane processed each packet.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct reading { // one capture.read request
 	struct weir_api_call *call;
 };
 
-struct rows { // of one answer
+struct rows { // the rows of one answer
 	struct weir_captured *packets;
 	uint32_t count, at;
 	int64_t since_1970_ns;
@@ -82,7 +82,7 @@ static json_t *json_bytes(const uint8_t *bytes, uint32_t count) {
 	return json_stringn(text, used);
 }
 
-// The rings were checked (weir_capture_take): a value has a name, or is WEIR_CAPTURE_NONE.
+// The values were checked (weir_capture_take): each has a name, or is WEIR_CAPTURE_NONE.
 static json_t *json_name(const char *const *names, uint8_t value) {
 	return value != WEIR_CAPTURE_NONE ? json_string(names[value]) : json_null();
 }
@@ -182,15 +182,15 @@ static void on_read(void *context, int error, struct weir_capture_reading *readi
 		"packets", &list);
 }
 
-// Whether `capture` is the current one, and of this connection. If not, fails the call and returns
-// false.
+// Whether `capture` is the current capture, and belongs to this connection. If not, fails the call
+// and returns false.
 static bool find_capture(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_capture_status status = weir_captures_status(daemon->captures);
 	json_int_t number = weir_api_integer(call, "capture", 0);
 
 	if (status.number == 0 || number != (json_int_t)status.number ||
 		status.connection != weir_api_connection(call)) {
-		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such capture of this connection: %lld",
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "this connection has no capture %lld",
 			(long long)number);
 		return false;
 	}
@@ -227,8 +227,8 @@ void weir_api_capture_stop(struct weir_daemon *daemon, struct weir_api_call *cal
 
 // --- start --------------------------------------------------------------------------------
 
-// Read a whole number from least to most, or the default. On an error, fails the call and returns
-// false.
+// Read an argument as a whole number from least to most; without the argument, use the default. On
+// an error, fails the call and returns false.
 static bool read_number(struct weir_api_call *call, const char *name, json_int_t least,
 	json_int_t most, json_int_t otherwise, json_int_t *ret) {
 	const json_t *value = json_object_get(weir_api_request(call), name);
@@ -258,7 +258,7 @@ static void fail_start(const struct weir_daemon *daemon, struct weir_api_call *c
 	if (error == -ENOTSUP) {
 		weir_api_fail(call, WEIR_API_REFUSED,
 			"this weir-dataplane does not capture packets: it is older than "
-			"weir-control; restart it");
+			"weir-control; restart weir-dataplane");
 	} else if (error == -EBUSY) {
 		weir_api_fail(call, WEIR_API_BUSY,
 			"user %u is already capturing packets (pid %d): stop that capture, or wait",

@@ -12,7 +12,7 @@
 
 #define PORT_MAX 65535
 
-struct filter { // being parsed
+struct filter { // a filter that is being parsed
 	struct weir_daemon *daemon;
 	struct weir_api_call *call;
 	const json_t *value;
@@ -35,7 +35,7 @@ static const char *text_of(const struct filter *filter, const char *key) {
 	return json_string_value(json_object_get(filter->value, key));
 }
 
-// Fail the call for an unknown name. names: the existing ones.
+// Fail the call because of an unknown name. names: the existing names.
 static bool unknown(const struct filter *filter, enum weir_api_code code, const char *what,
 	const char *name, const char *const *names, uint32_t count) {
 	const char *nearest = weir_nearest(name, names, count);
@@ -119,7 +119,7 @@ static bool read_owner(const struct filter *filter) {
 
 // --- sets ---------------------------------------------------------------------------------
 
-// Read a list of names as bits; 0 if none is given.
+// Read a list of names as bits; 0 without a list.
 static bool read_set(const struct filter *filter, const char *key, const char *what,
 	const char *const *names, uint32_t count, uint64_t *ret) {
 	const json_t *list = json_object_get(filter->value, key);
@@ -221,21 +221,23 @@ static bool read_port(const struct filter *filter, const char *key, uint16_t *re
 
 // --- the whole filter ---------------------------------------------------------------------
 
-// Refuses combinations that no packet matches: the client would wait forever.
+// Refuses combinations that no packet can match: the client would wait forever.
 static bool can_match(const struct filter *filter) {
 	static const uint32_t with_reasons = 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_REPLY;
 	const struct weir_capture_terms *terms = filter->terms;
 
 	if (terms->client_family != 0 && terms->destination_family != 0 &&
 		terms->client_family != terms->destination_family) {
-		return wrong(filter, "destination", "of the IP version of \"client\"");
+		return wrong(filter, "destination", "of the same IP version as \"client\"");
 	}
 	if (terms->protocol == WEIR_CAPTURE_ICMP &&
 		(terms->source_port != 0 || terms->destination_port != 0)) {
-		return wrong(filter, "protocol", "\"tcp\" or \"udp\", with a port: ICMP has none");
+		return wrong(filter, "protocol",
+			"\"tcp\" or \"udp\" if the filter has a port: ICMP has no ports");
 	}
 	if (terms->reasons != 0 && terms->actions != 0 && (terms->actions & with_reasons) == 0) {
-		return wrong(filter, "actions", "\"drop\" or \"reply\", with \"reasons\"");
+		return wrong(
+			filter, "actions", "\"drop\" or \"reply\" if the filter has \"reasons\"");
 	}
 	return true;
 }
@@ -244,7 +246,7 @@ static bool check_keys(const struct filter *filter) {
 	static const char *const keys[] = {"service", "backend", "reasons", "actions", "protocol",
 		"client", "destination", "source_port", "destination_port"};
 	const uint32_t count = sizeof(keys) / sizeof(keys[0]);
-	static const uint32_t texts = 0x73; // bits of the keys whose values are texts
+	static const uint32_t texts = 0x73; // bit i: the value of keys[i] is a string
 	const char *key;
 	json_t *value;
 

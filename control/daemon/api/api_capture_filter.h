@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The filter of capture.start: from JSON to the terms that workers compare packets with.
+// The filter of capture.start: converts JSON to the terms that workers compare with packets.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include "api.h"
@@ -10,8 +10,8 @@
 
 struct weir_daemon;
 
-// The name of a capture in the audit: its filter, as given, also of an invalid request. ret:
-// WEIR_AUDIT_OBJECT_BYTES.
+// The name of a capture in the audit: its filter as in the request, even if the request is invalid.
+// ret: WEIR_AUDIT_OBJECT_BYTES.
 void weir_api_capture_name(const struct weir_api_call *call, char *ret);
 // Read `filter`, if present, into terms. The daemon must have tables. On an error, fails the call
 // and returns false.

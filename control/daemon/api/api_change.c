@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers that change the state: backend.drain, backend.ready, backend.maintenance,
-// weight.set. The change is published before the reply is sent, so that it applies to the next
-// packet, or the reply reports that it is not published yet.
+// weight.set. A change is published before the reply is sent, so that it applies to the next
+// packet. If that fails, the reply reports that the change is not published yet.
 #include "api_change.h"
 
 #include <errno.h>
@@ -18,12 +18,13 @@
 
 #define INTERVAL_MAX_MS 604800000.0 // a week
 
-// Returns its id. On an error, fails the call and returns a negative number.
+// Find the backend that a call names. Returns its id. On an error, fails the call and returns a
+// negative number.
 static int find_backend(struct weir_daemon *daemon, struct weir_api_call *call) {
 	return weir_api_has_tables(daemon, call) ? weir_api_find_backend(daemon, call) : -1;
 }
 
-// Count the backends that get the new flows of a service. name: of the first one.
+// Count the backends that get the new flows of a service. name: the name of the first backend.
 static uint32_t count_used(
 	const struct weir_daemon *daemon, uint16_t service, char name[WEIR_NAME_BYTES]) {
 	struct weir_backend_state state;
@@ -42,7 +43,7 @@ static uint32_t count_used(
 	return n;
 }
 
-// Of a change that takes a backend out of use: no other one of its service is ready.
+// Warn if a change takes the last ready backend of a service out of use.
 static json_t *json_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
 	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
@@ -68,8 +69,8 @@ static json_t *json_warnings(
 	return json_pack("[s]", text);
 }
 
-// Whether the last report of its agent announces a lame duck, of the host or of a port. The agent
-// repeats it, so that it is one again after its next report.
+// Whether the last report of the backend's agent announces lame-duck, for the host or for a port.
+// The agent repeats the announcement, so the backend is lame-duck again after the next report.
 static bool is_announced_lame_duck(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_reports_status status;
 	bool lame;
@@ -114,7 +115,7 @@ bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns) {
 }
 
 void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend) {
-	// Its next reports are used again.
+	// Reports with announced states are used again.
 	weir_health_clear_words(daemon->health, backend);
 	weir_states_set_word(daemon->states, backend, WEIR_HEALTH_WORD_NONE, "operator",
 		"weirctl backend ready");
@@ -127,8 +128,8 @@ static void answer(struct weir_daemon *daemon, struct weir_api_call *call, uint1
 	weir_api_answer(call, json_admin(daemon, backend));
 }
 
-// Drain a backend, and those of its name that a reload removed and that have flows: it had other
-// addresses. Returns 0 or -ENOMEM.
+// Drain a backend. Removed backends of the same name (under earlier addresses) that still have
+// flows are drained as well. Returns 0 or -ENOMEM.
 static int begin_drain(struct weir_daemon *daemon, uint16_t id, uint64_t until_ns) {
 	const uint16_t service = weir_tables_backend_service(daemon->tables, id);
 	const char *name = weir_tables_backend_name(daemon->tables, id);
@@ -185,8 +186,8 @@ void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *ca
 	result = json_admin(daemon, (uint16_t)id);
 	if (announced) {
 		json_array_append_new(json_object_get(result, "warnings"),
-			json_string("announced lame-duck by its agent, which repeats it: "
-				    "weir-agent ready on the host"));
+			json_string("the agent announces lame-duck again in its next report; to "
+				    "end this, run \"weir-agent ready\" on the host"));
 	}
 	weir_api_answer(call, result);
 }
@@ -222,8 +223,8 @@ void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call)
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
 	if (!weir_canaries_let_go(daemon->canaries, state.service, state.name)) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"backend %s/%s is a running canary, which sets its weight: end it with "
-			"weirctl canary stop %s",
+			"the running canary of backend %s/%s sets the weight of the backend; to "
+			"end the canary, run \"weirctl canary stop %s\"",
 			state.service, state.name, state.service);
 		return;
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the handlers of drains share: api_change.c for one backend, api_host.c for those of a host,
-// api_binds.c for binds.
+// Shared by the handlers of drains: api_change.c for one backend, api_host.c for the backends of a
+// host, api_binds.c for binds.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <stdbool.h>
@@ -13,8 +13,8 @@
 
 struct weir_daemon;
 
-// The deadline of a drain, from the argument interval_ms: CLOCK_MONOTONIC, 0 = none. On an error,
-// fails the call and returns false.
+// Compute the deadline of a drain from the argument interval_ms: CLOCK_MONOTONIC, 0 = no deadline.
+// On an error, fails the call and returns false.
 bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns);
 // Set a backend to ready, and discard its announced state and ejection. Publishes nothing.
 void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend);

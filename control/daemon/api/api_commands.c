@@ -30,13 +30,13 @@ struct argument {
 
 enum right {
 	LOOK, // every user who can connect
-	CHANGE, // see api_rights.h
+	CHANGE, // only users with the right to make changes (api_rights.h)
 };
 
 struct command {
 	const char *name;
 	enum right right;
-	enum weir_api_audit audit; // for CHANGE
+	enum weir_api_audit audit; // only for commands with CHANGE
 	void (*run)(struct weir_daemon *daemon, struct weir_api_call *call);
 	struct argument arguments[ARGUMENTS_MAX];
 };
@@ -96,7 +96,7 @@ static const struct command commands[] = {
 	{"weight.set", CHANGE, WEIR_API_AUDIT_WEIGHT, weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},
-	// Replays flows: loads the loop.
+	// This command replays flows, which loads the loop.
 	{"canary.plan", CHANGE, WEIR_API_AUDIT_BACKEND, weir_api_canary_plan, {CANARY_ARGUMENTS}},
 	{"canary.start", CHANGE, WEIR_API_AUDIT_CANARY, weir_api_canary_start, {CANARY_ARGUMENTS}},
 	{"canary.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_canary_show,
@@ -109,7 +109,7 @@ static const struct command commands[] = {
 	{"flow.count", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_count,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"flow.lookup", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_lookup, {FLOW_ARGUMENTS}},
-	// These reveal every client, and load the workers.
+	// These commands reveal every client, and load the workers.
 	{"flow.list", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_flow_list,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT),
 			OPTIONAL("worker", ARGUMENT_COUNT), OPTIONAL("state", ARGUMENT_TEXT),
@@ -119,7 +119,7 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
 	{"flow.steals", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_steals,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	// These reveal the packets of others, and load the workers.
+	// These commands reveal packets of clients, and load the workers.
 	{"capture.start", CHANGE, WEIR_API_AUDIT_CAPTURE, weir_api_capture_start,
 		{OPTIONAL("filter", ARGUMENT_OBJECT), OPTIONAL("snaplen", ARGUMENT_COUNT),
 			OPTIONAL("rate", ARGUMENT_COUNT), OPTIONAL("packets", ARGUMENT_COUNT)}},
@@ -130,7 +130,7 @@ static const struct command commands[] = {
 	{"worker.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_worker_show, {{0}}},
 	{"worker.steal", CHANGE, WEIR_API_AUDIT_STEALING, weir_api_worker_steal,
 		{REQUIRED("stealing", ARGUMENT_NAME)}},
-	// Enables measurements, and loads the loop.
+	// This command enables measurements, and loads the loop.
 	{"policy.compare", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_policy_compare,
 		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("for_ms", ARGUMENT_NUMBER),
 			OPTIONAL("durations", ARGUMENT_TEXT)}},
@@ -142,8 +142,8 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"health.history", LOOK, WEIR_API_AUDIT_NONE, weir_api_health_history,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
-	// Both read a file with weir-control's permissions and quote its errors, and block its loop
-	// while reading, so they require CHANGE.
+	// These commands read a file with weir-control's permissions, quote its errors, and block
+	// the loop while reading. Therefore they require CHANGE.
 	{"config.diff", CHANGE, WEIR_API_AUDIT_FILE, weir_api_config_diff,
 		{OPTIONAL("path", ARGUMENT_TEXT)}},
 	{"config.reload", CHANGE, WEIR_API_AUDIT_RELOAD, weir_api_config_reload,
@@ -176,7 +176,7 @@ static bool is_numbers(const json_t *value) {
 	return json_is_array(value);
 }
 
-// The error of a value, or NULL.
+// What is wrong with the value of an argument; NULL = nothing.
 static const char *check_value(const struct argument *argument, const json_t *value) {
 	json_int_t number = json_integer_value(value);
 
@@ -211,7 +211,7 @@ static const char *check_value(const struct argument *argument, const json_t *va
 	return "cannot be checked";
 }
 
-// On an error, fails the call and returns false.
+// Check the arguments of a request. On an error, fails the call and returns false.
 static bool check_arguments(const struct command *command, struct weir_api_call *call) {
 	json_t *request = (json_t *)weir_api_request(call);
 	const char *name;
@@ -229,7 +229,7 @@ static bool check_arguments(const struct command *command, struct weir_api_call 
 				command->name, name);
 			return false;
 		}
-		// An optional argument may be null, which is the same as omitting it.
+		// An optional argument may be null: null means that it is omitted.
 		wrong = json_is_null(value) && !argument->required ? NULL
 								   : check_value(argument, value);
 		if (wrong != NULL) {
@@ -250,7 +250,7 @@ static bool check_arguments(const struct command *command, struct weir_api_call 
 	return true;
 }
 
-// Without the right, fails the call and returns false.
+// Whether the client may use the command. If not, fails the call and returns false.
 static bool check_right(const struct command *command, struct weir_api_call *call) {
 	const struct weir_api_peer *peer = weir_api_peer(call);
 
@@ -258,7 +258,7 @@ static bool check_right(const struct command *command, struct weir_api_call *cal
 		return true;
 	}
 	weir_api_fail(call, WEIR_API_FORBIDDEN,
-		"user %u may only look: %s%s is for root, the user of weir-control, and the "
+		"user %u may only read: %s%s is for root, the user of weir-control, and the "
 		"members of its --admin-group",
 		(unsigned int)peer->uid, command->name,
 		command->right == CHANGE ? "" : " with a file");

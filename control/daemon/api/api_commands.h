@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API commands: the table of commands (docs/reference/control-api.md), and the checks of every
-// request before its handler is called: its right, and its arguments. Handlers are in the other
-// api_*.c files.
+// request before its handler is called: rights of the user, and arguments. Handlers are in the
+// other api_*.c files.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include "api_request.h"

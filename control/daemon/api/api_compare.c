@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler policy.compare: the result of every policy for the flows of a service. Replies after
-// the flows were recorded and replayed.
+// API handler policy.compare: what every policy would have done with the flows of a service.
+// Replies after the flows were recorded and replayed.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,12 +129,12 @@ static void on_done(void *context, struct weir_comparison_result *result, const 
 	weir_api_answer_rows(call, json_head(result), "backends", &rows);
 }
 
-// Abandon a comparison whose client has disconnected.
+// Abandon the comparison in progress if its client has disconnected.
 static void abandon_disconnected(struct weir_comparisons *comparisons) {
 	const struct weir_api_call *call = weir_comparison_context(comparisons);
 
 	if (call != NULL && !weir_api_is_connected(call)) {
-		weir_comparison_abandon(comparisons, "its client disconnected");
+		weir_comparison_abandon(comparisons, "the client disconnected");
 	}
 }
 

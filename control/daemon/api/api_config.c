@@ -7,7 +7,7 @@
 #include "change_costs.h"
 #include "daemon.h"
 
-// The answer has the errors and the file that they are in.
+// Fail the call. The answer names the file and lists its errors.
 static void fail_plan(
 	struct weir_api_call *call, const struct weir_reload_plan *plan, const char *why) {
 	weir_api_fail_with(call, WEIR_API_REFUSED,
@@ -17,8 +17,8 @@ static void fail_plan(
 		"%s", why);
 }
 
-// The working directory differs from the caller's, so paths must be absolute. On an error, fails
-// the call and returns false.
+// The working directory of weir-control differs from the caller's, so paths must be absolute. On an
+// error, fails the call and returns false.
 static bool check_path(struct weir_api_call *call) {
 	const char *path = weir_api_text(call, "path");
 
@@ -30,13 +30,13 @@ static bool check_path(struct weir_api_call *call) {
 	return true;
 }
 
-// The warnings about the file itself.
+// The warnings about the file.
 static json_t *json_warnings(const struct weir_reload_plan *plan) {
 	return weir_config_errors_json(plan->errors.warning, plan->errors.warning_count);
 }
 
-// file: the one that was read. default_file: the one that a reload without a path reads. warnings:
-// the call takes them over.
+// file: the file that was read. default_file: the file that a reload without a path reads.
+// warnings: their reference is taken.
 static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan,
 	const char *file, const char *default_file, json_t *warnings, json_t *keys) {
 	weir_api_answer(
@@ -45,7 +45,7 @@ static void answer_plan(struct weir_api_call *call, const struct weir_reload_pla
 			      "warnings", warnings, "agent_keys", keys));
 }
 
-// NULL: the keys of agents are the same as before, or were not read.
+// NULL: the keys of agents have not changed, or were not read.
 static json_t *json_keys(const struct weir_probed_agents *probed) {
 	const struct weir_probed_agents_keys keys = weir_probed_agents_keys(probed);
 
@@ -55,7 +55,7 @@ static json_t *json_keys(const struct weir_probed_agents *probed) {
 				 (json_int_t)keys.added, "removed", (json_int_t)keys.removed);
 }
 
-// The file of the keys is not a part of the configuration, but is reread with it. Returns warnings.
+// Warn of a problem with the key file, which is reread at each reload. Returns warnings.
 static json_t *add_keys(json_t *warnings, const struct weir_probed_agents *probed) {
 	const char *why = weir_probed_agents_keys_problem(probed);
 

@@ -9,16 +9,18 @@
 
 struct weir_daemon;
 
-// A number of flows, packets or bytes; null without a dataplane, whose counters it is from.
+// A number of flows, packets or bytes from counters of the dataplane; null without a dataplane.
 json_t *weir_json_count(const struct weir_daemon *daemon, uint64_t count);
-// Add every counter and gauge to an object under its name. counters: NULL = unknown, all are null.
+// Add every counter and gauge to an object under its name. counters: NULL = unknown: every value is
+// null.
 void weir_json_share(json_t *object, const struct weir_share_counters *counters);
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters);
-// The same of a port, and `lost`: all packets that it received but no worker processed.
+// Add every counter of a port, and `lost`: the packets that the port received but no worker
+// processed.
 void weir_json_port(json_t *object, const struct weir_port_counters *counters);
-// {reason: n}, one worker; including reasons with 0.
+// {reason: n} of one worker, including reasons with n = 0.
 json_t *weir_json_worker_drops(const struct weir_worker_counters *counters);
-// The same of all workers.
+// {reason: n} of all workers, including reasons with n = 0.
 json_t *weir_json_drops(const struct weir_segment *segment);
-// {counter or gauge: n}, all workers.
+// {counter or gauge: n}, summed over all workers.
 json_t *weir_json_workers_sum(const struct weir_segment *segment);

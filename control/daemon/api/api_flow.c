@@ -26,18 +26,18 @@ struct lookup { // a request in progress
 	void (*answer)(struct lookup *lookup, const struct weir_lookup_result *result);
 };
 
-struct verdict { // result of the workers' answers
+struct verdict { // the result that the workers' answers give
 	bool has_backend, has_chosen;
-	struct weir_backend_state backend; // of the flow
-	struct weir_backend_state chosen; // for a new flow, in the best answer
+	struct weir_backend_state backend; // backend of the flow
+	struct weir_backend_state chosen; // backend for a new flow, from the best answer
 	bool subsets; // the flow is unknown, and each worker has its own subset
-	bool by_worker; // therefore the chosen backend depends on the worker
-	uint16_t service; // the one that owns the destination, or WEIR_SERVICE_NONE
-	bool drained; // its bind: new flows are refused
-	bool removed; // no longer configured, but draining
+	bool by_worker; // with subsets: the chosen backend depends on the worker
+	uint16_t service; // the service that owns the destination, or WEIR_SERVICE_NONE
+	bool drained; // the bind of the destination is drained or removed: new flows are refused
+	bool removed; // the bind of the destination is no longer configured, but draining
 };
 
-// --- words --------------------------------------------------------------------------------
+// --- texts --------------------------------------------------------------------------------
 
 static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -62,19 +62,19 @@ static const char *unusable_reason(const struct weir_backend_state *backend) {
 							  : NULL;
 }
 
-// What happens to a flow of a backend that gets no new ones. others: another backend can be chosen.
+// What happens to a flow whose backend gets no new flows. others: another backend can be chosen.
 static const char *flow_outcome(
 	const struct weir_backend_state *backend, uint8_t state, bool others) {
 	const bool udp = state == WEIR_FLOW_UDP || state == WEIR_FLOW_UDP_SEEN;
 
 	if ((backend->flags & WEIR_BACKEND_DOWN) == 0) {
-		return "existing flows only";
+		return "only existing flows continue";
 	}
 	if (!udp && (backend->flags & WEIR_BACKEND_RESET) != 0) {
 		return "the next packet is answered by an RST";
 	}
 	if (!udp && (backend->flags & WEIR_BACKEND_REHASH) == 0) {
-		return "existing TCP flows only";
+		return "only existing TCP flows continue";
 	}
 	return others ? "the next packet moves the flow"
 		      : "the flow stays, because no other backend is usable";
@@ -87,7 +87,7 @@ static void explain_backend(
 	if (what != NULL) {
 		append(why, "; backend %s: %s", what,
 			backend->in_selection && !backend->leaving
-				? "new flows only because of panic mode"
+				? "gets new flows only because of panic mode"
 				: flow_outcome(backend, state, others));
 	} else if (!backend->in_selection) {
 		append(why, "; backend gets no new flows");
@@ -115,7 +115,7 @@ static void explain_found(const struct weir_lookup_result *result,
 	}
 }
 
-// chosen: NULL if it depends on the worker.
+// chosen: NULL if the chosen backend depends on the worker.
 static void explain_choice(const struct weir_lookup_result *result,
 	const struct weir_backend_state *chosen, const struct weir_service_state *service,
 	char *why) {
@@ -145,7 +145,7 @@ static void explain_choice(const struct weir_lookup_result *result,
 	}
 	if (panic) {
 		append(why, "; panic mode: %s",
-			last_resort ? "no backend is ready, drained ones are used"
+			last_resort ? "no backend is ready, drained backends are used"
 				    : "too few healthy backends, health is ignored");
 	}
 }
@@ -167,7 +167,7 @@ static bool workers_agree(const struct weir_lookup_result *result) {
 	return true;
 }
 
-// Whether a worker did not answer that may have the flow.
+// Whether a worker that may have the flow did not answer.
 static bool is_incomplete(const struct weir_lookup_result *result) {
 	bool silent = false;
 
@@ -230,7 +230,7 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 		service->leaving ? "service" : "bind", weir_removal_text(service, then));
 }
 
-// A new flow may not get the backend that its slot has.
+// Explain that a new flow may get another backend than its slot has: backends are at their limits.
 static void explain_limit(
 	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
 	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, service->id);
@@ -290,7 +290,7 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 	ret->by_worker = ret->subsets && !workers_agree(result);
 }
 
-// Of the flow, although its destination may have no service any more, or of a new flow; else NULL.
+// The service of the destination; otherwise the service of the flow that was found; otherwise NULL.
 static const char *service_name(const struct weir_tables *tables,
 	const struct weir_lookup_result *result, const struct verdict *verdict) {
 	const char *name = weir_tables_service_name(tables, verdict->service);
@@ -347,8 +347,7 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 	} else if (error == -ETIMEDOUT) {
 		weir_api_fail(lookup->call, WEIR_API_TIMEOUT,
 			"no response from any worker within %d ms: weir-dataplane is hung or short "
-			"of "
-			"CPU time",
+			"of CPU time",
 			WEIR_LOOKUP_MS);
 	} else {
 		weir_api_fail(lookup->call, WEIR_API_NO_DATAPLANE,

@@ -13,14 +13,14 @@
 #include "daemon.h"
 #include "flow_state.h"
 
-struct request { // in progress
+struct request { // a request in progress
 	struct weir_daemon *daemon;
 	struct weir_api_call *call;
 };
 
-struct rows { // of one answer
+struct rows { // the rows of one answer
 	struct weir_daemon *daemon;
-	uint64_t epoch; // of the dataplane whose flows they are
+	uint64_t epoch; // epoch of the dataplane that has the flows
 	struct weir_flow_found *flows;
 	uint32_t count, at;
 };
@@ -146,7 +146,8 @@ static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 	}
 }
 
-// Read a state; all if none is given. On an error, fails the call and returns false.
+// Read the state of the flows; without a state, flows in any state are selected. On an error, fails
+// the call and returns false.
 static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	const char *text = weir_api_text(call, "state");
 
@@ -164,7 +165,7 @@ static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	return text == NULL;
 }
 
-// On an error, fails the call and returns false.
+// Read the client prefix of the flows. On an error, fails the call and returns false.
 static bool read_client(struct weir_api_call *call, struct weir_message *query) {
 	const char *text = weir_api_text(call, "client");
 	struct weir_address address;
@@ -201,16 +202,16 @@ static bool read_owner(
 	return id >= 0;
 }
 
-// On an error, fails the call and returns false.
+// Read the worker of the flows. On an error, fails the call and returns false.
 static bool read_worker(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint32_t *ret_worker) {
 	json_int_t worker = weir_api_integer(call, "worker", -1);
 
 	*ret_worker = worker >= 0 ? (uint32_t)worker : WEIR_FLOW_LISTS_ALL;
 	if (worker >= (json_int_t)daemon->segment->workers) {
-		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such worker: %lld; there %s %u",
-			(long long)worker, daemon->segment->workers == 1 ? "is" : "are",
-			daemon->segment->workers);
+		weir_api_fail(call, WEIR_API_NOT_FOUND,
+			"no such worker: %lld; weir-dataplane has %u worker%s", (long long)worker,
+			daemon->segment->workers, daemon->segment->workers == 1 ? "" : "s");
 		return false;
 	}
 	return true;

@@ -7,7 +7,7 @@
 #include "api_commands.h"
 #include "daemon.h"
 
-// Of a service, backend and states are null.
+// In a change of a service, backend and states are null.
 static json_t *change_row(const struct weir_states_change *change) {
 	bool one = change->backend[0] != '\0';
 
@@ -23,8 +23,8 @@ static bool is_wanted(const char *wanted, const char *name) {
 	return wanted == NULL || strcmp(wanted, name) == 0;
 }
 
-// Removed backends and services have a history, so only names without one are checked. Returns
-// whether the call has failed.
+// Fail the call if a service or backend is unknown. Removed backends and services have a history,
+// so only names without a history are checked. Returns whether the call has failed.
 static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
 		return false;
@@ -36,7 +36,7 @@ static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	return weir_api_text(call, "service") != NULL && weir_api_find_service(daemon, call) < 0;
 }
 
-// Oldest first.
+// The oldest change is the first.
 void weir_api_health_history(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_states *states = daemon->states;
 	const char *service = weir_api_text(call, "service");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of hosts: host.show, host.drain, host.ready. A host is an address: all backends with
-// it, in any service. Those that a reload removed are among them as long as they have flows, so
-// that a host is not drained before these have ended.
+// API handlers of hosts: host.show, host.drain, host.ready. A host is all backends with one
+// address, in any service. Backends that a reload removed belong to the host as long as they have
+// flows, so that a host is not drained before these flows have ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -19,23 +19,23 @@
 #include "daemon.h"
 #include "totals.h"
 
-#define NAMES_MOST 8u // listed in a reply
+#define NAMES_MOST 8u // backends named in a list of a reply
 
 struct host {
 	char address[INET6_ADDRSTRLEN];
-	uint16_t *ids; // of its backends
+	uint16_t *ids; // ids of its backends
 	uint32_t count;
 };
 
-// What the backends of a host do. Those that an operator put into maintenance take no part in
+// Counts of the backends of a host. Backends that an operator put into maintenance do not belong to
 // its drain.
 struct summary {
-	uint32_t services, backends, ready, maintenance; // of the configuration
-	uint32_t removed; // with open flows
+	uint32_t services, backends, ready, maintenance; // configured
+	uint32_t removed; // removed backends with open flows
 	struct weir_drain_sum drains;
 	uint64_t active_flows, open_flows; // 0 without a dataplane
-	json_t *open, *dropped, *in_use; // names of those with open flows, those whose flows were
-					 // dropped, and those with new flows
+	// Names of backends: with open flows; with dropped flows; with new flows.
+	json_t *open, *dropped, *in_use;
 };
 
 static int parse(const struct weir_api_call *call, struct weir_address *ret) {
@@ -47,8 +47,8 @@ static int parse(const struct weir_api_call *call, struct weir_address *ret) {
 		       : -EINVAL;
 }
 
-// Whether a backend is in the configuration, or has flows, or has had some in a drain. Without a
-// dataplane flows are unknown.
+// Whether a backend is configured, has flows, or is removed and had flows in a drain. Without a
+// dataplane, flows are unknown: a removed backend is then in use.
 static bool is_in_use(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_backend_state state;
 
@@ -57,7 +57,7 @@ static bool is_in_use(const struct weir_daemon *daemon, uint16_t id) {
 		       weir_sum_backend(daemon->segment, id).active_flows > 0);
 }
 
-// Returns 0, -ENOENT, or -ENOMEM.
+// Find the backends with this address. Returns 0, -ENOENT, or -ENOMEM.
 static int find(
 	const struct weir_daemon *daemon, const struct weir_address *address, struct host *ret) {
 	uint32_t count = weir_tables_backends_at(daemon->tables, address, NULL, 0);
@@ -126,7 +126,8 @@ static void add_drain(const struct weir_daemon *daemon, const struct weir_backen
 	weir_drain_sum_add(&sum->drains, weir_drains_backend_at_deadline(daemon->tables, state),
 		state->drain, state->drain_until_ns, state->drain_left);
 	sum->open_flows += counters.open_flows;
-	if (state->drain == WEIR_DRAIN_DROPPED) { // their counters change a moment later
+	if (state->drain == WEIR_DRAIN_DROPPED) { // the dropped flows leave the backend's counters
+						  // a moment later
 		add_name(state->drain_left > 0 ? sum->dropped : NULL, state);
 	} else if (counters.open_flows > 0) {
 		add_name(sum->open, state);
@@ -211,7 +212,7 @@ void weir_api_host_show(struct weir_daemon *daemon, struct weir_api_call *call) 
 	}
 }
 
-// Leave only the backends that a drain, or the end of one, concerns.
+// Keep only the backends that take part in a drain (drained false), or in the end of a drain.
 static void select_backends(const struct weir_daemon *daemon, struct host *host, bool drained) {
 	uint32_t n = 0;
 
@@ -257,7 +258,7 @@ void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call)
 	select_backends(daemon, &host, true);
 	for (uint32_t i = 0; i < host.count; i++) {
 		if (weir_tables_backend(daemon->tables, host.ids[i], &state) == 0 &&
-			state.leaving) { // its drain ends, it takes no new flows
+			state.leaving) { // ends the drain; a removed backend takes no new flows
 			weir_tables_set_admin(daemon->tables, host.ids[i], WEIR_ADMIN_READY);
 		} else {
 			weir_api_make_ready(daemon, host.ids[i]);

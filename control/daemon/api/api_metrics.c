@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler metrics.show, for weir-metrics: all data of the other commands, with services and
-// backends as rows of plain values, which take about a third of the CPU time of backend.show and
+// API handler metrics.show, for weir-metrics: the data of the other commands. Services and backends
+// are rows of plain values, which take about a third of the CPU time of backend.show and
 // health.show.
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,26 +23,28 @@
 #include "totals.h"
 #include "weir_version.h"
 
-// Position in the list: services first, then backends, then their TCP figures.
+// Position in the list: services, then backends, then TCP figures of backends.
 struct figures {
 	struct weir_daemon *daemon;
-	const struct weir_segment *segment; // at the start of the list, NULL = none
+	const struct weir_segment *segment; // segment at the start of the list, NULL = none
 	uint64_t epoch;
 	struct weir_shares *shares; // NULL without tables
 	struct weir_api_order *services, *backends; // at the start of the list; NULL without tables
-	uint32_t service, backend; // next in their order
-	uint32_t tcp; // twice the next backend; + 1: IPv6
-	uint32_t unchecked[WEIR_SERVICES_MAX]; // backends, by service id, at the start of the list
+	uint32_t service, backend; // next indexes in these orders
+	uint32_t tcp; // next TCP figures: twice the index of the backend, + 1 for IPv6
+	uint32_t unchecked[WEIR_SERVICES_MAX]; // number of unchecked backends, by service id, at
+					       // the start of the list
 };
 
-// Counts in the segment; null without a segment.
+// A count of the segment; null without a segment.
 static json_t *count_or_null(bool known, uint64_t count) {
 	return known ? json_integer((json_int_t)count) : json_null();
 }
 
 // --- services -------------------------------------------------------------------------------
 
-// As of Prometheus: the checks up to each bound. null without a health check.
+// A histogram as in Prometheus: each bucket counts the checks up to its bound. null without a
+// health check.
 static json_t *check_durations(
 	const struct weir_daemon *daemon, const struct weir_config_service *config, uint16_t id) {
 	static const char *const bounds[] = {
@@ -75,7 +77,7 @@ static json_t *service_drain(const struct weir_daemon *daemon,
 	return weir_json_drains(&sum, daemon->tables);
 }
 
-// null without a health check.
+// The number of unchecked backends; null without a health check.
 static json_t *unchecked(const struct figures *figures, const struct weir_config_service *config,
 	const struct weir_service_state *state) {
 	return count_or_null(
@@ -175,7 +177,8 @@ static json_t *utilization(const struct condition *is) {
 	X("fails", count_or_null(is.checked, is.check.fails)) \
 	X("check_ms", count_or_null(is.checked &&is.check.checked, is.check.duration_ms))
 
-// null for a backend without an agent, or one that is not probed for lack of keys.
+// Whether the agent of a backend is silent; null without an agent, or if the agent is not probed
+// for lack of keys.
 static json_t *agent_silent(const struct weir_daemon *daemon, uint16_t id) {
 	uint64_t age_ms;
 	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);
@@ -304,7 +307,7 @@ static json_int_t cpu_us(void) {
 	       used.ru_utime.tv_usec + used.ru_stime.tv_usec;
 }
 
-// status: that of the command of this name.
+// status: the result of the command `status`.
 static json_t *json_control(const struct weir_daemon *daemon, const json_t *status) {
 	const char *level = json_string_value(json_object_get(status, "level"));
 	bool serving = level != NULL && strcmp(level, "critical") != 0;

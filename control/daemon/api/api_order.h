@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The order of services and backends in lists: that of the configuration file, so that a reload
-// moves a row only if the file does. Ids would not do: a backend that a reload adds has the next
-// free one.
+// The order of services and backends in lists is the order of the configuration file, so that a
+// reload moves a row only if the file moves the service or backend. The order of ids would not do:
+// a new backend gets any free id.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <stdint.h>
@@ -16,9 +16,10 @@ struct weir_api_order {
 	uint16_t ids[];
 };
 
-// All backends of the tables (there are some tables): services as in the file, with their backends
-// as in the file, and after these the ones that leave; services that leave are the last. The caller
-// frees it. NULL = out of memory.
+// The ordered ids of all backends of the tables, which must exist: services as in the file; in each
+// service, backends as in the file, then removed backends; removed services last. The caller frees
+// the result. NULL = out of memory.
 struct weir_api_order *weir_api_order(const struct weir_daemon *daemon);
-// Likewise the services of the configuration; WEIR_SERVICE_NONE for one that is not in the tables.
+// The ordered ids of the configured services; WEIR_SERVICE_NONE for a service that is not in the
+// tables. The caller frees the result. NULL = out of memory.
 struct weir_api_order *weir_api_service_order(const struct weir_daemon *daemon);

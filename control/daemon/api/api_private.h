@@ -17,26 +17,26 @@
 struct weir_api_client {
 	struct weir_api *api;
 	struct weir_api_client *next;
-	struct weir_api_client **link; // pointer to this one
+	struct weir_api_client **link; // the pointer to this client in the list of clients
 	uv_pipe_t pipe;
-	uv_timer_t deadline; // of the answer being written
-	unsigned int handles; // of the two above, not closed yet
-	char *in; // received
+	uv_timer_t deadline; // timeout of the answer that is being written
+	unsigned int handles; // number of handles (pipe, deadline) that are not closed yet
+	char *in; // received bytes
 	size_t in_room;
-	size_t taken; // first bytes of it, already handled
-	size_t in_bytes; // bytes after these, not handled yet
-	size_t searched; // first bytes of the latter, without a newline
+	size_t taken; // first bytes of `in`, already handled
+	size_t in_bytes; // bytes after the taken bytes, not handled yet
+	size_t searched; // first of these in_bytes, already searched: no newline
 	bool discarding; // inside an overlong line that was already answered
 	bool ended; // the client sends nothing more
-	struct weir_api_call *call; // being handled, or NULL
+	struct weir_api_call *call; // the call that is being handled, or NULL
 	uv_write_t write;
-	char *out; // being written, or NULL
-	size_t held; // bytes of the list being built or written
+	char *out; // the answer that is being written, or NULL
+	size_t held; // bytes of the list that is being built or written
 	uint64_t request_ms; // loop time of the last request
-	uint64_t connection; // its number, never 0
+	uint64_t connection; // number of the connection, never 0
 	weir_api_disconnected disconnected; // or NULL
 	void *disconnected_context;
-	bool waiting; // for the loop's next turn, with a request to handle
+	bool waiting; // has a request to handle in the loop's next iteration
 	struct weir_api_client *next_waiting;
 	struct weir_api_peer peer;
 };
@@ -45,29 +45,29 @@ struct weir_api {
 	uv_loop_t *loop;
 	uv_poll_t listener;
 	uv_timer_t again; // runs while connections wait to be accepted
-	unsigned int handles; // of listener, timer and turn, not closed yet
-	int fd; // that the listener watches
+	unsigned int handles; // number of handles (listener, again, turn) not closed yet
+	int fd; // the socket that the listener watches
 	gid_t admin_group;
 	size_t user_bytes;
 	struct weir_api_client *clients;
 	unsigned int count;
-	uint64_t connections; // so far
+	uint64_t connections; // number of connections since the start
 	weir_api_handler handler;
 	void *context;
 	void (*closed)(void *context);
 	bool closing;
 	uv_idle_t turn; // active while lists are being answered, or requests were handled
-	uint64_t turn_began_ns; // time of this turn's first request; 0 = none yet
-	struct weir_api_client *waiting; // clients with requests for the next turn, in order
-	struct weir_api_call *lists; // a slice of the first list is built in each iteration
+	uint64_t turn_began_ns; // time of the first request in this iteration; 0 = none yet
+	struct weir_api_client *waiting; // clients with requests for the next iteration, in order
+	struct weir_api_call *lists; // each iteration builds a slice of the first list
 };
 
 struct weir_api_call {
-	struct weir_api_client *client; // NULL: disconnected
+	struct weir_api_client *client; // NULL: the client has disconnected
 	struct weir_api_peer peer;
 	uint64_t connection;
 	json_t *request;
-	struct weir_api_call *next; // of the lists
+	struct weir_api_call *next; // next call in the queue of lists
 	struct weir_api_list list;
 	char not_published[WEIR_API_WHY_BYTES]; // reason; "" = everything is published
 	bool change_unpublished;
@@ -78,15 +78,16 @@ struct weir_api_call {
 // Close the connection of a client in any state; its memory is freed when libuv has closed the
 // handles.
 void weir_api_cut_off(struct weir_api_client *client);
-// Handle buffered lines until a reply is pending, then wait until the client has read it (A2). The
-// next iteration of the loop continues, so a client delays the others by one request at most, and
-// all clients together delay the loop by WEIR_API_TURN_NS and one request at most (A7).
+// Handle buffered lines until a reply is pending, then wait until the client has read the reply
+// (A2). Further lines are handled in the next iteration of the loop: a client delays other clients
+// by one request at most, and all clients together delay the loop by WEIR_API_TURN_NS and one
+// request at most (A7).
 void weir_api_next_request(struct weir_api_client *client);
 // Write one reply. Takes the reference of answer; NULL (out of memory) closes the connection.
 void weir_api_write_answer(struct weir_api_client *client, json_t *answer);
-// Returns a new reference, or NULL if out of memory. text is made printable.
+// Create an error answer. Returns a new reference, or NULL if out of memory. Makes text printable.
 json_t *weir_api_error_answer(enum weir_api_code code, char *text);
-// Release the lists that are being answered; their clients have been disconnected.
+// Release the lists that are being answered. Their clients must be disconnected.
 void weir_api_abandon_lists(struct weir_api *api);
 // Release api if it was closed and all handles and clients are closed.
 void weir_api_finish_close(struct weir_api *api);

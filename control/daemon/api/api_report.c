@@ -5,7 +5,7 @@
 #include "daemon.h"
 #include "report.h"
 
-// On an error, fails the call and returns false.
+// Read the fields of a report. On an error, fails the call and returns false.
 static bool read_report(struct weir_api_call *call, struct weir_report *report) {
 	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {
 		const char *name = weir_report_field_name(field);
@@ -28,7 +28,7 @@ static bool read_report(struct weir_api_call *call, struct weir_report *report) 
 	return true;
 }
 
-// Fields that a running canary of the service counts, whatever the policy does.
+// The report fields that a running canary of the service counts, whatever the policy.
 static uint32_t used_by_canary(const struct weir_daemon *daemon, const char *service) {
 	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, service);
 

@@ -45,14 +45,15 @@ bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_ca
 bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->segment->flow_pages == NULL) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"this weir-dataplane is older than weir-control and does not support this: "
-			"restart it");
+			"this weir-dataplane is older than weir-control and cannot list or delete "
+			"flows: restart weir-dataplane");
 		return false;
 	}
 	return true;
 }
 
-// What is left of a service that a reload removed, and how to see it; "" if nothing is.
+// What is left of a service that a reload removed, and commands that show it; "" if nothing is
+// left.
 static const char *removed_text(
 	const struct weir_daemon *daemon, const char *service, char text[REMOVED_BYTES]) {
 	int id = weir_tables_service_find_removed(daemon->tables, service);
@@ -65,16 +66,17 @@ static const char *removed_text(
 		return text;
 	}
 	if (state.removal == WEIR_DRAIN_DRAINING && state.removal_until_ns > now_ns) {
-		snprintf(text, REMOVED_BYTES, ": it was removed, and drains for at most %s; ",
+		snprintf(text, REMOVED_BYTES,
+			": the service was removed, and drains for at most %s; ",
 			weir_duration_text((state.removal_until_ns - now_ns) / 1000000, left));
 	} else {
 		snprintf(text, REMOVED_BYTES,
-			": it was removed, and is listed until its flows have ended and its binds "
-			"no longer refuse packets; ");
+			": the service was removed, and is listed until its flows have ended and "
+			"its binds no longer refuse packets; ");
 	}
 	strncat(text,
-		"weirctl backend show and flow list, both without a service, include its backends "
-		"and flows",
+		"\"weirctl backend show\" and \"weirctl flow list\" without a service include its "
+		"backends and flows",
 		REMOVED_BYTES - strlen(text) - 1);
 	return text;
 }
@@ -91,8 +93,8 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 	return id;
 }
 
-// Find a backend by its name in any service. Removed backends cannot be found by name. Returns its
-// id, -ENOENT, or -EEXIST with the services that have one of the name in `services`.
+// Find a backend by its name in any service, except removed backends. Returns its id, -ENOENT, or
+// -EEXIST: several services, named in `services`, have a backend of this name.
 static int search(const struct weir_daemon *daemon, const char *name, char services[NAMES_BYTES]) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 	struct weir_backend_state state;
@@ -124,7 +126,7 @@ void weir_api_no_backend(
 	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
 	weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"%s", name,
 		weir_tables_service_find(daemon->tables, name) >= 0
-			? ", but a service; SERVICE/NAME is one of its backends"
+			? "; a service has this name: specify SERVICE/NAME"
 			: "");
 }
 

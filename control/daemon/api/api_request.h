@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API requests, for their handlers: arguments, already checked against the table of commands; the
-// services and backends that they name; preconditions of requests.
+// API requests, for their handlers: arguments, which were checked against the table of commands;
+// services and backends that arguments name; preconditions of requests.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include "api.h"
@@ -11,9 +11,9 @@
 struct weir_address;
 struct weir_daemon;
 
-// NULL if not given.
+// A string argument; NULL if not given.
 const char *weir_api_text(const struct weir_api_call *call, const char *name);
-// fallback if not given or null.
+// An integer argument; fallback if not given or null.
 json_int_t weir_api_integer(
 	const struct weir_api_call *call, const char *name, json_int_t fallback);
 
@@ -26,20 +26,21 @@ int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call
 // Fail the call: no service has a backend of this name.
 void weir_api_no_backend(
 	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name);
-// The same as weir_api_find_backend without failing the call. Returns its id; negative: none, or
-// several.
+// As weir_api_find_backend, but does not fail the call. Returns the id; negative: no backend, or
+// several backends.
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
 // Whether tables exist, that is, a dataplane is or was attached. If not, fails the call and returns
 // false.
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
 // Whether a dataplane is attached now. If not, fails the call and returns false.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
-// Whether that dataplane can list and delete flows. If not, fails the call and returns false.
+// Whether the attached dataplane can list and delete flows. If not, fails the call and returns
+// false.
 bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call);
 
 // Parse "ADDRESS" or "ADDRESS/BITS". An IPv4-mapped address is converted to IPv4. Returns false if
-// it is neither.
+// text is neither.
 bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits);
 
-// Publish a change that was just made; if that is not possible yet, the answer reports it.
+// Publish a change. If the change cannot be published yet, the answer reports the reason.
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);

@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define GROUPS_FIRST 64 // most processes have fewer
+#define GROUPS_FIRST 64 // initial number of elements; most processes have fewer groups
 
-// The supplementary groups of the peer; release with free. NULL: none, or unknown.
+// The supplementary groups of the peer; release with free. NULL: no groups, or unknown.
 static gid_t *peer_groups(int fd, size_t *ret_count) {
 	socklen_t bytes = GROUPS_FIRST * sizeof(gid_t);
 	gid_t *groups = NULL;
@@ -24,7 +24,7 @@ static gid_t *peer_groups(int fd, size_t *ret_count) {
 			*ret_count = bytes / sizeof(gid_t);
 			return groups;
 		}
-		if (errno != ERANGE) { // else `bytes` is the required size
+		if (errno != ERANGE) { // on ERANGE, `bytes` is the required size
 			break;
 		}
 	}

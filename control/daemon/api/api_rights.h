@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API rights: which of the users who can connect to the socket of weir-control may make changes.
-// All of them have read access. The kernel reports the peer and its groups at the time of
-// connecting.
+// All users who can connect have read access. The kernel reports the peer and its groups as of the
+// time of connecting.
 //
 // Threads: any.
 #pragma once
@@ -17,5 +17,6 @@ struct weir_api_peer { // the client, as the kernel reports it
 	bool may_change; // root, the user of weir-control, or a member of the admin group
 };
 
-// admin_group: (gid_t)-1 = none. If the kernel does not report the peer, it may not make changes.
+// Read the peer of a socket. admin_group: (gid_t)-1 = none. If the kernel does not report the peer,
+// the peer may not make changes.
 void weir_api_peer_read(int fd, gid_t admin_group, struct weir_api_peer *ret);

@@ -14,6 +14,7 @@
 #include "api_show.h"
 #include "daemon.h"
 #include "duration.h"
+#include "plural.h"
 #include "totals.h"
 
 json_t *weir_json_binds(const struct weir_config_service *service) {
@@ -63,8 +64,9 @@ static json_t *json_warnings(
 	char text[160];
 
 	if (drained > 0) {
-		snprintf(text, sizeof(text), "drained: %u of its binds take%s no new flows",
-			drained, drained == 1 ? "s" : "");
+		snprintf(text, sizeof(text),
+			"drained: %u bind%s of the service take%s no new flows", drained,
+			weir_plural(drained), drained == 1 ? "s" : "");
 		json_array_append_new(warnings, json_string(text));
 	}
 	warn_of_removal(state, warnings);
@@ -115,13 +117,14 @@ static json_t *json_service(
 
 struct service_list { // the rows of a reply
 	struct weir_daemon *daemon;
-	const struct weir_segment *segment; // that the rows' ids and counters belong to
+	const struct weir_segment *segment; // the segment of the ids and counters in the rows
 	uint64_t epoch;
-	struct weir_api_order *order; // at the start of the list
-	uint32_t next; // in the order
+	struct weir_api_order *order; // order at the start of the list
+	uint32_t next; // next index in the order
 };
 
-// Tries its position at the start of the list first; a reload may have changed it.
+// Find the configuration of a service, first at its position when the list began (place), which a
+// reload may have changed.
 static const struct weir_config_service *config_of(
 	const struct service_list *list, uint32_t place, const char *name) {
 	const struct weir_config *config = weir_reload_config(list->daemon->reload);
@@ -146,7 +149,7 @@ static int next_service(void *context, json_t **ret) {
 		const struct weir_config_service *config =
 			name != NULL ? config_of(list, place, name) : NULL;
 
-		if (config != NULL) { // else removed meanwhile
+		if (config != NULL) { // NULL: removed meanwhile
 			*ret = json_service(daemon, config, id);
 			return 1;
 		}
@@ -374,7 +377,7 @@ static int wanted_policy(struct weir_api_call *call, const struct weir_config_se
 	return policy;
 }
 
-// While a canary runs, the policy stays. Otherwise fails the call and returns false.
+// Whether the policy may change: not while a canary runs. If not, fails the call and returns false.
 static bool allows_canary(const struct weir_daemon *daemon, struct weir_api_call *call,
 	const struct weir_config_service *config) {
 	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, config->name);
@@ -383,8 +386,8 @@ static bool allows_canary(const struct weir_daemon *daemon, struct weir_api_call
 		return true;
 	}
 	weir_api_fail(call, WEIR_API_REFUSED,
-		"backend %s/%s is a running canary, whose share needs the present policy: end it "
-		"with weirctl canary stop %s",
+		"the running canary of backend %s/%s needs the present policy; to end the canary, "
+		"run \"weirctl canary stop %s\"",
 		config->name, canary->record.backend, config->name);
 	return false;
 }

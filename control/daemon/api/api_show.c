@@ -35,7 +35,7 @@ static const char *const flow_state_names[] = {
 #undef X
 };
 
-// States are single bytes of shared memory, so every value needs a name.
+// The name of a state. States are bytes of shared memory, so any value may occur.
 static const char *name_of(const char *const *names, size_t count, uint8_t state) {
 	return state < count ? names[state] : "unknown";
 }
@@ -79,18 +79,18 @@ typedef json_t *(*row_of)(const struct backend_list *list, const struct weir_bac
 
 struct backend_list {
 	struct weir_daemon *daemon;
-	const struct weir_segment *segment; // at the start of the list
+	const struct weir_segment *segment; // segment at the start of the list
 	uint64_t epoch;
 	row_of row;
-	const char *service; // of the request, NULL = all
+	const char *service; // service in the request, NULL = all services
 	bool leaving; // include leaving backends
 	struct weir_shares *shares; // or NULL
 	struct weir_api_order *order;
-	uint32_t next; // in the order
+	uint32_t next; // index in the order
 };
 
-// Whether the list contains a backend. Its state is copied only then, because a list of one service
-// iterates over the backends of all.
+// Whether the list contains a backend. Copies the state only of backends in the list, because a
+// list of one service iterates over the backends of all services.
 static bool is_in(
 	const struct backend_list *list, uint16_t id, struct weir_backend_state *ret_state) {
 	const struct weir_tables *tables = list->daemon->tables;
@@ -184,7 +184,8 @@ json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_back
 
 	if (state->leaving &&
 		weir_tables_service(daemon->tables, state->service_id, &service) == 0 &&
-		service.leaving && service.removal == WEIR_DRAIN_DRAINING) { // with its service
+		service.leaving &&
+		service.removal == WEIR_DRAIN_DRAINING) { // the backend drains with its service
 		drain = WEIR_DRAIN_DRAINING;
 		until_ns = service.removal_until_ns;
 		then = service.down_flags == WEIR_BACKEND_RESET ? WEIR_AT_DEADLINE_DROP
@@ -192,7 +193,7 @@ json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_back
 	}
 	weir_drain_sum_add(&sum, then, drain, until_ns, state->drain_left);
 	object = weir_json_drains(&sum, daemon->tables);
-	if (json_is_object(object)) { // also after its end
+	if (json_is_object(object)) { // set at_deadline even after the end of the drain
 		json_object_set_new(
 			object, "at_deadline", json_string(weir_config_at_deadline_name(then)));
 	}
@@ -281,7 +282,8 @@ int weir_api_backend_rows(
 	return 0;
 }
 
-// The backends of a name: several services may have one, and one more may be leaving.
+// The backends with this name: several services may have such a backend, and removed backends may
+// have the same name.
 static json_t *json_named(
 	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
 	struct backend_list *list = rows->context;
@@ -351,7 +353,7 @@ void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call)
 
 // --- health -------------------------------------------------------------------------------
 
-// The last result of a check; null = none yet.
+// The last result of a check; null = no result yet.
 static json_t *json_last(const struct weir_health_status *status) {
 	if (!status->checked) {
 		return json_null();
@@ -362,7 +364,7 @@ static json_t *json_last(const struct weir_health_status *status) {
 		(json_int_t)status->age_ms);
 }
 
-// The agent-check alongside the check of a backend; null = none.
+// The agent-check alongside the health check of a backend; null = no agent-check.
 static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backend) {
 	struct weir_health_status status;
 
@@ -373,7 +375,8 @@ static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backe
 		(json_int_t)status.passes, "fails", (json_int_t)status.fails);
 }
 
-// ejections: null for a backend that cannot be ejected; ejected_ms: null unless it is ejected.
+// ejections: null for a backend that cannot be ejected. ejected_ms: null unless the backend is
+// ejected.
 static void add_ejection(const struct weir_daemon *daemon, uint16_t id, json_t *row) {
 	struct weir_outliers_status status = {0};
 	bool can = weir_outliers_status(

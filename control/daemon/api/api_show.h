@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The results of service.show, backend.show and port.show, also used by stats.show. Selections by
-// name: NULL = all.
+// The results of service.show, backend.show and port.show, also used by stats.show. Names that
+// select: NULL = all.
 #pragma once
 
 #include <jansson.h>
@@ -15,11 +15,11 @@ struct weir_config_service;
 struct weir_daemon;
 struct weir_flow_steals;
 
-// The shares of a daemon's backends, as weir_shares_create.
+// The shares of the backends of a service or of all services, as weir_shares_create.
 int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
 
-// A share in percent: two decimals, and at least three significant digits. With 10,000 backends in
-// a service, each has a hundredth of a percent.
+// A share in percent: two decimals, and at least three significant digits, because each of 10,000
+// backends of a service has a hundredth of a percent.
 json_t *weir_json_percent(double value);
 
 // The binds of a service, as text.
@@ -31,22 +31,22 @@ int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret)
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 
-// How long the binds of a removed service still refuse packets, after the deadline of its drain,
-// and so keep its backends in the tables; else null.
+// After the deadline of the drain of a removed service, its binds refuse packets, and its backends
+// stay in the tables. Returns for how many more milliseconds; null for other backends.
 json_t *weir_json_binds_refuse(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
-// The progress of the drain of a backend; null if it has none.
+// The progress of the drain of a backend; null without a drain.
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state);
 
-// The ports, or the port of a name, while a dataplane is attached. Extended statistics are included
-// if above 0.
+// The ports of the attached dataplane, or the port with this name, with all extended statistics
+// above 0.
 json_t *weir_api_ports(const struct weir_daemon *daemon, const char *name);
 
-// A worker as in worker.show; `drops`: also its drops {reason: n}.
+// A worker as in worker.show; with `drops`, including its drops {reason: n}.
 json_t *weir_json_worker_row(const struct weir_daemon *daemon, uint32_t worker, bool drops);
 json_t *weir_json_segment(const struct weir_daemon *daemon);
 json_t *weir_json_agents(const struct weir_daemon *daemon);
-// The services of flow.steals.
+// The array `services` of flow.steals.
 json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char *service);
 
 // Names of enum weir_admin_state, enum weir_flow_state and enum weir_health_state; "unknown" if out

@@ -32,8 +32,8 @@ static pid_t read_pid(int fd) {
 	return n > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-// Lock the pid file. A previous owner may remove it between open and lock, so the locked file must
-// still be the one with this name.
+// Lock the pid file. A previous owner may remove the file between open and lock, so the path must
+// still name the locked file.
 static int lock_pid_file(const char *path, int *ret_fd, pid_t *ret_owner) {
 	for (;;) {
 		struct stat mine, named;
@@ -99,13 +99,14 @@ static int bind_socket(const struct sockaddr_un *address, int *ret_fd) {
 		r = -errno;
 		goto close_fd;
 	}
-	mask = umask(0117); // never accessible to others, not even briefly
+	mask = umask(0117); // the socket is never accessible to other users, not even briefly
 	r = bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ? -errno : 0;
 	umask(mask);
 	if (r < 0) {
 		goto close_fd;
 	}
-	// From now on clients wait until the loop serves them, instead of being refused.
+	// From now on, connecting clients wait until the loop serves them. Before, they were
+	// refused.
 	if (listen(fd, WEIR_CONTROL_BACKLOG) < 0) {
 		r = -errno;
 		goto close_fd;

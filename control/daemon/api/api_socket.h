@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Control socket: RUN_DIR/control/control.sock, listening: clients that connect before the loop
-// runs wait for it. One weir-control per run directory: it holds a lock on
-// RUN_DIR/control/control.pid, which the kernel releases when the process ends. This distinguishes
-// a stale socket file from one in use. Both files are created by the user of weir-control, in a
-// directory that only this user can write.
+// Control socket: listens on RUN_DIR/control/control.sock. Clients that connect before the loop
+// runs wait until it serves them. Only one weir-control runs per run directory: it holds a lock on
+// RUN_DIR/control/control.pid, which the kernel releases when the process ends. The lock
+// distinguishes a stale socket file from a socket in use. Both files are created by the user of
+// weir-control, in a directory that only this user can write.
 #pragma once
 
 #include <stddef.h>
@@ -16,19 +16,19 @@
 #define WEIR_CONTROL_BACKLOG 64 // clients waiting to be accepted
 
 struct weir_api_socket {
-	int fd; // listening socket, non-blocking; -1 once its ownership was passed on
+	int fd; // listening socket, non-blocking; -1 after another owner has taken the socket
 	int lock_fd;
 	char path[108];
 	char pid_path[108];
 };
 
-// Whether no other weir-control serves the control socket now, for a start that would leave
-// something behind. Returns 0 or -EADDRINUSE, with one line in why.
+// Check that no other weir-control serves the control socket. Called before start-up steps that
+// persist after an exit. Returns 0 or -EADDRINUSE, with one line in why.
 int weir_api_socket_check(const char *run_dir, char *why, size_t why_bytes);
 
-// The group may connect to the socket (mode 0660), but not open the pid file (0600): a process that
-// can open it can lock it. Returns 0, -EADDRINUSE (another weir-control is running; why contains
-// its pid), or negative errno; why gets one line.
+// Create the control socket. The group may connect to the socket (mode 0660), but not open the pid
+// file (0600): a process that can open the pid file can lock it. Returns 0, -EADDRINUSE (another
+// weir-control is running; why contains its pid), or negative errno; why gets one line.
 int weir_api_socket_open(
 	const char *run_dir, struct weir_api_socket *ret, char *why, size_t why_bytes);
 

@@ -39,7 +39,7 @@ static void set_result(json_t *object, enum weir_agent_steal_result result, uint
 	json_object_set_new(object, key, json_integer((json_int_t)count));
 }
 
-// Counts of probes and steal requests to weir-agents, and of refused answers.
+// The number of probes and steal requests sent to weir-agents, and of refused answers.
 json_t *weir_json_agents(const struct weir_daemon *daemon) {
 	struct weir_agents_counts counts = weir_agents_counts(daemon->agents);
 	json_t *refused = json_object(), *results = json_object();
@@ -62,7 +62,7 @@ json_t *weir_json_agents(const struct weir_daemon *daemon) {
 
 // --- lists --------------------------------------------------------------------------------
 
-struct lists { // services, then backends
+struct lists { // first the services, then the backends
 	struct weir_api_rows services, backends;
 	bool of_backends;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler status: whether this instance should get traffic, and why not. Also the source of the
-// metrics about it, so that all of them agree.
+// API handler status: whether this instance should get traffic, and why not. metrics.show uses the
+// same result, so that metrics and status agree.
 #include "api_status.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "port_link.h"
 
 #define NAMES_MOST 5 // services named in a reason
-#define TEXT_BYTES WEIR_UNCHECKED_BYTES // of the longest reason
+#define TEXT_BYTES WEIR_UNCHECKED_BYTES // size of the longest reason
 
 static const char *const level_names[] = {
 #define X(name, key, text) [WEIR_STATUS_##name] = key,
@@ -31,14 +31,16 @@ struct verdict {
 };
 
 struct services {
-	// Services; without an eligible backend; with such backends, but none has a next hop; in
-	// panic mode. None of them is drained.
+	// Number of services that are not drained, except count: all services; without an eligible
+	// backend; with eligible backends that have no next hop; in panic mode.
 	uint32_t count, none, unreachable, panic;
-	uint32_t drained; // all their binds; whatever their backends are
-	uint32_t ended; // of these: no existing flow is waited for
-	uint32_t leaving; // removed, and existing flows are waited for; not counted above
+	uint32_t drained; // services whose binds are all drained, whatever the state of their
+			  // backends
+	uint32_t ended; // drained services without an existing flow to wait for
+	uint32_t leaving; // removed services with existing flows to wait for; not counted above
 	uint32_t backends, eligible;
-	uint64_t rejected; // new flows within a minute, at the limit of all backends
+	uint64_t rejected; // new flows rejected in the last minute because every backend was at its
+			   // limit
 	json_t *none_names, *unreachable_names, *panic_names, *drained_names, *rejecting_names;
 };
 
@@ -93,11 +95,11 @@ static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_
 		add(verdict, WEIR_STATUS_CRITICAL, "weir-dataplane has no tables yet%s%s",
 			unpublished != NULL ? ": " : "", unpublished != NULL ? unpublished : "");
 	} else if (unpublished != NULL) {
-		add(verdict, WEIR_STATUS_WARNING, "not published yet: %s", unpublished);
+		add(verdict, WEIR_STATUS_WARNING, "changes are not published yet: %s", unpublished);
 	}
 }
 
-// A port whose link is down receives nothing; without a link of any port no packet arrives.
+// Report ports without a link. If no port has a link, no packet arrives, which is critical.
 static void judge_links(const struct weir_daemon *daemon, struct verdict *verdict) {
 	const struct weir_segment *segment = daemon->segment;
 	enum weir_link_state link[WEIR_PORTS_MAX];
@@ -131,7 +133,7 @@ static bool is_drained(const struct weir_daemon *daemon, uint16_t id) {
 	return drained > 0 && drained == weir_tables_select_binds(daemon->tables, id, NULL);
 }
 
-// New flows that a service rejected within a minute because every backend was at its limit.
+// New flows that a service rejected in the last minute because every backend was at its limit.
 static uint64_t rejected_flows(
 	const struct weir_daemon *daemon, const struct weir_service_state *state) {
 	return state->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
@@ -192,8 +194,8 @@ static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 	return text;
 }
 
-// what: "no eligible backend". n services lack it. An instance with one service that works still
-// serves that one, so only the loss of all is critical.
+// Report n services that cannot serve flows. what: the reason, as "no eligible backend". As long as
+// one service works, the instance should get traffic, so only the loss of all services is critical.
 static void judge_lost(const struct services *services, uint32_t n, const json_t *lost,
 	const char *what, struct verdict *verdict) {
 	enum weir_status_level level =
@@ -212,8 +214,8 @@ static void judge_lost(const struct services *services, uint32_t n, const json_t
 	}
 }
 
-// A drain is no fault. While existing flows of a drained service continue they need its routes;
-// after that nothing does.
+// Report drained services. A drain is not a fault: existing flows of a drained service need its
+// routes. When all services are drained and their flows have ended, the instance needs no traffic.
 static void judge_drained(const struct services *services, struct verdict *verdict) {
 	char names[TEXT_BYTES / 2];
 
@@ -240,7 +242,7 @@ static void judge_services(
 	} else if (services->count == 0) {
 		add(verdict, services->leaving > 0 ? WEIR_STATUS_WARNING : WEIR_STATUS_CRITICAL,
 			"no service is configured%s",
-			services->leaving > 0 ? "; flows of removed ones continue" : "");
+			services->leaving > 0 ? "; flows of removed services continue" : "");
 	}
 	judge_lost(services, services->none, services->none_names, "no eligible backend", verdict);
 	judge_lost(services, services->unreachable, services->unreachable_names,
@@ -260,7 +262,8 @@ static void judge_services(
 	judge_drained(services, verdict);
 }
 
-// Backends keep their states while their checks have no result, so one that fails still gets flows.
+// Report backends whose checks have no result: they keep their states, so a failed backend still
+// gets flows.
 static uint32_t judge_checks(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
 	struct weir_unchecked unchecked;
 
@@ -271,7 +274,7 @@ static uint32_t judge_checks(const struct weir_daemon *daemon, int only, struct 
 	return unchecked.backends;
 }
 
-// Agents are configured, and none of them is probed. only: a service, or negative.
+// Report that agents are configured, but no agent is probed. only: id of a service, or negative.
 static void judge_keys(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
 	const char *why = weir_probed_agents_keys_problem(daemon->probed_agents);
 	const struct weir_config_service *service = NULL;
@@ -330,8 +333,9 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		services.rejecting_names);
 }
 
-// The id of the service that the call names. WEIR_SERVICE_NONE: it has none yet, because it waits,
-// or there was no dataplane. Negative: not configured; the call has failed.
+// The id of the service that the call names. WEIR_SERVICE_NONE: the service has no id yet, because
+// it waits for a free id, or no dataplane was attached. Negative: not configured; the call has
+// failed.
 static int find_service(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
 	int id = daemon->tables != NULL ? weir_tables_service_find(daemon->tables, name) : -ENOENT;
 

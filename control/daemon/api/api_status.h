@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The result of status, also used by metrics.show.
+// The result of the command status, also used by metrics.show.
 #pragma once
 
 #include <jansson.h>
@@ -19,7 +19,7 @@ enum weir_status_level {
 #undef X
 };
 
-// Whether this instance should get traffic: {level, reasons, ...}. only: id of a service that
-// counts, WEIR_SERVICE_NONE = one without an id; negative = all. Owned by the caller; NULL = out of
-// memory.
+// Whether this instance should get traffic: {level, reasons, ...}. only: id of the only service to
+// consider; WEIR_SERVICE_NONE = a service without an id; negative = all services. Owned by the
+// caller; NULL = out of memory.
 json_t *weir_json_status(struct weir_daemon *daemon, int only);

@@ -68,7 +68,7 @@ const char *const weir_api_tcp_columns[] = {"kind",
 const uint32_t weir_api_tcp_column_count =
 	sizeof(weir_api_tcp_columns) / sizeof(weir_api_tcp_columns[0]);
 
-// By quantile.
+// Round-trip times by quantile.
 static json_t *json_rtt(const struct weir_agent_tcp_family *last) {
 	return last->rtt_median_us == 0
 		       ? json_null()

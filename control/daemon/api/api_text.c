@@ -72,7 +72,7 @@ static int write_head(
 		return -1;
 	}
 	list->end = "]}}";
-	list->bytes--; // remove its closing brace
+	list->bytes--; // remove the closing brace of the object
 	return append_text(list, json_object_size(head) > 0 ? ",\"" : "\"") < 0 ||
 			       append_text(list, member) < 0 || append_text(list, "\":[") < 0
 		       ? -1

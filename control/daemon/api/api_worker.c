@@ -17,7 +17,7 @@ static const char *const answer_keys[] = {
 #undef X
 };
 
-// The refusals of a worker to give buckets away, by reason.
+// How often a worker refused to give buckets away, by reason.
 static json_t *json_refused(const struct weir_steal_counters *counters, json_int_t *ret_sum) {
 	json_t *refused = json_object();
 
@@ -41,7 +41,7 @@ static void add_hottest(json_t *object, const struct weir_bucket_summary *summar
 	json_object_set_new(object, "elephants", json_integer(summary->elephants));
 }
 
-// The buckets of a worker, and the counters of those it took and gave.
+// Add the number of buckets of a worker, and the counters of buckets that it took and gave.
 static void add_buckets(const struct weir_daemon *daemon, uint32_t worker, json_t *object) {
 	const struct weir_bucket_moves *moves = weir_steals_moves(daemon->steals);
 	const struct weir_steal_counters *counters = &daemon->segment->steal_counters[worker];
@@ -122,7 +122,7 @@ void weir_api_worker_show(struct weir_daemon *daemon, struct weir_api_call *call
 
 // --- worker.steal -------------------------------------------------------------------------
 
-// Parse the argument. Returns false if it is invalid.
+// Parse the argument `stealing`. Returns false if it is invalid.
 static bool parse_stealing(const json_t *value, enum weir_stealing *ret) {
 	const char *text = json_string_value(value);
 

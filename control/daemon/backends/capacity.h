@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity: how much a backend can do, from the CPUs that it reports: number times speed, in GCU
-// (docs/reference/agent.md). The speed is that of its model in the configuration's table, else the
-// measured one, else the frequency, of which 3 GHz count as 1 GCU.
+// Capacity of a backend, in GCU (docs/reference/agent.md): number times speed of the CPUs that the
+// backend reports. The speed is taken from the configuration's table if the table has the CPU
+// model, else the measured speed, else the frequency (3 GHz are 1 GCU).
 //
 // Threads: any; a table is immutable.
 #pragma once
@@ -25,27 +25,27 @@ enum weir_capacity_source {
 #undef X
 };
 
-struct weir_host_cpus { // as reported; 0 = unknown
-	double cpus; // usable ones
-	double mhz, gcu; // of one
+struct weir_host_cpus { // as reported by the host; 0 = unknown
+	double cpus; // usable CPUs
+	double mhz, gcu; // frequency and speed of one CPU
 	uint32_t model; // weir_cpu_model_number
 };
 
 struct weir_capacity {
 	enum weir_capacity_source source;
-	double cpus, gcu; // gcu: of one CPU
+	double cpus, gcu; // gcu: speed of one CPU
 	char cpu[48]; // the model's name, with TABLE
 };
 
 struct weir_capacity_table;
 
-// Copy the table of a configuration. Returns 0 or -ENOMEM.
+// Copy the table of CPU speeds of a configuration. Returns 0 or -ENOMEM.
 int weir_capacity_table_create(const struct weir_config *config, struct weir_capacity_table **ret);
 void weir_capacity_table_free(struct weir_capacity_table *table); // NULL is allowed
 
 struct weir_host_cpus weir_host_cpus_of(const struct weir_report *report);
 
-// source NONE if the CPUs are not known. table: NULL = empty.
+// Returns source NONE if the CPUs are not known. table: NULL = empty table.
 struct weir_capacity weir_capacity_of(
 	const struct weir_capacity_table *table, const struct weir_host_cpus *host);
 

@@ -9,7 +9,7 @@
 #include "configured.h"
 #include "duration.h"
 
-#define NAMES_MOST 3 // services named in a line
+#define NAMES_MOST 3 // maximum number of services named in a log line
 
 static uint32_t count_backends(const struct weir_config *config) {
 	uint32_t count = 0;
@@ -38,7 +38,7 @@ static void add_agent_check(const struct weir_config_service *service,
 	}
 }
 
-// The word that an answer without X-Weir-State withdraws: NONE if agents report the word.
+// The state that is withdrawn when an answer has no X-Weir-State: NONE if agents report the state.
 static enum weir_health_word word_in_answers(
 	const struct weir_config_service *service, struct weir_health_facts facts) {
 	return service->agent.port == 0 && service->agent_check.type == WEIR_CHECK_NONE
@@ -78,7 +78,7 @@ static void add_target(const struct weir_states *states, const struct weir_confi
 	(*n)++;
 }
 
-// A check by the agent has the agent's port and interval.
+// A check of type agent has the agent's port and interval.
 static struct weir_config_health_check check_of(const struct weir_config_service *service) {
 	struct weir_config_health_check check = service->health_check;
 
@@ -191,10 +191,10 @@ void weir_checks_pace(struct weir_health *health, const struct weir_tables *tabl
 
 // --- unchecked backends -------------------------------------------------------------------
 
-struct services { // of unchecked backends
+struct services { // services with unchecked backends
 	uint32_t count;
 	size_t used;
-	char names[NAMES_MOST * (WEIR_NAME_BYTES + 2)]; // of the first
+	char names[NAMES_MOST * (WEIR_NAME_BYTES + 2)]; // names of the first NAMES_MOST services
 	bool seen[WEIR_SERVICES_MAX];
 };
 
@@ -221,7 +221,7 @@ uint64_t weir_checks_unchecked_ms(const struct weir_health *health, uint16_t bac
 		return 0;
 	}
 	if (weir_health_status(health, backend, false, &status) < 0 || !status.checked) {
-		why = "its check was changed";
+		why = "the health check was changed";
 	} else if (strncmp(why, prefix, strlen(prefix)) == 0) {
 		why += strlen(prefix);
 	}
@@ -229,7 +229,7 @@ uint64_t weir_checks_unchecked_ms(const struct weir_health *health, uint16_t bac
 	return ms;
 }
 
-// Whether a backend is unchecked; then *ret_state is its state. Leaving ones do not count.
+// Whether a backend is unchecked; if so, sets *ret_state. Leaving backends are not unchecked.
 static bool is_unchecked(const struct weir_health *health, const struct weir_tables *tables,
 	uint16_t id, struct weir_backend_state *ret_state) {
 	return weir_health_unchecked_ms(health, id) > 0 &&
@@ -272,7 +272,8 @@ void weir_checks_unchecked(const struct weir_health *health, const struct weir_t
 	}
 	weir_checks_unchecked_ms(health, first.id, why);
 	snprintf(ret->text, sizeof(ret->text),
-		"health checks of %u backend%s (%s%s) have no result and change nothing; %s/%s: %s",
+		"health checks of %u backend%s (%s%s) have no result and change no state; %s/%s: "
+		"%s",
 		ret->backends, ret->backends == 1 ? "" : "s", services.names, more, first.service,
 		first.name, why);
 }
@@ -291,7 +292,8 @@ void weir_checks_second(struct weir_checks_log *logged, const struct weir_log *l
 		weir_log_write(log, WEIR_LOG_WARN, "%s", unchecked.text);
 	} else {
 		weir_log_write(log, WEIR_LOG_INFO,
-			"health checks of all backends have results again, after %s",
+			"health checks of all backends have results again, after %s of missing "
+			"results",
 			weir_duration_text(now_ms - logged->since_ms, since));
 	}
 	logged->since_ms = logged->backends == 0 ? now_ms : logged->since_ms;

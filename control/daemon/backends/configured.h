@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The backends of a configuration that have an id in the tables, in its order:
+// Iterates over the backends of a configuration that have an id in the tables, in file order:
 //
 //   struct weir_configured of = weir_configured_begin(tables, config);
 //   while (weir_configured_next(&of)) { ... of.service, of.backend ... }
 //
-// and arrays indexed by backend id.
+// Also grows arrays indexed by backend id.
 #pragma once
 
 #include <errno.h>
@@ -19,8 +19,8 @@ struct weir_configured {
 	const struct weir_tables *tables;
 	const struct weir_config_service *services;
 	uint32_t service_count;
-	uint32_t at_service, at_backend; // next
-	// Current.
+	uint32_t at_service, at_backend; // indexes of the next service and backend
+	// Current service and backend.
 	const struct weir_config_service *service;
 	struct weir_backend_state backend;
 };
@@ -32,7 +32,7 @@ static inline struct weir_configured weir_configured_begin(
 		.service_count = config->service_count};
 }
 
-// The backends of one service.
+// Iterates over the backends of one service.
 static inline struct weir_configured weir_configured_of(
 	const struct weir_tables *tables, const struct weir_config_service *service) {
 	return (struct weir_configured){.tables = tables, .services = service, .service_count = 1};
@@ -54,8 +54,8 @@ static inline bool weir_configured_next(struct weir_configured *of) {
 	return false;
 }
 
-// Grow *array, of *ids elements of `bytes` each, to one element per backend id of the tables; new
-// ones are zeroed. Returns 0 or -ENOMEM (nothing changed).
+// Grow *array, which has *ids elements of `bytes` each, to one element per backend id of the
+// tables. New elements are zeroed. Returns 0 or -ENOMEM (nothing changed).
 static inline int weir_configured_grow(
 	const struct weir_tables *tables, void *array, uint32_t *ids, size_t bytes) {
 	const uint32_t want = weir_tables_backend_ids(tables);

@@ -10,8 +10,8 @@
 #include "totals.h"
 
 #define BINDS_NAMED \
-	WEIR_TABLES_FIRST_REMOVED // in the text of an event; of more there is the number
-#define BINDS_BYTES 192 // their text
+	WEIR_TABLES_FIRST_REMOVED // binds named in the text of an event; further binds are counted
+#define BINDS_BYTES 192 // size of the text that names the binds
 
 void weir_drains_fini(struct weir_drains *drains) {
 	free(drains->backend);
@@ -101,7 +101,7 @@ enum weir_config_at_deadline weir_drains_backend_at_deadline(
 				: weir_drains_at_deadline(tables, backend->service);
 }
 
-// The phase of the drain of a backend, or of the binds of a service.
+// The phase of the drain of a backend, or of a service's binds.
 static enum weir_drain_phase phase_of(const struct weir_tables *tables,
 	enum weir_config_at_deadline then, uint64_t until_ns, uint64_t open_flows,
 	uint64_t now_ns) {
@@ -118,7 +118,8 @@ static uint64_t left_at_end(const struct weir_tables *tables, uint64_t open_flow
 	return weir_tables_segment(tables) != NULL ? open_flows : WEIR_FLOWS_UNKNOWN;
 }
 
-// What the end of a drain did to the flows that were left. dropped: what they are called then.
+// Describe the end of a drain and what happened to the remaining flows. dropped: what happened to
+// flows that were not kept, e.g. "reset".
 static const char *end_text(const struct weir_tables *tables, enum weir_drain_phase phase,
 	uint64_t open_flows, const char *dropped, char text[WEIR_STATES_WHY_BYTES]) {
 	const char *what = phase == WEIR_DRAIN_DROPPED ? dropped : "kept";
@@ -128,7 +129,7 @@ static const char *end_text(const struct weir_tables *tables, enum weir_drain_ph
 	}
 	if (weir_tables_segment(tables) == NULL) {
 		snprintf(text, WEIR_STATES_WHY_BYTES,
-			"drain deadline reached without a dataplane: flows %s", what);
+			"drain deadline reached while no dataplane was attached: flows %s", what);
 	} else {
 		snprintf(text, WEIR_STATES_WHY_BYTES,
 			"drain deadline reached: %" PRIu64 " open flow%s %s", open_flows,
@@ -150,7 +151,7 @@ static void note_end(const struct weir_drains_of *of, const struct weir_backend_
 	weir_states_record(of->states, state->id, "drain", why);
 }
 
-// Returns whether it is still draining.
+// Returns whether the backend is still draining.
 static bool advance(
 	const struct weir_drains_of *of, uint16_t backend, uint64_t now_ns, bool *publish) {
 	struct weir_tables *tables = of->tables;
@@ -176,10 +177,10 @@ static bool advance(
 
 // --- binds ----------------------------------------------------------------------------------
 
-struct binds { // of a service, whose drain ends together
+struct binds { // binds of one service whose drain ends at one time
 	const char *what; // "bind", "removed bind"
 	struct weir_config_bind first[BINDS_NAMED];
-	uint32_t named, count; // named: in `first`
+	uint32_t named, count; // named: number of binds in `first`
 };
 
 // "bind tcp 198.51.100.10:80", "removed binds tcp 198.51.100.10:80, tcp 198.51.100.11:80 and 3
@@ -198,8 +199,8 @@ static void binds_text(const struct binds *binds, char text[BINDS_BYTES]) {
 	}
 }
 
-// The end of the drain of a part of a service. Flows are counted by service: the text does not say
-// how many of them are those of these binds.
+// Log the end of the drain of some binds of a service. Flows are counted by service, so the text
+// cannot contain the number of flows of these binds.
 static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const struct binds *binds,
 	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
 	const char *name = weir_tables_service_name(of->tables, id);
@@ -213,19 +214,21 @@ static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const s
 		snprintf(why, sizeof(why), "%s: drained: no open flows", of_binds);
 	} else if (weir_tables_segment(of->tables) == NULL) {
 		snprintf(why, sizeof(why),
-			"%s: drain deadline reached without a dataplane: flows %s", of_binds, what);
+			"%s: drain deadline reached while no dataplane was attached: flows %s",
+			of_binds, what);
 	} else {
 		snprintf(why, sizeof(why),
 			"%s: drain deadline reached: %s open flows %s; the whole service has "
-			"%" PRIu64,
-			of_binds, binds->count == 1 ? "its" : "their", what, open_flows);
+			"%" PRIu64 " open flow%s",
+			of_binds, binds->count == 1 ? "its" : "their", what, open_flows,
+			open_flows == 1 ? "" : "s");
 	}
 	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
 		&fields, "service %s: %s", name, why);
 	weir_states_record_service(of->states, name, "drain", why);
 }
 
-// what: what has drained, for the log.
+// what: what has drained, e.g. "removed service", for the log.
 static void note_service_end(const struct weir_drains_of *of, uint16_t id, const char *what,
 	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
 	const char *name = weir_tables_service_name(of->tables, id);
@@ -239,8 +242,8 @@ static void note_service_end(const struct weir_drains_of *of, uint16_t id, const
 	weir_states_record_service(of->states, name, "drain", why);
 }
 
-// The drained binds of a service that has others. Returns false if it has none, or no
-// configuration.
+// Find the drained binds of a service that also has binds that are not drained. Returns false if
+// all binds are drained, or the service has no configuration.
 static bool find_drained(const struct weir_tables *tables, uint16_t id, struct binds *ret) {
 	const struct weir_config_service *config =
 		weir_tables_service_config(tables, weir_tables_service_name(tables, id));
@@ -266,7 +269,7 @@ static void note_drain_end(const struct weir_drains_of *of, uint16_t id,
 	}
 }
 
-// Flows are counted by service, whatever the VIP.
+// Flows are counted by service: flows to the other VIPs of the service count as well.
 static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns) {
 	struct weir_tables *tables = of->tables;
 	uint64_t open_flows = weir_sum_service(weir_tables_segment(tables), id).open_flows;
@@ -292,7 +295,7 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 
 // --- removals -------------------------------------------------------------------------------
 
-// Until the next publication the service table has the binds.
+// The service table contains the removed binds until the next publication.
 static void note_removal_end(const struct weir_drains_of *of, uint16_t id,
 	const struct weir_service_state *state, enum weir_drain_phase phase, uint64_t open_flows) {
 	struct binds binds = {.what = "removed bind", .count = state->removed_binds};
@@ -314,7 +317,7 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	if (weir_tables_service(of->tables, id, &state) < 0) {
 		return false;
 	}
-	// Otherwise its flows have ended: clients get RSTs.
+	// If the removal is not draining, its flows have ended: clients get RSTs.
 	drains = state.removal == WEIR_DRAIN_DRAINING;
 	drained = drains && open_flows == 0 && weir_tables_counts_drains(of->tables);
 	if (!drained && now_ns < state.removal_until_ns) {
@@ -327,7 +330,7 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	return r >= 0;
 }
 
-// Look at up to `looks` services from *next on.
+// Examine up to `looks` services, starting at id *next.
 static bool tick_services(const struct weir_drains_of *of, uint64_t now_ns, uint32_t looks,
 	uint32_t *next, int (*find)(const struct weir_tables *tables, uint32_t from),
 	bool (*go_on)(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns)) {

@@ -12,7 +12,7 @@
 struct owner { // a backend with an address
 	struct weir_address address;
 	uint16_t backend;
-	uint8_t port; // index + 1 of the last one to it; 0 = unknown
+	uint8_t port; // index + 1 of the last port to the backend; 0 = unknown
 };
 
 struct weir_next_hops {
@@ -25,7 +25,7 @@ struct weir_next_hops {
 	struct weir_tables *tables; // NULL until the first configure
 	struct owner *owners; // sorted by address
 	uint32_t owner_count;
-	struct weir_neighbour_port ports[WEIR_PORTS_MAX]; // as last configured
+	struct weir_neighbour_port ports[WEIR_PORTS_MAX]; // ports of the last configuration
 	uint32_t port_count;
 };
 
@@ -76,11 +76,11 @@ static void log_next_hop(struct weir_next_hops *hops, const struct weir_backend_
 			hop->mac[1], hop->mac[2], hop->mac[3], hop->mac[4], hop->mac[5]);
 		if (hop->mtu != 0) {
 			weir_log_event(hops->log, WEIR_LOG_INFO, &fields,
-				"backend %s/%s: path MTU to %s is %u", backend->service,
+				"backend %s/%s: path MTU to %s is %u bytes", backend->service,
 				backend->name, address, hop->mtu);
 		} else if (backend->path_mtu != 0) {
 			weir_log_event(hops->log, WEIR_LOG_INFO, &fields,
-				"backend %s/%s: path MTU to %s is that of the port again",
+				"backend %s/%s: path MTU to %s is the MTU of the port again",
 				backend->service, backend->name, address);
 		}
 	}
@@ -93,7 +93,7 @@ static bool is_owner(
 	return i < hops->owner_count && order_by_address(&hops->owners[i], &key) == 0;
 }
 
-// Get the backend of an owner. Returns false if the id has been reused since owners were listed.
+// Get the backend of an owner. Returns false if the id was reused since the owners were listed.
 static bool get_backend(const struct weir_next_hops *hops, const struct owner *owner,
 	struct weir_backend_state *ret) {
 	return weir_tables_backend(hops->tables, owner->backend, ret) == 0 &&
@@ -139,7 +139,7 @@ bool weir_next_hops_find(
 	return weir_neighbours_find(hops->neighbours, address, ret);
 }
 
-// The last port to a backend with this address, index + 1; 0 = unknown.
+// The last port to a backend with this address, as index + 1; 0 = unknown.
 static uint8_t last_port(
 	const struct weir_next_hops *hops, const struct weir_address *address, uint16_t id) {
 	struct weir_next_hop hop;
@@ -165,7 +165,7 @@ int weir_next_hops_port(const struct weir_next_hops *hops, uint16_t id) {
 
 // --- configuration ------------------------------------------------------------------------
 
-// Include leaving backends: they still have flows.
+// Include leaving backends, because they still have flows.
 static int list_owners(struct weir_next_hops *hops) {
 	uint32_t ids = weir_tables_backend_ids(hops->tables), n = 0;
 	struct owner *owners = calloc(ids > 0 ? ids : 1, sizeof(owners[0]));
@@ -189,7 +189,7 @@ static int list_owners(struct weir_next_hops *hops) {
 	return 0;
 }
 
-// List the ports of the segment, with their configuration by name.
+// List the ports of the segment. Each has the settings of the configured port with its name.
 static void list_ports(struct weir_next_hops *hops, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(hops->tables);
 

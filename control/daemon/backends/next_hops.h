@@ -3,7 +3,7 @@
 // Next hops: passes the next hop and path MTU of each backend from the kernel (neighbours.h) to the
 // tables, the history of states, and the source address of health checks.
 //
-// Threads: one, that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <uv.h>
@@ -22,21 +22,21 @@ struct weir_next_hops;
 int weir_next_hops_create(uv_loop_t *loop, struct weir_log *log, struct weir_states *states,
 	struct weir_health *health, void (*changed)(void *context), void *context,
 	struct weir_next_hops **ret);
-// Read the path MTU of backends from these sockets. Takes ownership of them.
+// Read the path MTU of backends from these sockets. Takes ownership of the sockets.
 void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_icmp_sockets *sockets);
 // Handles close in the next iterations of the loop. NULL is allowed.
 void weir_next_hops_free(struct weir_next_hops *hops);
 
-// For weir_tables_find_hops, with the next hops as context: that of another backend with the
-// address, or of one behind the same gateway.
+// For weir_tables_find_hops, with the next hops as context: uses the next hop of another backend
+// with this address, or of a backend behind the same gateway.
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
-// The port to a backend: of its next hop, or of the last one while it has none. Returns its index,
-// or -1: it never had any.
+// Returns the index of the port to a backend: of its next hop, or, while the next hop is
+// unresolved, of its last next hop. Returns -1 if the backend never had a next hop.
 int weir_next_hops_port(const struct weir_next_hops *hops, uint16_t backend);
 
-// Watch the backends of these tables over the ports of their segment (the previous ports while
-// there is none). Call after each weir_tables_apply and each new segment. tables: borrowed until
-// the next call. Returns 0 or negative errno.
+// Watch the backends of these tables over the ports of the tables' segment, or over the previous
+// ports while there is no segment. Call after each weir_tables_apply and each new segment. tables:
+// borrowed until the next call. Returns 0 or negative errno.
 int weir_next_hops_configure(
 	struct weir_next_hops *hops, struct weir_tables *tables, const struct weir_config *config);

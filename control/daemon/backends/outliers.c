@@ -13,25 +13,25 @@
 
 #define EXPLANATION_BYTES 64
 
-struct member { // of a service, alongside its struct weir_ejection_backend
+struct member { // backend of a service, alongside its struct weir_ejection_backend
 	uint64_t identity;
 	struct weir_address address; // a different address is a different machine
 	uint64_t ejections;
 	uint16_t id;
-	uint8_t unreachable; // enum weir_unreachable_kind: of the last ICMP error
+	uint8_t unreachable; // kind of the last ICMP error, enum weir_unreachable_kind
 };
 
-struct watched { // a service with ejection
+struct watched { // a service with outlier ejection
 	char name[WEIR_NAME_BYTES];
 	struct weir_ejection_settings settings;
 	struct weir_ejection ejection;
 	struct weir_ejection_backend *backends;
-	struct member *members; // [count], as backends
+	struct member *members; // [count], in the order of backends
 	uint32_t count;
 };
 
-struct place { // of a backend, by id
-	uint32_t service; // index of its service + 1; 0 = cannot be ejected
+struct place { // indexes of a backend, by backend id
+	uint32_t service; // index of the service + 1; 0 = the backend cannot be ejected
 	uint32_t member;
 };
 
@@ -105,8 +105,8 @@ static bool is_same(const struct weir_address *a, const struct weir_address *b) 
 	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-// The index of a backend in the previous list, or the count if absent. The order is mostly the
-// same, so the search starts after the last one found.
+// The index of a backend in the previous list, or the count if the list lacks the backend. The
+// order is mostly unchanged, so the search starts after the last backend found.
 static uint32_t find_member(
 	const struct watched *former, const struct member *member, uint32_t *next) {
 	for (uint32_t n = 0; n < former->count; n++) {
@@ -170,7 +170,7 @@ static struct place *list_places(const struct watched *watched, uint32_t count, 
 	return places;
 }
 
-// Mark the ejected backends in the tables, and no others.
+// Mark the ejected backends in the tables; clear the mark of all others.
 static void write_tables(const struct weir_outliers *outliers) {
 	uint32_t ids = weir_tables_backend_ids(outliers->tables);
 
@@ -258,7 +258,7 @@ static void note(const struct weir_outliers *outliers, uint16_t id, enum weir_lo
 	}
 }
 
-// The observations behind a decision, as text.
+// Describe the observations behind an ejection.
 static void explain(const struct weir_ejection_backend *backend, const struct member *member,
 	char *text, size_t bytes) {
 	uint64_t failed = backend->judged.failed, all = failed + backend->judged.established;
@@ -289,7 +289,8 @@ static void eject(
 	note(outliers, watched->members[i].id, WEIR_LOG_WARN, what);
 }
 
-// The backend to eject with the largest share of failures, or the count if there is none.
+// The index of the backend to eject that has the largest share of failures, or the count if no
+// backend is to be ejected.
 static uint32_t worst(const struct watched *watched) {
 	uint32_t found = watched->count;
 	double most = -1;
@@ -326,7 +327,7 @@ static bool look_at(struct weir_outliers *outliers, struct watched *watched, uin
 		backend->count = count_of(segment, watched->members[i].id);
 		if (weir_ejection_over(backend, now_ms)) {
 			weir_tables_set_ejected(outliers->tables, watched->members[i].id, false);
-			note(outliers, watched->members[i].id, WEIR_LOG_INFO, "ejection is over");
+			note(outliers, watched->members[i].id, WEIR_LOG_INFO, "ejection has ended");
 			changed = true;
 		}
 	}
@@ -384,7 +385,7 @@ void weir_outliers_readmit(struct weir_outliers *outliers, uint16_t id) {
 
 	if (watched != NULL && weir_ejection_over(&watched->backends[i], UINT64_MAX)) {
 		weir_tables_set_ejected(outliers->tables, id, false);
-		note(outliers, id, WEIR_LOG_INFO, "ejection is over: weirctl backend ready");
+		note(outliers, id, WEIR_LOG_INFO, "ejection was ended by weirctl backend ready");
 	}
 }
 

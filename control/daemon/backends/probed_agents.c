@@ -13,21 +13,22 @@
 
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
 #define REQUEST_MS 300000 // how long utilization is requested after an operator's request
-#define FIGURES_MS 10000 // the same for the figures of a canary
+#define FIGURES_MS 10000 // how long the figures of a canary are requested after a request
 #define MEASURE_MS 600 // from a request to measure until an agent has a result
 
-struct backend { // one backend id
-	bool has_agent; // its agent is probed
-	bool silent; // logged
-	uint64_t silent_ms; // time of its last answer before that, or of the start of the silence
-	uint64_t identity; // of the backend that the flows belong to
-	uint64_t new_flows; // at the last look
-	uint64_t flows_ms; // time of its last flows, 0 = never
+struct backend { // data of one backend id
+	bool has_agent; // whether the backend's agent is probed
+	bool silent; // whether the silence was logged
+	// Time of the last answer before the silence, or of the start of the silence.
+	uint64_t silent_ms;
+	uint64_t identity; // identity of the backend that the flows belong to
+	uint64_t new_flows; // number of new flows at the last check
+	uint64_t flows_ms; // time of the last flow, 0 = never
 	uint32_t interval_ms, inactive_interval_ms;
-	uint32_t wants; // fields in use, without an operator's request
-	uint64_t requested_until_ms; // an operator's request for utilization ends then; 0 = none
-	uint64_t known_ms; // reported by then, if the agent answers
-	uint64_t figures_until_ms; // the request for the figures of a canary ends then; 0 = none
+	uint32_t wants; // fields used by Weir, without an operator's request
+	uint64_t requested_until_ms; // end of an operator's request for utilization; 0 = no request
+	uint64_t known_ms; // when an answering agent has reported the requested utilization
+	uint64_t figures_until_ms; // end of the request for the figures of a canary; 0 = no request
 	struct weir_tcp_report *tcp; // NULL = TCP figures are not requested
 };
 
@@ -39,12 +40,12 @@ struct weir_probed_agents {
 	void *excuse_context;
 	struct weir_agents *agents;
 	struct weir_tables *tables; // NULL until the first configure
-	struct backend *backends; // by id
+	struct backend *backends; // indexed by backend id
 	uint32_t ids;
 	bool has_keys;
-	struct weir_agent_keys keys; // in use
+	struct weir_agent_keys keys; // keys in use
 	struct weir_probed_agents_keys reread;
-	char keys_why[512]; // why they could not be read the last time; "" = they were
+	char keys_why[512]; // why the last read of the keys failed; "" = it succeeded
 };
 
 // --- callbacks ----------------------------------------------------------------------------
@@ -107,7 +108,7 @@ static uint32_t count_agents(const struct weir_config *config) {
 	return count;
 }
 
-// The number of keys that the others lack.
+// The number of keys that are not in `others`.
 static uint32_t count_other_keys(
 	const struct weir_agent_keys *keys, const struct weir_agent_keys *others) {
 	uint32_t count = 0;
@@ -197,8 +198,8 @@ static uint32_t wants_of(const struct backend *backend) {
 	       (backend->figures_until_ms > 0 ? figures : 0);
 }
 
-// Keep the figures of a backend that stays, and have none of one that does not request them.
-// Without memory there are none.
+// Keep the TCP figures of a backend that still requests them, free them otherwise. If out of
+// memory, the backend has no TCP figures.
 static void set_tcp(struct backend *backend, bool wanted) {
 	if (!wanted) {
 		free(backend->tcp);
@@ -294,8 +295,7 @@ void weir_probed_agents_update(struct weir_probed_agents *probed) {
 	}
 }
 
-// --- requests of operators and canaries
-// ------------------------------------------------------------------
+// --- requests of operators and canaries -----------------------------------------------------
 
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service) {
@@ -350,7 +350,7 @@ static void expire_requests(struct weir_probed_agents *probed, uint16_t id, uint
 
 // --- active backends ----------------------------------------------------------------------
 
-// Whether the backend has flows, or had any since the last call.
+// Whether the backend has flows, or had flows since the last call.
 static bool has_flows(const struct weir_probed_agents *probed, uint16_t id) {
 	const struct weir_segment *segment = weir_tables_segment(probed->tables);
 	struct backend *backend = &probed->backends[id];
@@ -401,7 +401,7 @@ static void log_silence(const struct weir_probed_agents *probed, uint16_t id,
 	}
 }
 
-// A silent agent answers again with its first answer.
+// A silent agent is no longer silent with its first answer.
 static void note_silence(struct weir_probed_agents *probed, uint16_t id,
 	const struct weir_agents_status *status, uint64_t now_ms) {
 	struct backend *backend = &probed->backends[id];

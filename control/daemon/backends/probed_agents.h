@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probed agents: which weir-agents are probed, with which keys, for which fields and how often, and
-// where their answers go.
+// Probed agents: selects the weir-agents to probe, the keys, the requested fields and the
+// intervals, and passes the answers on.
+// A backend is active while it has flows, and for one inactive interval after its last flow.
 //
-// A backend is active while it has flows, and for one inactive interval after it had any.
-//
-// Threads: one, that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <uv.h>
@@ -34,57 +33,60 @@ enum weir_agent_state {
 #undef X
 };
 
-// health, reports: borrowed. excuse, excuse_context: about probes that were not answered, as in
-// struct weir_agents_events. Returns 0 or negative errno.
+// health, reports: borrowed. excuse, excuse_context: called for unanswered probes, as in struct
+// weir_agents_events. Returns 0 or negative errno.
 int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
 	struct weir_reports *reports, weir_health_excuse_fn excuse, void *excuse_context,
 	struct weir_probed_agents **ret);
 void weir_probed_agents_free(struct weir_probed_agents *probed); // NULL is allowed
 
-// Probe the agents of this configuration, and reread the keys. Call after the health checks were
-// configured. tables: borrowed until the next call. Returns 0 or negative errno.
+// Probe the agents of this configuration, and reread the keys. Call after the health checks have
+// been configured. tables: borrowed until the next call. Returns 0 or negative errno.
 int weir_probed_agents_configure(struct weir_probed_agents *probed, struct weir_tables *tables,
 	const struct weir_config *config);
-// Reread the keys, if the configuration has agents. A failure is logged; the previous keys stay.
+// Reread the keys, if the configuration has agents. A failure is logged, and the previous keys stay
+// in use.
 void weir_probed_agents_read_keys(
 	struct weir_probed_agents *probed, const struct weir_config *config);
-// Why the keys could not be read the last time, in one line that names the file; NULL: they were,
+// Why the last read of the keys failed, in one line that names the file. NULL: the read succeeded,
 // or no service has agents. Borrowed until the next read.
 const char *weir_probed_agents_keys_problem(const struct weir_probed_agents *probed);
-// The last reread of the keys, against those used before.
+// The last reread of the keys, compared with the previous keys.
 struct weir_probed_agents_keys {
-	bool read; // false: it failed, or no service has agents
+	bool read; // false: the read failed, or no service has agents
 	uint32_t count;
-	uint32_t added; // with an id or a secret that none had
+	uint32_t added; // keys whose id or secret no previous key had
 	uint32_t removed;
 };
 struct weir_probed_agents_keys weir_probed_agents_keys(const struct weir_probed_agents *probed);
-// Whether there are keys, from this or an earlier read. Without, no agent is probed.
+// Whether there are keys, from this or an earlier read. Without keys no agent is probed.
 bool weir_probed_agents_has_keys(const struct weir_probed_agents *probed);
-// Update the requested fields: policies, or what they use, may have changed.
+// Update the requested fields: a policy, or the fields that it uses, may have changed.
 void weir_probed_agents_update(struct weir_probed_agents *probed);
 // Probe no agent until the next configure.
 void weir_probed_agents_stop(struct weir_probed_agents *probed);
 
 // Request the utilization of a service's backends from their agents for five minutes, for an
-// operator. Returns the milliseconds until agents that answer will have reported it; 0 = already,
-// or the service has no agents.
+// operator. Returns the milliseconds until every answering agent has reported its utilization.
+// Returns 0 if all have, or if the service has no agents.
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
-// Request the figures that a canary is judged by from the agent of a backend, for some seconds:
-// call once a second. Does nothing without an agent.
+// Request the figures that a canary is judged by, from the agent of a backend, for some seconds:
+// call once a second. Does nothing for a backend without an agent.
 void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t backend);
 
-// Call once a second: finds the active backends, and logs agents that fall silent or answer again.
+// Call once a second: finds the active backends, and logs agents that become silent or answer
+// again.
 void weir_probed_agents_second(struct weir_probed_agents *probed);
 
-// The state of the agent of a backend. *ret_age_ms: time since its last answer; UINT64_MAX: none.
+// The state of a backend's agent. *ret_age_ms: time since the agent's last answer; UINT64_MAX: no
+// answer so far.
 enum weir_agent_state weir_probed_agents_state(
 	const struct weir_probed_agents *probed, uint16_t backend, uint64_t *ret_age_ms);
 
-// The TCP figures of a backend. Returns 0, -ENOENT (not requested), -EAGAIN (none for four of the
-// longest intervals of its probes).
+// The TCP figures of a backend. Returns 0, -ENOENT (not requested), -EAGAIN (no figures within the
+// last four of the longest intervals between probes).
 int weir_probed_agents_tcp(
 	const struct weir_probed_agents *probed, uint16_t backend, struct weir_tcp_status *ret);
 

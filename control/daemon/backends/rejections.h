@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rejections: finds the backends that an ICMP error about a tunnel packet (unreachable.h) is about,
-// and passes it to outliers.h. A message must be about a packet that we send: the quoted outer
-// addresses are those of packets to a backend, the quoted flow is to a bind of its service, and the
-// packet went out in one piece (weir-agent decap leaves IPv6 fragments to the kernel, which rejects
-// the whole packet, so that clients with packets of 1,280 bytes can cause errors). It then counts
-// for every backend with the address of the host, because a host sends few messages, whatever the
-// service: Linux six, then one a second.
+// and passes the error to outliers.h. The quoted packet must be a packet that Weir sends: its outer
+// addresses are those of packets to a backend, its inner flow is to a bind of the backend's
+// service, and it was not fragmented. (weir-agent decap leaves IPv6 fragments to the kernel, which
+// rejects the whole packet: otherwise clients could cause errors with packets of 1,280 bytes.)
+// An error counts for every backend with the host's address, in any service, because a host sends
+// few messages: Linux sends six, then one a second.
+// Cost: at most WEIR_REJECTIONS_MESSAGES messages of each family are read at a time. In a flood
+// further messages are lost, and ejection takes longer.
 //
-// Cost: at most WEIR_REJECTIONS_MESSAGES messages of each family are read at a time. In a flood the
-// others are lost, and ejection takes longer.
-//
-// Threads: one, that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <stdint.h>
@@ -27,17 +26,17 @@ struct weir_rejections;
 int weir_rejections_create(struct weir_outliers *outliers, struct weir_rejections **ret);
 void weir_rejections_free(struct weir_rejections *rejections); // NULL is allowed
 
-// Read from these sockets. Takes ownership of them.
+// Read messages from these sockets. Takes ownership of the sockets.
 void weir_rejections_listen(struct weir_rejections *rejections, struct weir_icmp_sockets *sockets);
 
 // Apply a configuration and its tables (both borrowed until the next call). Returns 0 or -ENOMEM
-// (no message counts).
+// (messages are ignored).
 int weir_rejections_follow(struct weir_rejections *rejections, struct weir_tables *tables,
 	const struct weir_config *config);
 
-// Read what has arrived; call ten times a second.
+// Read the messages that have arrived; call ten times a second.
 void weir_rejections_tick(struct weir_rejections *rejections, uint64_t now_ms);
 
-// Take one report. Returns the number of backends that it counts for.
+// Process one report. Returns the number of backends that the report counts for.
 uint32_t weir_rejections_take(struct weir_rejections *rejections,
 	const struct weir_unreachable_report *report, uint64_t now_ms);

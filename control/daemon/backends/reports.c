@@ -13,53 +13,53 @@
 #include "reports_settings.h"
 #include "steal_duration.h"
 
-#define WEIGHT_MOST 65535.0 // as in the configuration
+#define WEIGHT_MOST 65535.0 // maximum weight, as in the configuration
 
-// What a source may report and withdraw.
+// Values that a source may report and withdraw.
 enum reported {
-	REPORTED_WORD, // of the host
-	REPORTED_PORTS, // their words: kept although another source reports a word
+	REPORTED_WORD, // state of the host
+	REPORTED_PORTS, // states of ports: kept although another source reports a state of the host
 	REPORTED_LIMIT,
 	REPORTED_QUEUE,
 	REPORTED_WEIGHT,
 	REPORTED_COUNT
 };
 
-struct announced { // the last words of a backend
-	uint8_t word; // of the host
-	uint8_t passed_on; // enum weir_health_word: to the states
-	bool by_port; // passed_on is that of a port
+struct announced { // the last announced states of a backend
+	uint8_t word; // state of the host
+	uint8_t passed_on; // enum weir_health_word that was passed on to the states
+	bool by_port; // passed_on is the state of a port
 	uint8_t port_count;
 	struct weir_port_word ports[WEIR_PORT_WORDS_MOST];
-	char why[WEIR_REPORT_WHY_BYTES]; // of word
+	char why[WEIR_REPORT_WHY_BYTES]; // reason of `word`
 };
 
-struct entry { // of one backend id
+struct entry { // data of one backend id
 	bool known;
 	bool any; // last is valid
 	bool at_limit;
 	uint8_t accept_queue_percent;
-	uint64_t generation; // of the last configure call with it
+	uint64_t generation; // number of the last configure call with this backend
 	uint64_t identity;
 	uint32_t wants; // fields used with any policy
-	// Balancers in the fleet that use it, estimated; times their workers if these have limits
-	// of their own.
+	// Estimated number of balancers in the fleet that use the backend; times their workers if
+	// each worker has its own limit.
 	uint32_t divisor;
-	uint32_t limit; // its own, for all balancers; 0 = none
-	uint32_t share; // of this instance (or worker) in the limit; 0 = none
-	bool requests; // flows of its service are requests
+	uint32_t limit; // limit of the backend, for all balancers together; 0 = none
+	uint32_t share; // share of this instance (or worker) in the limit; 0 = no limit
+	bool requests; // flows of the backend's service are requests
 	uint32_t weight; // WEIR_WEIGHT_UNSET = none
-	double percent; // of the configured weight, replaces weight; below 0 = none
+	double percent; // percentage of the configured weight, replaces weight; below 0 = none
 	uint64_t taken_ms; // time of the last report
 	uint64_t expire_ms; // lifetime of a report
 	struct weir_steal_duration service; // weir_reports_status.service_s
-	const struct weir_bound_ports *binds; // of its service
+	const struct weir_bound_ports *binds; // binds of the backend's service
 	uint32_t bind_count;
 	struct announced announced;
 	struct weir_host_cpus host; // the last reported CPUs
 	struct weir_report last;
-	char source[WEIR_REPORTS_SOURCE_BYTES]; // of the last report
-	char by[REPORTED_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // source of each; "" = none
+	char source[WEIR_REPORTS_SOURCE_BYTES]; // source of the last report
+	char by[REPORTED_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // source of each value; "" = none
 };
 
 struct weir_reports {
@@ -67,15 +67,15 @@ struct weir_reports {
 	struct weir_estimates *estimates;
 	weir_reports_changed changed;
 	void *context;
-	weir_reports_full full; // or NULL
+	weir_reports_full full; // NULL = no callback
 	void *full_context;
 	struct weir_tables *tables; // NULL until the first configure
-	struct entry *entries; // by backend id
-	struct weir_bound_ports *binds; // of all services
-	struct weir_capacity_table *speeds; // of models of CPUs
+	struct entry *entries; // indexed by backend id
+	struct weir_bound_ports *binds; // binds of all services
+	struct weir_capacity_table *speeds; // speeds of CPU models
 	uint32_t ids;
 	uint64_t generation;
-	char why[256]; // weir_reports_why
+	char why[256]; // text of weir_reports_why
 };
 
 int weir_reports_create(struct weir_states *states, struct weir_estimates *estimates,
@@ -120,7 +120,7 @@ static bool is_by(const struct entry *entry, enum reported what, const char *sou
 
 // --- words ----------------------------------------------------------------------------------
 
-// NULL = the word of the host is the worst.
+// The port with the worst state. NULL = the state of the host is the worst.
 static const struct weir_port_word *worst_port(const struct entry *entry) {
 	const struct announced *announced = &entry->announced;
 
@@ -128,14 +128,15 @@ static const struct weir_port_word *worst_port(const struct entry *entry) {
 		entry->bind_count, announced->word);
 }
 
-// The source of a word: of a port's, of the host's, or of ports that no longer have any.
+// The source of the state in effect: of the port's state (port not NULL), else of the host's state.
+// Without a state of the host: the last source of port states, which have been withdrawn.
 static const char *source_of(const struct entry *entry, const struct weir_port_word *port) {
 	bool by_host = port == NULL && entry->by[REPORTED_WORD][0] != '\0';
 
 	return entry->by[by_host ? REPORTED_WORD : REPORTED_PORTS];
 }
 
-// ended: the port whose word a report has ended; NULL = none.
+// ended: the port whose state a report has ended; NULL = none.
 static void pass_on_word(
 	struct weir_reports *reports, uint16_t id, const struct weir_port_word *ended) {
 	struct entry *entry = &reports->entries[id];
@@ -164,8 +165,8 @@ static void pass_on_word(
 		source_of(entry, port), why);
 }
 
-// A report without a word leaves that of the host as it is. One without words of ports withdraws
-// those of its source.
+// A report without a state of the host keeps the previous one. A report without states of ports
+// withdraws the port states that its source reported.
 static void take_word(struct weir_reports *reports, uint16_t id, const struct weir_report *report,
 	const char *source) {
 	struct entry *entry = &reports->entries[id];
@@ -229,7 +230,8 @@ static void write_tables(struct weir_reports *reports, uint16_t id) {
 
 // --- reports --------------------------------------------------------------------------------
 
-// Whether a report with or without this value changes it; records the source.
+// Whether a report from this source, with or without the value (given), changes the value; records
+// the source.
 static bool concerns(struct entry *entry, enum reported what, const char *source, bool given) {
 	if (!given && !is_by(entry, what, source)) {
 		return false;
@@ -238,8 +240,8 @@ static bool concerns(struct entry *entry, enum reported what, const char *source
 	return true;
 }
 
-// Slots of the backend's limit that this instance holds. Those of forged SYNs are not among them
-// for long.
+// Slots of the backend's limit that this instance holds. Slots taken by forged SYNs are soon
+// released.
 static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
 	const struct weir_segment *segment = weir_tables_segment(reports->tables);
 
@@ -248,7 +250,7 @@ static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
 		       : 0;
 }
 
-// Each change is published; changes of a few per cent are not worth it.
+// Ignore changes of a few per cent: each change costs a publication.
 static void set_share(struct entry *entry, uint32_t share) {
 	uint32_t slight = entry->share / 32;
 
@@ -288,9 +290,8 @@ static void take_queue(struct entry *entry, const struct weir_report *report, co
 	}
 }
 
-// The time from one connection that the backend finishes to the next. It is measured while some
-// wait in its accept queue all the time; otherwise it is derived from those that are served at a
-// time.
+// Mean time between two connections that the backend finishes. Measured if connections wait in the
+// accept queue all the time; otherwise derived from the number of connections served at a time.
 static void take_service_time(
 	struct entry *entry, const struct weir_report *report, uint64_t at_ms) {
 	const uint32_t queue = WEIR_REPORT(QUEUE), count = WEIR_REPORT(SERVICE_COUNT);
@@ -322,7 +323,8 @@ static void take_weight(struct entry *entry, const struct weir_report *report, c
 	entry->percent = percent && !absolute ? report->weight_percent : -1;
 }
 
-// Returns where the capacity comes from.
+// Set the automatic weight. Returns the source of the capacity, NONE if the weight is not
+// automatic.
 static enum weir_capacity_source write_auto_weight(struct weir_reports *reports, uint16_t id) {
 	const struct weir_capacity capacity =
 		weir_capacity_of(reports->speeds, &reports->entries[id].host);
@@ -340,8 +342,8 @@ static enum weir_capacity_source write_auto_weight(struct weir_reports *reports,
 	return capacity.source;
 }
 
-// A machine keeps its CPUs when it is silent: a reported number is valid until the next one.
-// Returns the fields that were used.
+// CPUs do not change when a machine is silent: a report of CPUs is valid until the next report of
+// CPUs. Returns the fields that were used.
 static uint32_t take_cpus(
 	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
 	static const uint32_t used[] = {
@@ -412,7 +414,7 @@ static void withdraw_words(struct weir_reports *reports, uint16_t id, const char
 
 	if (ports) {
 		announced->port_count = 0;
-		if (announced->word == WEIR_HEALTH_WORD_LAME_DUCK) { // does not expire
+		if (announced->word == WEIR_HEALTH_WORD_LAME_DUCK) { // lame duck does not expire
 			pass_on_word(reports, id, NULL);
 		}
 	}
@@ -522,7 +524,8 @@ static void configure_backend(struct weir_reports *reports,
 	(void)write_auto_weight(reports, state->id); // the table of speeds may have changed
 }
 
-// The binds of its service may have changed, and with them the port that decides on its word.
+// The binds of the backend's service may have changed, and with them the port that decides the
+// state.
 static void set_binds(struct weir_reports *reports, const struct weir_config_service *service,
 	const struct weir_bound_ports *binds, uint16_t id) {
 	struct entry *entry = &reports->entries[id];
@@ -536,7 +539,7 @@ static void set_binds(struct weir_reports *reports, const struct weir_config_ser
 	}
 }
 
-// All balancers of the fleet; or their workers, if each of these has limits of its own.
+// All balancers of the fleet; or all their workers, if each worker has its own limits.
 static uint32_t all_sharers(const struct weir_tables *tables, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(tables);
 	uint32_t workers = has_separate_limits(segment) ? segment->workers : 1;
@@ -549,7 +552,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	const struct weir_config *config) {
 	struct weir_configured of = weir_configured_begin(tables, config);
 	uint32_t sharers = all_sharers(tables, config), wants = 0, at = UINT32_MAX;
-	uint32_t first = 0, counted = 0; // the binds of so many services
+	uint32_t first = 0, counted = 0; // first: number of binds of the first `counted` services
 	struct weir_bound_ports *binds = weir_bound_ports_of(config), *before = reports->binds;
 	struct weir_capacity_table *speeds = NULL;
 	int r = binds == NULL || weir_capacity_table_create(config, &speeds) < 0
@@ -582,7 +585,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 		reports->entries[id].known &=
 			reports->entries[id].generation == reports->generation;
 	}
-	free(before); // entries have used them until set_binds
+	free(before); // entries refer to the previous binds until set_binds
 	return 0;
 }
 

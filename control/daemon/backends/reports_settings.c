@@ -7,7 +7,7 @@
 #include "report.h"
 #include "reports.h"
 
-#define SILENT_INTERVALS 4u // until a report expires
+#define SILENT_INTERVALS 4u // intervals without a report until the last report expires
 
 static bool has_auto_weights(const struct weir_config_service *service) {
 	for (uint32_t i = 0; i < service->backend_count; i++) {
@@ -18,7 +18,7 @@ static bool has_auto_weights(const struct weir_config_service *service) {
 	return false;
 }
 
-// Fields used with any policy.
+// Fields that the service uses with any policy.
 uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
 
@@ -43,7 +43,7 @@ uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
 		WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
 
-// Further ones that services use which steal.
+// Additional fields for services with connection stealing.
 #define STEALS_USE (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(ACTIVE))
 
 uint32_t weir_reports_used(uint32_t wants, bool limited) {
@@ -53,14 +53,16 @@ uint32_t weir_reports_used(uint32_t wants, bool limited) {
 		fields |= STEALS_USE;
 	}
 	if (limited) {
-		fields |= wants & WEIR_REPORT(ACTIVE); // for weir_reports_share
+		// weir_reports_share uses the active requests.
+		fields |= wants & WEIR_REPORT(ACTIVE);
 	}
 	return fields;
 }
 
-// Longer than the longest interval, because reports arrive only in replies.
+// Longer than the longest interval, because a report arrives only in a reply.
 uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
-	uint32_t slowest = service->agent.inactive_interval_ms; // of checks as well, with an agent
+	// With an agent, checks use this interval, too.
+	uint32_t slowest = service->agent.inactive_interval_ms;
 
 	slowest = service->agent_check.interval_ms > slowest ? service->agent_check.interval_ms
 							     : slowest;
@@ -71,7 +73,7 @@ uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
 		       : WEIR_REPORTS_EXPIRE_MS;
 }
 
-// With subsets, a part of the fleet uses each backend.
+// With subsets, only a part of the fleet uses each backend.
 uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t sharers) {
 	const struct weir_config_subset *subset = &service->subset;
 	uint64_t users = sharers;
@@ -104,7 +106,7 @@ static bool is_http(const char *source) {
 	return false;
 }
 
-// Whether the service's check still reads load in this source's answers.
+// Whether the service's check still reads load in answers from this source.
 bool weir_reports_read_load(const struct weir_config_service *service, const char *source) {
 	return !is_http(source) || service->health_check.orca;
 }
@@ -121,6 +123,6 @@ bool weir_reports_have_source(const struct weir_config_service *service, const c
 		return service->agent_check.type != WEIR_CHECK_NONE ||
 		       type == WEIR_CHECK_AGENT_CHECK;
 	}
-	return !is_http(source) || // from weirctl
+	return !is_http(source) || // neither from an agent nor from a check: from weirctl
 	       (type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC);
 }

@@ -9,16 +9,17 @@
 #include "clocks.h"
 #include "configured.h"
 
-struct entry { // of one backend id
+struct entry { // data of one backend id
 	bool known;
-	bool unresolved; // as last recorded in the history
-	bool was_down; // its word was DOWN when its checks failed, and none passed since
-	uint64_t generation; // of the last configure call with it
-	uint64_t identity; // of the backend that the facts belong to
+	bool unresolved; // whether the history has the next hop as unresolved
+	// The backend was announced as down when its checks failed, and no check has passed since.
+	bool was_down;
+	uint64_t generation; // number of the last configure call with this backend
+	uint64_t identity; // identity of the backend that the facts belong to
 	struct weir_address address;
 	struct weir_health_facts facts;
 	enum weir_health_state state;
-	uint64_t since_ms; // monotonic
+	uint64_t since_ms; // time of the last change, monotonic
 	char why[WEIR_STATES_WHY_BYTES];
 };
 
@@ -26,13 +27,14 @@ struct weir_states {
 	struct weir_log *log;
 	weir_states_changed changed;
 	weir_states_recheck recheck; // NULL = none
-	void *context; // of both
+	void *context; // context of both callbacks
 	struct weir_tables *tables; // NULL until the first configure
-	struct entry *entries; // by backend id
+	struct entry *entries; // indexed by backend id
 	uint32_t ids;
 	uint64_t generation;
 	struct weir_states_change history[WEIR_STATES_HISTORY];
-	uint64_t changes; // since the start; change n is at n % WEIR_STATES_HISTORY
+	// Number of changes since the start; change n is at index n % WEIR_STATES_HISTORY.
+	uint64_t changes;
 };
 
 int weir_states_create(struct weir_log *log, weir_states_changed changed, void *context,
@@ -121,7 +123,7 @@ void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	}
 }
 
-// Set facts with another word.
+// Set facts with another announced state.
 static void settle_word(struct weir_states *states, uint16_t id, struct weir_health_facts facts,
 	const char *source, const char *why) {
 	struct entry *entry = &states->entries[id];
@@ -150,7 +152,7 @@ void weir_states_expire(struct weir_states *states, uint16_t backend, const char
 
 	if (entry != NULL) {
 		settle_word(states, backend, weir_health_expire(entry->facts), source,
-			"no report before expiry");
+			"last report expired");
 	}
 }
 
@@ -182,7 +184,7 @@ void weir_states_next_hop(
 	}
 	entry->unresolved = !resolved;
 	snprintf(text, sizeof(text), "%s%s",
-		resolved ? "next hop resolved" : "unresolved: ", resolved ? "" : why);
+		resolved ? "next hop resolved" : "next hop unresolved: ", resolved ? "" : why);
 	weir_states_record(states, backend, "next-hop", text);
 }
 

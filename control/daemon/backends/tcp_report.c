@@ -3,14 +3,15 @@
 
 #include <errno.h>
 
-// The time of the look, by the agent's clock.
+// The time at which the agent read the figures, by the agent's clock.
 static uint64_t look_ms(const struct weir_agent_tcp *tcp) {
 	return tcp->clock_ms > tcp->age_ms ? tcp->clock_ms - tcp->age_ms : 0;
 }
 
 void weir_tcp_report_take(
 	struct weir_tcp_report *report, const struct weir_agent_tcp *tcp, uint64_t now_ms) {
-	if (report->taken_ms == 0 || report->last.agent != tcp->agent) { // its sums begin at 0
+	// The sums of a new agent process begin at 0.
+	if (report->taken_ms == 0 || report->last.agent != tcp->agent) {
 		report->older = report->newer = *tcp;
 	} else if (look_ms(tcp) >= look_ms(&report->newer) + WEIR_TCP_WINDOW_MS) {
 		report->older = report->newer;
@@ -41,7 +42,7 @@ static struct weir_tcp_family_status family_status(const struct weir_agent_tcp_f
 	}
 	status.sent_bytes_per_s =
 		(double)(now->sent_bytes - before->sent_bytes) * 1000 / (double)time_ms;
-	if (segments > 0) { // more with retransmitted SYN+ACKs, which are no data
+	if (segments > 0) { // limited to 100: retransmitted SYN+ACKs are no data segments
 		status.retransmitted_percent =
 			least(100, 100 * (double)(now->retransmitted - before->retransmitted) /
 					   (double)segments);

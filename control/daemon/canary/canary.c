@@ -10,12 +10,13 @@
 
 #include "clocks.h"
 
-#define KEEP_SHARE 0.1 // a weight is kept while its share is this close to that of the step
+#define KEEP_SHARE 0.1 // a weight is kept if its share is within 10 % of the step's share
 #define TEXT_BYTES WEIR_STATES_WHY_BYTES
 
 // --- the file -------------------------------------------------------------------------------
 
-// A promotion counts once it is published: a process that ends before promotes again.
+// Write all canaries to the file. A promotion that is not published yet is written as a running
+// canary, so that the next process promotes it again.
 static int write_records(const struct weir_canaries *canaries) {
 	struct weir_canary_record *records = calloc(canaries->count + 1, sizeof(*records));
 	int r;
@@ -48,7 +49,7 @@ int weir_canaries_save(struct weir_canaries *canaries, bool published) {
 	r = write_records(canaries);
 	if (r < 0 && !canaries->save_failed) {
 		weir_log_write(canaries->of.log, WEIR_LOG_ERROR,
-			"cannot save the canaries in %s: %s; retried every second",
+			"cannot save the canaries in %s: %s; weir-control retries every second",
 			canaries->of.run_dir, strerror(-r));
 	}
 	canaries->save_failed = r < 0;
@@ -69,7 +70,8 @@ int weir_canaries_create(const struct weir_canaries_of *of, struct weir_canaries
 	r = weir_canary_file_read(of->run_dir, &records, &count);
 	if (r < 0 && r != -ENOENT) {
 		weir_log_write(of->log, WEIR_LOG_ERROR,
-			"cannot read the canaries of %s: %s; they have ended, and the weights stay",
+			"cannot read the canaries in %s: %s; the canaries have ended, and the "
+			"weights of their backends stay",
 			of->run_dir, strerror(-r));
 	}
 	canaries->canary = calloc(count + 1, sizeof(*canaries->canary));
@@ -146,7 +148,7 @@ void weir_canary_note(const struct weir_canaries *canaries, const struct weir_ca
 	}
 }
 
-// An act of this process; the user is the one who started the canary.
+// Record a change that weir-control made, for the user who started the canary.
 static void audit(const struct weir_canaries *canaries, const struct weir_canary *canary,
 	const char *command, const char *before, const char *after, const char *why) {
 	const struct weir_canary_record *record = &canary->record;
@@ -180,7 +182,8 @@ void weir_canary_set_weight(
 	}
 }
 
-// The run-time weight with this effective one: a reported weight is scaled by it.
+// The run-time weight that gives the backend this effective weight; reported weights are scaled by
+// the run-time weight.
 static uint32_t runtime_weight(const struct weir_backend_state *state, uint32_t effective) {
 	double weight = effective;
 
@@ -229,7 +232,7 @@ static void roll_back(struct weir_canaries *canaries, struct weir_canary *canary
 	canaries->unsaved = true;
 }
 
-// Without a configured weight it keeps that of its step.
+// A canary with the configured weight 0 keeps the weight of its last step.
 static void promote(struct weir_canaries *canaries, struct weir_canary *canary, const char *why) {
 	struct weir_backend_state state;
 
@@ -269,7 +272,7 @@ static bool is_configured(const struct weir_tables *tables, const struct weir_ca
 	const struct weir_config_service *service =
 		weir_tables_service_config(tables, canary->record.service);
 
-	if (service == NULL) { // or it waits for an id
+	if (service == NULL) { // the service waits for an id, or is unknown
 		service = weir_config_find_service(
 			weir_tables_config(tables), canary->record.service);
 	}
@@ -298,19 +301,19 @@ const char *weir_canary_misfit(
 	if (state.policy != WEIR_POLICY_MAGLEV &&
 		state.policy != WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		snprintf(why, why_bytes,
-			"with policy %s new flows do not follow the weights; maglev and "
-			"weighted-round-robin do",
+			"a canary needs policy maglev or weighted-round-robin: with policy %s, new "
+			"flows do not follow the weights",
 			weir_policy_name((enum weir_policy)state.policy));
 		return why;
 	}
 	if (weir_tables_subset(tables, (uint16_t)service, &subset) == 0 && !subset.off) {
-		snprintf(why, why_bytes, "the service is divided into subsets");
+		snprintf(why, why_bytes, "a canary needs a service without subsets");
 		return why;
 	}
 	return NULL;
 }
 
-// Whether no reload changes its weight.
+// Whether a reload leaves the weight of a canary unchanged.
 static bool keeps_weight(const struct weir_canary *canary) {
 	return weir_canary_is_running(canary) || canary->record.state == WEIR_CANARY_ROLLED_BACK;
 }
@@ -326,11 +329,12 @@ void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *ta
 		if (!is_configured(tables, canary)) {
 			weir_canary_describe(canary, before, sizeof(before));
 			if (weir_canary_is_running(canary)) {
-				canary->backend = -1; // it leaves, and so does its weight
+				canary->backend = -1; // the backend is being removed, together with
+						      // its weight
 				weir_canary_note(canaries, canary, WEIR_LOG_WARN,
-					"ended: no longer configured");
+					"ended: the backend is no longer configured");
 				audit(canaries, canary, "canary.end", before, "ended",
-					"no longer configured");
+					"the backend is no longer configured");
 			}
 			forget(canaries, canary);
 			continue;
@@ -375,15 +379,15 @@ static uint64_t others_of(const struct weir_tables *tables, uint16_t service, ui
 static int refuse_state(const struct weir_backend_state *state, char *why, size_t why_bytes) {
 	const char *is = state->admin == WEIR_ADMIN_DRAIN         ? "drained"
 			 : state->admin == WEIR_ADMIN_MAINTENANCE ? "in maintenance"
-			 : state->health == WEIR_HEALTH_LAME_DUCK ? "lame duck"
+			 : state->health == WEIR_HEALTH_LAME_DUCK ? "a lame duck"
 								  : NULL;
 
 	if (is != NULL) {
-		snprintf(why, why_bytes, "backend %s/%s is %s: weirctl backend ready %s/%s",
+		snprintf(why, why_bytes, "backend %s/%s is %s; run \"weirctl backend ready %s/%s\"",
 			state->service, state->name, is, state->service, state->name);
 	} else if (state->health == WEIR_HEALTH_REFUSING || state->ejected) {
 		snprintf(why, why_bytes,
-			"backend %s/%s is %s: weirctl health history %s/%s has the reason",
+			"backend %s/%s is %s; for the reason, run \"weirctl health history %s/%s\"",
 			state->service, state->name, state->ejected ? "ejected" : "refusing",
 			state->service, state->name);
 	} else {
@@ -392,7 +396,7 @@ static int refuse_state(const struct weir_backend_state *state, char *why, size_
 	return -EINVAL;
 }
 
-// Whether the weights can give the shares of the plan.
+// Refuse a plan whose shares the weights cannot give.
 static int refuse_weights(const struct weir_tables *tables, const struct weir_backend_state *state,
 	const struct weir_canary_plan *plan, uint64_t others, char *why, size_t why_bytes) {
 	const struct weir_config_service *config =
@@ -401,25 +405,26 @@ static int refuse_weights(const struct weir_tables *tables, const struct weir_ba
 
 	if (others == 0) {
 		snprintf(why, why_bytes,
-			"no other backend of service %s takes new flows: there is nothing to "
+			"no other backend of service %s takes new flows: the canary has nothing to "
 			"compare with",
 			state->service);
 	} else if (config != NULL && config->policy.weights != WEIR_WEIGHTS_CONFIGURED &&
 		   state->configured_weight == 0) {
 		snprintf(why, why_bytes,
 			"backend %s/%s has the configured weight 0, by which reported weights are "
-			"scaled: configure another one",
+			"scaled: configure a weight above 0",
 			state->service, state->name);
 	} else if (weir_canary_weight(first, others) == 0) {
 		snprintf(why, why_bytes,
-			"%g %% cannot be reached: the weights of the others add up to %llu, so the "
+			"a share of %g %% cannot be reached: the weights of the other backends add "
+			"up to %llu, so the "
 			"least weight, 1, gives %.3g %%; multiply the weights in the "
-			"configuration, "
-			"or begin with a larger step",
+			"configuration, or begin with a larger step",
 			first, (unsigned long long)others, weir_canary_share(1, others));
 	} else if (weir_canary_share(weir_canary_weight(last, others), others) < 0.9 * last) {
 		snprintf(why, why_bytes,
-			"%g %% cannot be reached: the weights of the others add up to %llu, so the "
+			"a share of %g %% cannot be reached: the weights of the other backends add "
+			"up to %llu, so the "
 			"largest weight, %u, gives %.3g %%; divide the weights in the "
 			"configuration, or end with a smaller step",
 			last, (unsigned long long)others, WEIR_CANARY_WEIGHT_MOST,
@@ -445,8 +450,8 @@ int weir_canaries_check(const struct weir_canaries *canaries, const struct weir_
 	running = find(canaries, state.service);
 	if (running != NULL && weir_canary_is_running(running)) {
 		snprintf(why, why_bytes,
-			"backend %s is the canary of service %s: end it with weirctl canary stop "
-			"%s",
+			"backend %s is the canary of service %s; to end the canary, run \"weirctl "
+			"canary stop %s\"",
 			running->record.backend, state.service, state.service);
 		return -EINVAL;
 	}
@@ -503,7 +508,7 @@ int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tabl
 		runtime_weight(&state, weir_canary_weight(plan->percent[0], canary->others));
 	canaries->unsaved = true;
 	r = weir_canaries_save(canaries, false);
-	if (r < 0) { // without the file a restart would leave it unjudged
+	if (r < 0) { // without the file, the canary would not be judged after a restart
 		*canary = former;
 		canaries->count -= !replaces;
 		return r;

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Canaries: raises the weight of a backend step by step, so that it gets a growing share of the new
-// flows of its service, and judges it at the end of each step, and before if it is plainly worse
-// (canary_judge.h). Worse: rolled back, to weight 0; existing flows continue. Good at the end of
-// the last step: promoted, to its configured weight.
+// Canaries: raises the weight of a backend step by step, so that the backend gets a growing share
+// of the new flows of its service. The canary is judged at the end of each step, and earlier if it
+// is much worse than other backends (canary_judge.h). A worse canary is rolled back: weight 0,
+// existing flows continue. A canary that is good at the end of the last step is promoted: it gets
+// its configured weight.
 //
 //   weights, health --> canaries --weight--> tables
 //   reports, counters of workers --> canaries --events--> states, audit, log
 //
-// A canary is paused, and its step begins again afterwards, while it is drained, lame duck or not
-// yet checked, its agent is silent, it has no next hop, no other backend takes new flows, or there
-// is no dataplane. It is rolled back if it is refusing or ejected, and if its service gets a policy
-// that ignores weights, or subsets.
+// A canary is paused while it is drained, in maintenance, lame duck or not yet checked, while its
+// agent is silent, and while it has no next hop, no other backend takes new flows, or no dataplane
+// is attached. After a pause the step begins again. A canary is rolled back if it is refusing or
+// ejected, or if its service gets subsets or a policy that ignores weights.
 //
 // Guarantees:
-//   N1 at most one canary per service; its weight is set by nothing else while it runs.
+//   N1 at most one canary per service; nothing else sets the weight of a running canary.
 //   N2 a canary continues in the next process, at the start of its step (canary_file.h): the file
 //   is
 //      written before a higher weight, and before the answer to a command.
 //   N3 a rolled-back backend has weight 0 until an operator sets its weight, or starts a canary,
 //      also after reloads and restarts.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include "canary_file.h"
@@ -45,14 +46,14 @@ struct weir_canaries_of { // all borrowed
 struct weir_canary {
 	struct weir_canary_record record;
 	// While it runs:
-	int service, backend; // ids, as last looked up; negative: none
-	const char *paused; // reason; NULL = not paused
-	bool publishing; // its promotion is not published yet
-	uint32_t step_weight; // that of its last step, meanwhile
-	bool begun; // the step: its time passes
-	bool prolonged; // too few requests at its end
-	uint64_t began_ms; // monotonic
-	uint64_t passed_ms; // since then, at the last look
+	int service, backend; // ids of the last lookup; negative: not found
+	const char *paused; // reason of a pause; NULL = not paused
+	bool publishing; // the promotion is not published yet
+	uint32_t step_weight; // while publishing: the weight of the last step
+	bool begun; // the time of the step passes
+	bool prolonged; // the step has lasted its time, with too few requests
+	uint64_t began_ms; // start of the step, monotonic
+	uint64_t passed_ms; // time since began_ms, as of the last second
 	uint64_t others; // sum of the weights of other backends that take new flows
 	struct weir_canary_signs signs;
 };
@@ -62,33 +63,35 @@ struct weir_canary {
 int weir_canaries_create(const struct weir_canaries_of *of, struct weir_canaries **ret);
 void weir_canaries_free(struct weir_canaries *canaries); // NULL is allowed
 
-// A configuration was applied to the tables (borrowed until the next call): end canaries that are
-// no longer configured, and set the weights that it has dropped. Publish afterwards.
+// Call after a configuration was applied to the tables (borrowed until the next call): ends
+// canaries that are no longer configured, and sets weights again that the configuration has
+// replaced. Publish afterwards.
 void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *tables);
-// Call once a second. Returns whether the tables must be published. published: nothing is waiting
-// for a publication.
+// Call once a second. published: no change waits for publication. Returns whether the tables must
+// be published.
 bool weir_canaries_second(struct weir_canaries *canaries, uint64_t now_ms, bool published);
 
-// Whether a canary could start. Returns 0, or -EINVAL with the reason and a remedy in why.
+// Check whether a canary can start. Returns 0, or -EINVAL with the reason and a remedy in why.
 // *ret_others: sum of the weights of the other backends that take new flows.
 int weir_canaries_check(const struct weir_canaries *canaries, const struct weir_tables *tables,
 	uint16_t backend, const struct weir_canary_plan *plan, uint64_t *ret_others, char *why,
 	size_t why_bytes);
-// Save what has changed. published: as above. Returns 0 or negative errno (logged, and retried).
+// Save the canaries if something has changed. published: no change waits for publication. Returns 0
+// or negative errno (logged, and retried).
 int weir_canaries_save(struct weir_canaries *canaries, bool published);
-// Start what was checked. Replaces an ended canary of the service. Returns 0 or negative errno
-// (nothing changed): not saved.
+// Start a canary after weir_canaries_check. Replaces an ended canary of the service. Returns 0, or
+// negative errno if the canary could not be saved (nothing changed).
 int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tables,
 	uint16_t backend, const struct weir_canary_plan *plan, const struct weir_audit_who *who);
-// End the running canary of a service for an operator: promote it, roll it back, or (STOPPED) leave
-// its weight. Publish, and save, afterwards. Returns 0 or -ENOENT.
+// End the running canary of a service on request of an operator: promote it, roll it back, or
+// (STOPPED) keep its weight. Publish and save afterwards. Returns 0 or -ENOENT.
 int weir_canaries_stop(
 	struct weir_canaries *canaries, const char *service, enum weir_canary_state state);
-// An operator sets the weight of a backend: forget its ended canary. Returns false, without a
-// change, if its canary runs.
+// Call before an operator sets the weight of a backend: removes an ended canary of the backend.
+// Returns false, without a change, if the canary of the backend is running.
 bool weir_canaries_let_go(struct weir_canaries *canaries, const char *service, const char *backend);
 
-// Whether the file could not be written since the last change: a restart would undo it.
+// Whether the last change could not be written to the file: a restart would undo the change.
 bool weir_canaries_are_unsaved(const struct weir_canaries *canaries);
 uint32_t weir_canaries_count(const struct weir_canaries *canaries);
 const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries, uint32_t i);
@@ -96,10 +99,11 @@ const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries,
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service);
 bool weir_canary_is_running(const struct weir_canary *canary);
-// The state of the canary that keeps the weight of a backend, also through a reload with another
-// configured one; NULL = none does. canaries: a struct weir_canaries.
+// The state of the canary that keeps the weight of a backend, even if a reload changes the
+// configured weight; NULL = no canary keeps it. canaries: a struct weir_canaries.
 const char *weir_canaries_keeping(const void *canaries, const char *service, const char *backend);
 // "running", "paused", "promoted", "rolled-back" or "stopped".
 const char *weir_canary_state_text(const struct weir_canary *canary);
-// For the audit: "step 2 of 4, 5 %, weight 15", or its end. Returns buffer.
+// Describe a canary for the audit: "step 2 of 4, 5 %, weight 15" or "promoted, configured weight".
+// Returns buffer.
 const char *weir_canary_describe(const struct weir_canary *canary, char *buffer, size_t bytes);

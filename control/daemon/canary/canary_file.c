@@ -14,7 +14,7 @@
 
 #define NAME WEIR_CONTROL_DIR "/canaries.json"
 #define VERSION 1
-#define BYTES_MOST (16u << 20) // WEIR_SERVICES_MAX of the longest canaries have 6 MB
+#define BYTES_MOST (16u << 20) // WEIR_SERVICES_MAX canaries with the longest names take 6 MB
 
 static const char *const states[] = {
 #define X(name, key) [WEIR_CANARY_##name] = key,
@@ -95,7 +95,7 @@ static bool read_record(const json_t *object, struct weir_canary_record *ret) {
 	       (ret->weight <= WEIR_CANARY_WEIGHT_MOST || ret->weight == WEIR_WEIGHT_UNSET);
 }
 
-// Returns 0, -EINVAL or -ENOMEM.
+// Read the list of canaries. Returns 0, -EINVAL or -ENOMEM.
 static int read_list(const json_t *list, struct weir_canary_record **ret, uint32_t *ret_count) {
 	const size_t n = json_array_size(list);
 	struct weir_canary_record *records;
@@ -163,7 +163,7 @@ static json_t *json_record(const struct weir_canary_record *record) {
 		(json_int_t)record->who.gid, "pid", (json_int_t)record->who.pid);
 }
 
-// Returns the text, or NULL if out of memory; the caller frees it.
+// The text of the file, or NULL if out of memory; the caller frees it.
 static char *text_of(const struct weir_canary_record *records, uint32_t records_n) {
 	json_t *list = json_array(), *json;
 	char *text = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The canaries as a file of the run directory, for the next weir-control:
-// RUN_DIR/control/canaries.json (weir_text_file_replace).
+// The file of canaries, RUN_DIR/control/canaries.json, from which the next weir-control continues.
+// Replaced as a whole (weir_text_file_replace).
 //
 // Threads: one. No logging.
 #pragma once
@@ -28,19 +28,20 @@ enum weir_canary_state {
 
 const char *weir_canary_state_name(enum weir_canary_state state);
 
-struct weir_canary_record { // what the file has of a canary
+struct weir_canary_record { // a canary as in the file
 	char service[WEIR_CONFIG_NAME_BYTES], backend[WEIR_CONFIG_NAME_BYTES];
 	struct weir_canary_plan plan;
-	uint32_t step; // index, below plan.steps
+	uint32_t step; // index of the step, below plan.steps
 	uint8_t state; // enum weir_canary_state
-	uint32_t weight; // that it has set; WEIR_WEIGHT_UNSET = the configured one
-	char why[WEIR_CANARY_WHY_BYTES]; // its end; "" while it runs
-	uint64_t started_ms, ended_ms; // since 1970; 0 = not ended
-	struct weir_audit_who who; // who started it
+	uint32_t weight; // run-time weight that the canary has set; WEIR_WEIGHT_UNSET = the
+			 // configured weight
+	char why[WEIR_CANARY_WHY_BYTES]; // why the canary ended; "" while it runs
+	uint64_t started_ms, ended_ms; // since 1970; ended_ms 0 = not ended
+	struct weir_audit_who who; // the user who started the canary
 };
 
-// Read the file. *ret: owned by the caller; NULL if there are none. Returns 0, -ENOENT, -EINVAL
-// (not a file of this version), -ENOMEM, or the negative errno of reading.
+// Read the file. *ret: owned by the caller; NULL if there are no canaries. Returns 0, -ENOENT,
+// -EINVAL (not a file of this version), -ENOMEM, or the negative errno of reading.
 int weir_canary_file_read(
 	const char *run_dir, struct weir_canary_record **ret, uint32_t *ret_count);
 // Write the file. Returns 0 or negative errno (the former file stays).

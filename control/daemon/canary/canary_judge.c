@@ -7,7 +7,7 @@
 #define ERRORS_LEAST 3.0
 #define DEVIATIONS_END 2.0
 #define DEVIATIONS_EARLY 3.3
-#define LATENCY_EARLY 1.5 // times latency_ratio
+#define LATENCY_EARLY 1.5 // before the end of a step, latency_ratio is multiplied by this factor
 
 bool weir_canary_is_reported(
 	const struct weir_canary_side *canary, const struct weir_canary_side *others) {
@@ -49,7 +49,7 @@ static bool has_more_errors(const struct weir_canary_plan *plan,
 		       allowed;
 }
 
-// Whether both means are of so many requests.
+// Whether the mean latencies of both sides are of at least min_requests requests.
 static bool has_latencies(const struct weir_canary_plan *plan,
 	const struct weir_canary_counts *canary, const struct weir_canary_counts *others) {
 	return canary->latency_count >= plan->min_requests &&
@@ -67,19 +67,19 @@ static bool is_slower(const struct weir_canary_plan *plan, const struct weir_can
 static void write_errors(const char *what, const struct weir_canary_counts *canary,
 	const struct weir_canary_counts *others, char why[WEIR_CANARY_WHY_BYTES]) {
 	snprintf(why, WEIR_CANARY_WHY_BYTES,
-		"errors: %.2f %% of %.0f %s, the others %.2f %% of %.0f", percent(canary),
+		"errors: %.2f %% of %.0f %s, other backends %.2f %% of %.0f", percent(canary),
 		canary->requests, what, percent(others), others->requests);
 }
 
 static void write_latency(const struct weir_canary_counts *canary,
 	const struct weir_canary_counts *others, char why[WEIR_CANARY_WHY_BYTES]) {
 	snprintf(why, WEIR_CANARY_WHY_BYTES,
-		"latency: %.2f ms in the mean of %.0f requests, the others %.2f ms",
+		"latency: %.2f ms in the mean of %.0f requests, other backends %.2f ms",
 		latency(canary), canary->latency_count, latency(others));
 }
 
-// What is not enough yet at the end of a step. Returns false if all is. A latency that one side
-// does not report is not compared.
+// Describe what is missing for a verdict at the end of a step. Returns false if nothing is missing.
+// A latency that one side does not report is not compared.
 static bool write_missing(const struct weir_canary_plan *plan,
 	const struct weir_canary_counts *canary, const struct weir_canary_counts *others,
 	const char *what, char why[WEIR_CANARY_WHY_BYTES]) {
@@ -97,7 +97,7 @@ static bool write_missing(const struct weir_canary_plan *plan,
 	snprintf(why, WEIR_CANARY_WHY_BYTES, "%.0f of %.0f %s%s of the %s so far",
 		floor(own < plan->min_requests ? own : rest), plan->min_requests, what,
 		has_requests ? " with a latency" : "",
-		own < plan->min_requests ? "canary" : "others");
+		own < plan->min_requests ? "canary" : "other backends");
 	return true;
 }
 

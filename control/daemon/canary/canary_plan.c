@@ -15,7 +15,7 @@ struct weir_canary_plan weir_canary_plan_default(void) {
 		.min_requests = 50};
 }
 
-// False for NaN, too.
+// Whether a number is in a range; false for NaN.
 static bool is_within(double value, double least, double most) {
 	return value >= least && value <= most;
 }
@@ -41,7 +41,7 @@ static int check_steps(const struct weir_canary_plan *plan, char *why, size_t wh
 			    WEIR_CANARY_PERCENT_MOST)) {
 			snprintf(why, why_bytes,
 				"argument \"steps\" must have percentages from %g to %g; after the "
-				"last one the backend gets its configured weight",
+				"last step the backend gets its configured weight",
 				WEIR_CANARY_PERCENT_LEAST, WEIR_CANARY_PERCENT_MOST);
 			return -EINVAL;
 		}

@@ -10,29 +10,29 @@
 
 struct weir_canaries {
 	struct weir_canaries_of of;
-	struct weir_tables *tables; // NULL until the first follow
+	struct weir_tables *tables; // NULL until the first weir_canaries_follow
 	struct weir_canary *canary; // [count]
 	uint32_t count;
-	bool unsaved; // the file differs
-	bool save_failed; // logged
+	bool unsaved; // the file differs from the canaries
+	bool save_failed; // writing the file failed, which was logged
 	bool changed; // the tables must be published
-	uint64_t second_ms; // of the last call of weir_canaries_second; 0 = none yet
+	uint64_t second_ms; // time of the last weir_canaries_second; 0 = none yet
 };
 
 // canary.c: log an event of a canary, and record it in the history of its backend.
 void weir_canary_note(const struct weir_canaries *canaries, const struct weir_canary *canary,
 	enum weir_log_level level, const char *format, ...) __attribute__((format(printf, 4, 5)));
-// canary.c: set its run-time weight, and record it.
+// canary.c: set the run-time weight of a canary, and record the weight.
 void weir_canary_set_weight(
 	struct weir_canaries *canaries, struct weir_canary *canary, uint32_t weight);
-// canary.c: give it the share of its step. Without `exact` a weight whose share is close is kept:
-// each change builds the selection again.
+// canary.c: give a canary the share of its step. Without `exact`, a weight whose share is close
+// enough is kept, because each change builds the selection again.
 void weir_canary_set_share(struct weir_canaries *canaries, struct weir_canary *canary, bool exact);
-// canary.c: promote it or roll it back, by this process.
+// canary.c: promote a canary or roll it back, as weir-control decides.
 void weir_canary_end(struct weir_canaries *canaries, struct weir_canary *canary,
 	enum weir_canary_state state, const char *why);
 // canary.c: why a service cannot have a canary; NULL if it can. Returns why or NULL.
 const char *weir_canary_misfit(
 	const struct weir_tables *tables, int service, char *why, size_t why_bytes);
-// canary.c: look up its ids, which may have changed.
+// canary.c: look up the ids of a canary, which may have changed.
 void weir_canary_find_ids(const struct weir_tables *tables, struct weir_canary *canary);

@@ -3,11 +3,11 @@
 
 #include "canary_private.h"
 
-#define PASSED_MOST_MS 5000u // this process was stopped meanwhile: reports do not count for longer
+#define PASSED_MOST_MS 5000u // after a stop of this process, reports count for this time at most
 
 // --- once a second --------------------------------------------------------------------------
 
-// Why its step does not pass; NULL if it does.
+// Why the time of the step does not pass; NULL = it passes.
 static const char *pause_of(
 	const struct weir_canaries *canaries, const struct weir_backend_state *state) {
 	uint64_t age_ms;
@@ -28,7 +28,7 @@ static const char *pause_of(
 	return state->in_selection ? NULL : "takes no new flows yet";
 }
 
-// Why it is rolled back whatever the judge finds; NULL if it is not.
+// Why a canary is rolled back without a verdict of the judge; NULL = it is not.
 static const char *failure_of(const struct weir_backend_state *state) {
 	if (state->health == WEIR_HEALTH_REFUSING) {
 		return "its health checks fail";
@@ -149,7 +149,7 @@ static void add_backend(struct weir_canaries *canaries, struct weir_canary *cana
 
 // One pass over all backends, however many canaries run.
 static void add_backends(struct weir_canaries *canaries, uint64_t passed_ms, uint64_t now_ms) {
-	uint16_t canary_of[WEIR_SERVICES_MAX] = {0}; // index + 1
+	uint16_t canary_of[WEIR_SERVICES_MAX] = {0}; // index of the canary + 1; 0 = no canary
 	bool any = false;
 
 	for (uint32_t i = 0; i < canaries->count; i++) {

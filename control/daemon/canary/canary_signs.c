@@ -45,11 +45,11 @@ void weir_canary_add_report(struct weir_canary_counts *counts,
 	if (has(report, WEIR_REPORT(ERRORS))) {
 		const double errors = report->errors_per_second * (double)passed_ms / 1000;
 
-		// One backend with a wrong rate must not outweigh the others.
+		// A backend that reports a wrong rate must not outweigh other backends.
 		counts->errors +=
 			errors > requests && has(report, WEIR_REPORT(REQUESTS)) ? requests : errors;
 	}
-	// A mean without a count is that of the requests since the report before.
+	// A mean without a count is the mean of the requests since the previous report.
 	if (has(report, WEIR_REPORT(SERVICE_TIME)) && !has(report, WEIR_REPORT(SERVICE_COUNT)) &&
 		has(report, WEIR_REPORT(REQUESTS))) {
 		measured = requests;
@@ -77,7 +77,7 @@ const char *weir_canary_figures(const struct weir_canary_signs *signs) {
 	return names[figures];
 }
 
-// Counters of ids that are used again, or of a new dataplane, begin anew.
+// The growth of a counter. Counters of reused ids and of a new dataplane start again at 0.
 static double since(uint64_t now, uint64_t start) {
 	return now > start ? (double)(now - start) : 0;
 }

@@ -18,20 +18,21 @@ struct weir_comparison {
 	struct weir_comparisons *of;
 	weir_comparison_done done;
 	void *context;
-	uv_timer_t timer; // the end of the recording
-	uv_idle_t idle; // sorting and replaying
-	int handles; // not closed yet
+	uv_timer_t timer; // ends the recording
+	uv_idle_t idle; // runs while flows are sorted and replayed
+	int handles; // number of handles that are not closed yet
 	enum phase phase;
 	uint16_t service;
 	uint64_t began_ns;
-	uint64_t new_flows, lost; // at the start
-	struct weir_replay_flow *flows; // a heap, the latest first; sorted from `sorting` on
+	uint64_t new_flows, lost; // counters at the start of the recording
+	struct weir_replay_flow *flows; // a heap whose root is the latest flow; flows from index
+					// `sorting` on are sorted
 	uint32_t count, room, sorting;
-	uint16_t *number_of; // [ids] of a backend, or NONE
+	uint16_t *number_of; // [ids] index in `backends` by backend id, or NONE
 	uint32_t ids;
 	struct weir_replay_backend *backends;
 	struct weir_comparison_result *result;
-	int policy; // replayed next, starting with WEIR_REPLAY_RECORDED
+	int policy; // the next policy to replay, first WEIR_REPLAY_RECORDED
 	struct weir_replay *replay;
 };
 
@@ -96,7 +97,8 @@ static void end(struct weir_comparison *comparison, const char *why) {
 		stop_recording(comparison);
 	}
 	comparison->of->current = NULL;
-	if (result != NULL) { // move all that it refers to: the reply may outlive the comparison
+	if (result != NULL) { // move everything that the result refers to: the reply may outlive
+			      // the comparison
 		result->backends = comparison->backends;
 		result->params.flows = NULL;
 		comparison->backends = NULL;
@@ -127,7 +129,7 @@ static void sift_down(struct weir_replay_flow *flows, uint32_t count, struct wei
 	flows[i] = one;
 }
 
-// Returns whether all are sorted.
+// Sort a slice of the flows. Returns whether all flows are sorted.
 static bool sort_some(struct weir_comparison *comparison) {
 	struct weir_replay_flow *flows = comparison->flows;
 
@@ -170,7 +172,7 @@ static bool has_room(struct weir_comparison *comparison) {
 	return true;
 }
 
-// The contents of samples are from another process: validate them.
+// The samples come from another process: validate their contents.
 static void on_sample(void *context, const struct weir_estimates_sample *sample) {
 	struct weir_comparison *comparison = context;
 	uint16_t number =
@@ -178,10 +180,10 @@ static void on_sample(void *context, const struct weir_estimates_sample *sample)
 	uint64_t start_ns = sample->end_ns - sample->service_ns;
 
 	if (number == NONE) {
-		return; // of another service
+		return; // the backend belongs to another service
 	}
 	if (sample->service_ns > sample->end_ns || start_ns < comparison->began_ns) {
-		return; // began before the recording
+		return; // the flow began before the recording
 	}
 	if (!has_room(comparison)) {
 		comparison->result->omitted++;
@@ -196,7 +198,7 @@ static void on_sample(void *context, const struct weir_estimates_sample *sample)
 
 // --- replaying ------------------------------------------------------------------------------
 
-// Returns 0 or -ENOMEM.
+// Copy the result of a replay. Returns 0 or -ENOMEM.
 static int keep_result(struct weir_comparison *comparison) {
 	struct weir_comparison_result *result = comparison->result;
 	int at =
@@ -216,7 +218,7 @@ static int keep_result(struct weir_comparison *comparison) {
 	return 0;
 }
 
-// Returns 1 when all policies are replayed, else 0, or -ENOMEM.
+// Replay a slice of flows. Returns 1 when all policies are replayed, otherwise 0 or -ENOMEM.
 static int replay_some(struct weir_comparison *comparison) {
 	int r = 0;
 

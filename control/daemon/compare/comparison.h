@@ -7,7 +7,7 @@
 // A flow is recorded when it ends, if it began during the recording. Flows that last longer, had no
 // reply or timed out are missing.
 //
-// Threads: one, that of the loop; sorting and replaying are done in slices.
+// Threads: the thread of the loop; sorting and replaying are done in slices.
 #pragma once
 
 #include <uv.h>
@@ -19,50 +19,53 @@
 
 struct weir_comparison;
 
-struct weir_comparisons { // the environment of comparisons, and the one in progress
+struct weir_comparisons { // the environment of comparisons, and the comparison in progress
 	uv_loop_t *loop;
 	struct weir_tables *tables;
-	const struct weir_segment *segment; // attached
+	const struct weir_segment *segment; // the attached segment
 	struct weir_estimates *estimates;
-	// The measured services changed: update the estimates, and publish the tables.
+	// Called when the measured services have changed: updates the estimates and publishes the
+	// tables.
 	void (*changed)(void *context);
 	void *context;
-	struct weir_comparison *current; // NULL = none
+	struct weir_comparison *current; // NULL = no comparison is in progress
 };
 
-#define WEIR_COMPARISON_FLOWS 1000000u // recorded at most
+#define WEIR_COMPARISON_FLOWS 1000000u // limit of recorded flows
 #define WEIR_COMPARISON_MS_LEAST 100u
 #define WEIR_COMPARISON_MS_MOST 600000u
 
 struct weir_comparison_backend {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	uint16_t id;
-	uint64_t time_sum_ns; // of its recorded flows
+	uint64_t time_sum_ns; // sum of the durations of its recorded flows
 };
 
 struct weir_comparison_result { // heap; its owner frees it
 	char service[WEIR_CONFIG_NAME_BYTES];
-	uint8_t policy; // enum weir_policy in effect
+	uint8_t policy; // enum weir_policy that was in effect
 	uint64_t recorded_ms;
 	uint64_t began; // flows of the service that began during the recording
 	uint64_t lost; // samples of all services lost because a worker's ring was full
-	uint64_t omitted; // flows above WEIR_COMPARISON_FLOWS, or of new backends
+	uint64_t omitted; // flows beyond WEIR_COMPARISON_FLOWS, or of backends that are newer than
+			  // the recording
 	struct weir_replay_params params;
 	struct weir_comparison_backend *names; // [params.backend_count]
 	struct weir_replay_backend *backends; // owned; params.backends
-	// By policy; the last one is the recording itself. flows_of NULL: was not replayed.
+	// Results by policy; the last element is the recording. flows_of NULL: not replayed.
 	struct weir_replay_result replayed[WEIR_POLICY_COUNT + 1];
 };
 void weir_comparison_result_free(struct weir_comparison_result *result); // NULL is allowed
 
-// result: owned by the callee; NULL if it failed, with the reason in why.
+// result: owned by the callee; NULL if the comparison failed for the reason in why.
 typedef void (*weir_comparison_done)(
 	void *context, struct weir_comparison_result *result, const char *why);
 
-// Needs a dataplane. Returns 0 (done is called later), -EBUSY (one is in progress), -ENOMEM.
+// Begin a comparison. Needs a dataplane. Returns 0 (done is called later), -EBUSY (another
+// comparison is in progress) or -ENOMEM.
 int weir_comparison_begin(struct weir_comparisons *comparisons, uint16_t service, uint32_t for_ms,
 	bool scaled, weir_comparison_done done, void *context);
-// The context of the comparison in progress; NULL if there is none.
+// The context of the comparison in progress; NULL without a comparison.
 void *weir_comparison_context(const struct weir_comparisons *comparisons);
 // Abort the comparison in progress, if any.
 void weir_comparison_abandon(struct weir_comparisons *comparisons, const char *why);

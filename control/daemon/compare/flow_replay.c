@@ -11,11 +11,11 @@
 #include "replay_table.h"
 #include "shared_limit.h"
 
-#define LOOKS 2000u // instants at which active flows are counted
-#define FEW 16.0 // with this number of flows, a backend's mean and that of all count equally
+#define LOOKS 2000u // number of instants at which active flows are counted
+#define FEW 16.0 // number of flows at which the means of a backend and of all flows count equally
 #define SEED UINT64_C(0x77656972)
 
-struct end { // of a flow in progress
+struct end { // the end of a flow in progress
 	uint64_t at_ns;
 	uint16_t worker;
 	uint16_t backend;
@@ -30,14 +30,14 @@ struct weir_replay {
 	struct weir_limit_word *words; // [backend_count] NULL = no limit
 	struct weir_limit_part *parts; // [workers][backend_count]
 	uint64_t *cost_ns; // [backend_count]
-	double *pace; // [backend_count] duration of flows, relative to all
+	double *pace; // [backend_count] duration of flows, relative to all flows
 	uint32_t *flows_of; // [backend_count]
 	uint32_t *active; // [backend_count]
-	struct end *ends; // heap, the next one first
+	struct end *ends; // heap whose root is the next end
 	uint32_t end_count;
-	uint32_t next; // flow
+	uint32_t next; // index of the next flow
 	uint32_t taking; // number of backends that take new flows
-	uint64_t look_ns; // next time of counting active flows
+	uint64_t look_ns; // next time at which active flows are counted
 	uint64_t look_every_ns;
 	uint64_t looks, most_sum, active_sum, active_now;
 	struct weir_replay_result result;
@@ -52,8 +52,9 @@ bool weir_replay_can(enum weir_policy policy) {
 
 // --- times of the backends ------------------------------------------------------------------
 
-// Compute each backend's mean of the recorded times, and its pace: the geometric mean of its times
-// relative to that of all flows, closer to 1 the fewer flows it has.
+// Compute the mean of the recorded times of each backend, and its pace: the geometric mean of its
+// times relative to the geometric mean of all flows. The fewer flows the backend has, the closer is
+// its pace to 1.
 static int compute_times(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
 	double *logs = calloc(params->backend_count, sizeof(*logs)), all = 0;
@@ -141,7 +142,7 @@ static void look(struct weir_replay *replay) {
 	replay->look_ns += replay->look_every_ns;
 }
 
-// Advance the time: end flows, and count those in progress at the instants.
+// Advance the time: end flows, and count flows in progress at the instants.
 static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	for (;;) {
 		uint64_t end_ns = replay->end_count > 0 ? replay->ends[0].at_ns : UINT64_MAX;
@@ -156,7 +157,7 @@ static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	}
 }
 
-// Workers give idle slots of limits back.
+// Return idle slots of the limits of workers.
 static void turn(struct weir_replay *replay, uint64_t now_ns) {
 	for (uint32_t w = 0; replay->words != NULL && w < replay->params->workers; w++) {
 		while (weir_shared_limit_turn(&replay->workers[w], now_ns)) {
@@ -166,7 +167,7 @@ static void turn(struct weir_replay *replay, uint64_t now_ns) {
 
 // --- one flow -------------------------------------------------------------------------------
 
-// The backend of a flow, or backend_count.
+// Choose the backend of a flow. Returns backend_count if there is no backend.
 static uint32_t choose(struct weir_replay *replay, const struct weir_replay_flow *flow) {
 	const struct weir_replay_params *params = replay->params;
 	const struct weir_policy_table *table =
@@ -236,7 +237,7 @@ void weir_replay_read(const struct weir_replay *replay, struct weir_replay_resul
 
 // --- create and free ------------------------------------------------------------------------
 
-// The limit of active flows is that of all workers together.
+// Set up the limit of active flows, which applies to all workers together, for worker w.
 static void share_limit(struct weir_replay *replay, uint32_t w) {
 	const struct weir_replay_params *params = replay->params;
 	struct weir_policy_worker *worker = &replay->workers[w];

@@ -3,11 +3,12 @@
 // Replay: computes what another policy would have done with the flows of a service. Assigns
 // recorded flows again, with the same code that workers run.
 //
-// A flow keeps its start, its worker and its duration. With `scaled`, a flow at another backend
-// lasts longer or shorter by the ratio of the backends' durations (geometric means, so that a few
-// long flows do not dominate; with few flows, closer to the mean of all). Costs are the mean times
-// of the backends. Not replayed: errors, changes of backends, and flows that are not in the
-// recording. Hashes are random, and the same for every policy.
+// A flow keeps its start, its worker and its duration. With `scaled`, the duration of a flow at
+// another backend is multiplied by the ratio of the mean durations of both backends. The means are
+// geometric, so that a few long flows do not dominate; the mean of a backend with few flows is
+// closer to the mean of all flows. Costs are the mean times of the backends. Not replayed: errors,
+// changes of backends, and flows that are not in the recording. Hashes are random, and equal for
+// every policy.
 //
 // Threads: any; a replay belongs to one. No clock, no I/O. Only create allocates.
 #pragma once
@@ -20,15 +21,15 @@
 struct weir_replay_flow { // 24 bytes
 	uint64_t start_ns;
 	uint64_t service_ns;
-	uint16_t backend; // number in backends[]
-	uint16_t worker; // below workers
+	uint16_t backend; // index in backends[]
+	uint16_t worker; // index of the worker
 	uint32_t reserved;
 };
 
 struct weir_replay_backend {
 	uint64_t identity; // equal on all instances
 	uint64_t subsets; // bit i: member of subset i; 0 = takes no new flows
-	uint32_t weight; // effective
+	uint32_t weight; // effective weight
 };
 
 struct weir_replay_params { // all borrowed until weir_replay_free
@@ -37,23 +38,23 @@ struct weir_replay_params { // all borrowed until weir_replay_free
 	const struct weir_replay_backend *backends;
 	uint32_t backend_count; // at most 65534
 	uint32_t workers; // at least 1
-	uint32_t subsets; // 1, or one per worker: worker w uses number w modulo subsets
-	uint32_t slots; // of a table, for policies with slots; prime
-	struct weir_policy_settings settings; // only limit and error window are used
+	uint32_t subsets; // 1, or one per worker; worker w uses subset w modulo subsets
+	uint32_t slots; // slots of a table, for policies with slots; a prime
+	struct weir_policy_settings settings; // only the limit and the error window are used
 	bool scaled;
 };
 
-// Whether a policy can be replayed: it must not need data that the recording lacks.
+// Whether a policy can be replayed: not if it needs data that the recording lacks.
 bool weir_replay_can(enum weir_policy policy);
 
-#define WEIR_REPLAY_RECORDED (-1) // as a policy: the recorded backends
+#define WEIR_REPLAY_RECORDED (-1) // in place of a policy: the recorded backends
 
 struct weir_replay_result {
-	uint64_t flows; // not rejected
+	uint64_t flows; // flows that were not rejected
 	uint64_t spilled;
-	uint64_t rejected; // by flow control, or without a backend
+	uint64_t rejected; // flows rejected by flow control, or without a backend
 	double active_mean; // flows in progress at one backend: mean over time and backends
-	double active_most; // at the backend with most: mean over time
+	double active_most; // flows in progress at the backend with most flows: mean over time
 	double spread; // active_most / active_mean; 0 = no flow was in progress
 	const uint32_t *flows_of; // [backend_count], borrowed from the replay
 };

@@ -17,28 +17,28 @@
 #include "data_path_ports.h"
 #include "data_path_return.h"
 
-#define PACKET_BYTES 2048 // above the MTU of the device
-#define PACKETS_PER_TURN 4096 // many checks may start and end in one turn
+#define PACKET_BYTES 2048 // buffer size, above the MTU of the device
+#define PACKETS_PER_TURN 4096 // per iteration of the loop, in which many checks may start and end
 #define BIND_TRIES 16 // other processes may use some of the ports
 #define SOURCE_PORT 9 // discard: nothing is sent there
 #define ADDRESS_MS 1000
 
-struct flow { // the latest flow of a port
+struct flow { // the latest flow that used a port
 	struct weir_data_path_outer outer;
-	struct weir_address backend, local, vip; // vip.family 0 = port not used yet
+	struct weir_address backend, local, vip; // vip.family 0 = the port was not used yet
 	uint16_t vip_port;
 	bool open;
-	bool answered; // a packet from the backend arrived: one of this host acknowledges it
-	uint64_t step_ms; // loop time at which the SYN was sent, then the first ACK
-	uint32_t packets; // forwarded, successfully or not
-	int error; // of forwarding the last one
+	bool answered; // this host has acknowledged a packet of the backend
+	uint64_t step_ms; // loop time at which the SYN was sent, later the first ACK
+	uint32_t packets; // number of forwarded packets, successfully or not
+	int error; // error of forwarding the last packet
 };
 
 struct weir_data_path {
 	struct weir_data_path_tunnel tunnel;
-	uv_poll_t
-		poll; // for packets that the kernel sends itself: acknowledgements, retransmissions
-	uv_prepare_t prepare; // before the loop waits: sends this turn's packets at once
+	// Reads packets that the kernel sends by itself: acknowledgements, retransmissions.
+	uv_poll_t poll;
+	uv_prepare_t prepare; // runs before the loop waits: sends packets at once
 	unsigned int open_handles;
 	weir_data_path_lost_fn on_lost;
 	void *context;
@@ -50,7 +50,7 @@ struct weir_data_path {
 	} own_address[2]; // whether this host has one: IPv4, IPv6
 	bool lost;
 	struct weir_data_path_ports ports;
-	struct flow flows[WEIR_DATA_PATH_PORTS]; // by port
+	struct flow flows[WEIR_DATA_PATH_PORTS]; // indexed by port
 };
 
 static bool is_same(const struct weir_address *a, const struct weir_address *b) {
@@ -101,8 +101,8 @@ static int forward(const struct weir_data_path *path, const struct flow *flow,
 	return sendmsg(fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-// Any process on this host may bind a socket to the device, so only packets of a flow are
-// forwarded; of a closed flow, only its RST.
+// Any process on this host may bind a socket to the device, so only packets of an open flow, and
+// the RST of a closed flow, are forwarded.
 static void take_packet(struct weir_data_path *path, const uint8_t *packet, size_t bytes) {
 	struct weir_data_path_packet read;
 	struct flow *flow;
@@ -113,7 +113,7 @@ static void take_packet(struct weir_data_path *path, const uint8_t *packet, size
 		return;
 	}
 	flow = &path->flows[read.source_port - path->ports.first];
-	if (is_unspecified(&flow->local)) { // chosen by the kernel
+	if (is_unspecified(&flow->local)) { // the kernel chose the source address
 		flow->local = read.source;
 	}
 	if ((flow->open || read.reset) && flow->vip_port == read.destination_port &&
@@ -155,7 +155,7 @@ static void take_packets(struct weir_data_path *path) {
 
 static void on_packets(uv_poll_t *poll, int status, int events) {
 	(void)status;
-	(void)events; // reading returns any error
+	(void)events; // the read returns any error
 	take_packets(poll->data);
 }
 
@@ -165,8 +165,8 @@ static void before_wait(uv_prepare_t *prepare) {
 
 // --- flows --------------------------------------------------------------------------------
 
-// The source address that the kernel chooses for a destination by its ordinary routes. Sends
-// nothing.
+// The source address that the kernel chooses for a destination by its normal routes. Sends no
+// packet.
 static int source_for(const struct weir_data_path *path, const struct weir_address *to,
 	struct weir_address *ret) {
 	static const struct sockaddr unspecified = {.sa_family = AF_UNSPEC};
@@ -177,7 +177,8 @@ static int source_for(const struct weir_data_path *path, const struct weir_addre
 	if (fd < 0) {
 		return -EAFNOSUPPORT;
 	}
-	(void)connect(fd, &unspecified, sizeof(unspecified)); // else the previous source is kept
+	// Without this, the previous source would be kept.
+	(void)connect(fd, &unspecified, sizeof(unspecified));
 	if (connect(fd, (struct sockaddr *)&name, bytes) < 0) {
 		return -errno;
 	}
@@ -261,7 +262,7 @@ static int find_addresses(struct weir_data_path *path, const struct weir_data_pa
 	return r;
 }
 
-// A socket bound to a free port of the block. Returns it with the port, or negative errno.
+// Open a socket and bind it to a free port of the block. Returns the socket, or negative errno.
 static int open_socket(
 	struct weir_data_path *path, const struct weir_address *local, uint16_t *ret_port) {
 	int family = local->family == 4 ? AF_INET : AF_INET6, r = -EADDRNOTAVAIL;
@@ -353,7 +354,7 @@ bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_pa
 	char vip[INET6_ADDRSTRLEN];
 
 	if (own->packets == 0) {
-		take_packets(path); // some may be queued in the device
+		take_packets(path); // packets may be queued in the device
 	}
 	if (own->packets > 0) {
 		*ret_error = own->error;
@@ -365,7 +366,8 @@ bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_pa
 	} else if (source_for(path, &own->vip, &towards) == 0 && is_same(&towards, &own->vip)) {
 		snprintf(why, why_bytes, "%s is an address of this host", vip);
 	} else {
-		snprintf(why, why_bytes, "no packet left by %s: see \"ip rule\", table %u",
+		snprintf(why, why_bytes,
+			"no packet was sent through device %s: see \"ip rule\", table %u",
 			path->tunnel.name, path->tunnel.table);
 	}
 	return false;
@@ -377,7 +379,7 @@ bool weir_data_path_local_fault(struct weir_data_path *path, const struct weir_d
 	char device[IF_NAMESIZE], vip[INET6_ADDRSTRLEN];
 
 	if (uv_now(path->poll.loop) - own->step_ms < patience_ms) {
-		snprintf(why, why_bytes, "this host was too busy to send in time");
+		snprintf(why, why_bytes, "this host was too busy to send a packet in time");
 		return true;
 	}
 	if (own->answered || !weir_data_path_return_refused(&path->kernel, &own->backend, &own->vip,

@@ -6,7 +6,7 @@
 #include <sys/time.h>
 
 int weir_data_path_netlink_open(struct weir_data_path_netlink *kernel) {
-	struct timeval patience = {.tv_sec = 1}; // the kernel normally answers at once
+	struct timeval patience = {.tv_sec = 1}; // timeout; the kernel normally answers at once
 	int r;
 
 	kernel->sequence = 0;
@@ -41,7 +41,8 @@ struct nlmsghdr *weir_data_path_netlink_begin(
 	return request;
 }
 
-// Skips a late answer to a request that timed out, which has another sequence number.
+// Process messages of an answer. Skips messages with another sequence number: late answers to a
+// request that timed out.
 static int take_answer(
 	struct weir_data_path_netlink *kernel, size_t bytes, mnl_cb_t take, void *context) {
 	const struct nlmsghdr *message = (const struct nlmsghdr *)kernel->answer;
@@ -67,6 +68,6 @@ int weir_data_path_netlink_request(struct weir_data_path_netlink *kernel,
 			return errno == EAGAIN ? -ETIMEDOUT : -errno;
 		}
 		r = take_answer(kernel, (size_t)got, take, context);
-	} while (r > 0); // MNL_CB_OK: the acknowledgement has not arrived yet
+	} while (r > 0); // MNL_CB_OK: no acknowledgement has arrived yet
 	return r < 0 ? -errno : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One request at a time to the kernel's rtnetlink, which answers within the system call.
+// Sends one request at a time to the kernel's rtnetlink, which answers within the system call.
 //
 // Threads: any, one at a time.
 #pragma once
@@ -16,16 +16,16 @@ struct weir_data_path_netlink {
 	char answer[8192] __attribute__((aligned(8)));
 };
 
-// Returns 0, or negative errno with nothing open.
+// Returns 0, or negative errno with no socket open.
 int weir_data_path_netlink_open(struct weir_data_path_netlink *kernel);
-void weir_data_path_netlink_close(struct weir_data_path_netlink *kernel); // allowed when not open
+void weir_data_path_netlink_close(struct weir_data_path_netlink *kernel); // allowed if not open
 
-// Begin a request: flags in addition to NLM_F_REQUEST and NLM_F_ACK. The request is in the struct,
-// valid until the next one.
+// Begin a request. flags: in addition to NLM_F_REQUEST and NLM_F_ACK. The request is stored in the
+// struct, and is valid until the next request.
 struct nlmsghdr *weir_data_path_netlink_begin(
 	struct weir_data_path_netlink *kernel, uint16_t type, uint16_t flags);
 
-// Send a request and wait for the answer. take is called for each message of the answer; NULL =
-// none is expected. Returns the kernel's result: 0 or negative errno.
+// Send a request and wait for the answer. take: called for each message of the answer; NULL = the
+// answer has no messages. Returns the kernel's result: 0 or negative errno.
 int weir_data_path_netlink_request(struct weir_data_path_netlink *kernel,
 	const struct nlmsghdr *request, mnl_cb_t take, void *context);

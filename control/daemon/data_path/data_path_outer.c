@@ -9,7 +9,7 @@
 #define IPV4_BYTES 20
 #define IPV6_BYTES 40
 #define TCP_BYTES 20
-#define TCP_FLAGS 13 // byte of the TCP header
+#define TCP_FLAGS 13 // offset of the flags in the TCP header
 #define RST 0x04
 #define ACK 0x10
 
@@ -48,7 +48,7 @@ void weir_data_path_outer_init(struct weir_data_path_outer *outer,
 	if (backend->family == 4) {
 		put16(header + 14, get16(header + 14) | (hash & ((1u << source_bits) - 1)));
 	} else {
-		label += label == 0; // 0 means "no label"
+		label += label == 0; // 0 means that there is no label
 		header[1] = (uint8_t)(label >> 16);
 		put16(header + 2, label);
 	}
@@ -57,7 +57,7 @@ void weir_data_path_outer_init(struct weir_data_path_outer *outer,
 size_t weir_data_path_outer_fill(const struct weir_data_path_outer *outer, const uint8_t *packet,
 	size_t bytes, uint8_t ret[WEIR_DATA_PATH_OUTER_BYTES]) {
 	bool inner4 = packet[0] >> 4 == 4;
-	// DSCP and ECN: a byte of IPv4, and across two of IPv6.
+	// DSCP and ECN: one byte in IPv4, spread over two bytes in IPv6.
 	uint8_t tos = inner4 ? packet[1] : (uint8_t)(packet[0] << 4 | packet[1] >> 4);
 	uint8_t protocol = inner4 ? IPPROTO_IPIP : IPPROTO_IPV6;
 

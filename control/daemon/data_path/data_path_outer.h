@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The outer header of a connection via the data path, and its inner packets: IP in IP like the
-// dataplane's (docs/reference/packet-formats.md), from the same backend row that a worker copies.
+// Outer headers and inner packets of connections via the data path: IP in IP as in the dataplane
+// (docs/reference/packet-formats.md), built from the backend row that workers also use.
 //
 // Threads: any; pure.
 #pragma once
@@ -12,31 +12,32 @@
 
 #include "config.h"
 
-#define WEIR_DATA_PATH_OUTER_BYTES 40 // maximum
+#define WEIR_DATA_PATH_OUTER_BYTES 40 // maximum length of an outer header
 
 struct weir_data_path_outer {
 	uint8_t header[WEIR_DATA_PATH_OUTER_BYTES];
 	uint8_t bytes; // 20 or 40
 };
 
-// A TCP packet as sent by the kernel: no IPv6 extension headers, no fragments.
+// A TCP packet sent by the kernel: no IPv6 extension headers, no fragments.
 struct weir_data_path_packet {
 	struct weir_address source, destination;
 	uint16_t source_port, destination_port; // host order
 	bool reset; // RST
-	bool acknowledges; // ACK: a packet of the backend arrived
+	bool acknowledges; // ACK: this host has received a packet of the backend
 };
 
-// source: same family as the backend. source_bits: number of low bits of an IPv4 source that vary
-// by flow. hash: of the flow; determines these bits, and the flow label of IPv6.
+// source: of the backend's address family. source_bits: number of low bits of an IPv4 source that
+// vary by flow. hash: of the flow; determines the varying bits, and the flow label in IPv6.
 void weir_data_path_outer_init(struct weir_data_path_outer *outer,
 	const struct weir_address *backend, const struct weir_address *source, uint8_t source_bits,
 	uint32_t hash);
 
-// The outer header of one valid packet. Returns its length.
+// Write the outer header of one valid packet. Returns the header's length.
 size_t weir_data_path_outer_fill(const struct weir_data_path_outer *outer, const uint8_t *packet,
 	size_t bytes, uint8_t ret[WEIR_DATA_PATH_OUTER_BYTES]);
 
-// Returns false if the packet is not such a TCP packet, or is malformed.
+// Returns false if the packet is malformed, or not a TCP packet without extension headers and
+// fragments.
 bool weir_data_path_packet_read(
 	const uint8_t *packet, size_t bytes, struct weir_data_path_packet *ret);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The return path: a backend answers from the VIP, through the interface of the route to the
-// backend. Determines whether this host accepts such packets: rp_filter may drop them.
+// The return path: a backend answers from the VIP, and its packets arrive at the interface of the
+// route to the backend. Determines whether this host accepts such packets: rp_filter may drop them.
 //
 // Threads: one. No capability needed.
 #pragma once
@@ -13,9 +13,9 @@
 #include "data_path_netlink.h"
 
 // Whether the kernel would drop a packet from an IPv4 VIP to an address of this host. Cost: two
-// requests. *device: the interface at which it would arrive; set if the result is true. Returns
-// false if the packet is accepted or the kernel cannot be queried, and always for IPv6, which has
-// no such filter.
+// requests. *device: the interface at which the packet would arrive; set if the result is true.
+// Returns false if the packet is accepted or if the kernel cannot be queried, and always for IPv6,
+// because rp_filter applies only to IPv4.
 bool weir_data_path_return_refused(struct weir_data_path_netlink *kernel,
 	const struct weir_address *backend, const struct weir_address *vip,
 	const struct weir_address *local, char device[IF_NAMESIZE]);

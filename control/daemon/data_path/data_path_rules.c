@@ -13,13 +13,14 @@
 #include "data_path_netlink.h"
 
 #define MTU 1280 // minimum of IPv6
-#define QUEUE 16384 // packets: 8 of each connection; the kernel's 500 overflow in a busy loop
-#define PRIORITY 50 // before the rule of the main table, after that of the local table
+// Packets: 8 per connection; the kernel's default of 500 overflows when the loop is busy.
+#define QUEUE 16384
+#define PRIORITY 50 // before the rule of the main table, after the rule of the local table
 #define METRIC_DEVICE 1
 #define METRIC_UNREACHABLE 2
-#define LEFTOVERS 64 // maximum of rules left by previous processes: usually one
-// systemd-networkd, when it starts, removes rules of other protocols, and their routes without a
-// device.
+#define LEFTOVERS 64 // maximum number of rules left by previous processes; usually one rule is left
+// When systemd-networkd starts, it removes rules with other protocols, and routes of such rules
+// that have no device.
 #define PROTOCOL RTPROT_KERNEL
 
 // --- device -------------------------------------------------------------------------------
@@ -33,8 +34,8 @@ static struct nlmsghdr *begin_device(struct weir_data_path_netlink *kernel, unsi
 	return message;
 }
 
-// Prevent a link-local IPv6 address on the device, which the kernel could use as a source. A
-// failure, on a host without IPv6, is ignored.
+// Prevent a link-local IPv6 address on the device, which the kernel could use as a source. The
+// request fails on a host without IPv6; the error is ignored.
 static void forbid_address(struct weir_data_path_netlink *kernel, unsigned int ifindex) {
 	struct nlmsghdr *message = begin_device(kernel, ifindex);
 	struct nlattr *families = mnl_attr_nest_start(message, IFLA_AF_SPEC);
@@ -59,7 +60,7 @@ static int raise_device(struct weir_data_path_netlink *kernel, unsigned int ifin
 
 // --- routes and rules ---------------------------------------------------------------------
 
-// ifindex 0: unreachable.
+// ifindex 0: an unreachable route.
 static int set_route(struct weir_data_path_netlink *kernel, uint8_t family, uint32_t table,
 	uint32_t ifindex, uint32_t metric) {
 	struct nlmsghdr *message =
@@ -67,7 +68,7 @@ static int set_route(struct weir_data_path_netlink *kernel, uint8_t family, uint
 	struct rtmsg *route = mnl_nlmsg_put_extra_header(message, sizeof(*route));
 
 	route->rtm_family = family;
-	route->rtm_table = RT_TABLE_UNSPEC; // RTA_TABLE has more bits
+	route->rtm_table = RT_TABLE_UNSPEC; // the table is in RTA_TABLE, which has more bits
 	route->rtm_protocol = PROTOCOL;
 	route->rtm_type = ifindex != 0 ? RTN_UNICAST : RTN_UNREACHABLE;
 	route->rtm_scope = ifindex != 0 && family == AF_INET ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
@@ -91,7 +92,7 @@ static struct nlmsghdr *begin_rule(struct weir_data_path_netlink *kernel, uint16
 	return message;
 }
 
-// Delete the rules for any user and ports.
+// Delete the rules of all users and ports.
 static void delete_rules(struct weir_data_path_netlink *kernel, uint8_t family, uint32_t table) {
 	for (int i = 0; i < LEFTOVERS; i++) {
 		if (weir_data_path_netlink_request(kernel,
@@ -115,20 +116,20 @@ static int add_rule(struct weir_data_path_netlink *kernel, uint8_t family,
 	return weir_data_path_netlink_request(kernel, message, NULL, NULL);
 }
 
-// The rule is added last, so that the table is complete: with an incomplete table, packets would
-// fall through to the main table.
+// Set the routes and the rule of one family. The rule is added last: with an incomplete table,
+// packets would use the main table.
 static int set_family(struct weir_data_path_netlink *kernel, uint8_t family,
 	const struct weir_data_path_rules *rules, const char **ret_what) {
 	int r;
 
-	*ret_what = "route";
+	*ret_what = "cannot set a route";
 	delete_rules(kernel, family, rules->table);
 	r = set_route(kernel, family, rules->table, 0, METRIC_UNREACHABLE);
 	if (r == 0) {
 		r = set_route(kernel, family, rules->table, rules->ifindex, METRIC_DEVICE);
 	}
 	if (r == 0) {
-		*ret_what = "policy rule";
+		*ret_what = "cannot set a policy rule";
 		r = add_rule(kernel, family, rules);
 	}
 	return r;
@@ -137,14 +138,14 @@ static int set_family(struct weir_data_path_netlink *kernel, uint8_t family,
 int weir_data_path_rules_set(
 	const struct weir_data_path_rules *rules, int *ret_ipv6, char *why, size_t why_bytes) {
 	struct weir_data_path_netlink kernel;
-	const char *what = "netlink socket", *what6;
+	const char *what = "cannot open a netlink socket", *what6;
 	int r = weir_data_path_netlink_open(&kernel);
 
 	if (r < 0) {
 		snprintf(why, why_bytes, "%s: %s", what, strerror(-r));
 		return r;
 	}
-	what = "device";
+	what = "cannot set up the TUN device";
 	forbid_address(&kernel, rules->ifindex);
 	r = raise_device(&kernel, rules->ifindex);
 	if (r == 0) {

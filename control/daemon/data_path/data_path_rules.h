@@ -7,8 +7,8 @@
 //   TABLE:     default dev DEVICE metric 1
 //              unreachable default metric 2      (when the device is down or removed)
 //
-// The process has dropped its privileges when it ends, so the rules and the second route remain;
-// the next call for the same table replaces them.
+// A process has no privileges left when it ends, so the rules and the unreachable route remain. The
+// next call for this table replaces them.
 //
 // Threads: any. Needs CAP_NET_ADMIN.
 #pragma once
@@ -24,8 +24,8 @@ struct weir_data_path_rules {
 	uint16_t port_first, port_last; // host order
 };
 
-// Also brings the device up, with an MTU that leaves room for an outer header on any path.
-// *ret_ipv6: 0, or the negative errno of the IPv6 part; IPv4 works in both cases. Returns 0 or
-// negative errno with one line in why.
+// Set the rules and routes, and set the device up, with an MTU that leaves room for an outer header
+// on any path. *ret_ipv6: 0, or negative errno: rules for IPv6 could not be set, but IPv4 works.
+// Returns 0, or negative errno with one line in why.
 int weir_data_path_rules_set(
 	const struct weir_data_path_rules *rules, int *ret_ipv6, char *why, size_t why_bytes);

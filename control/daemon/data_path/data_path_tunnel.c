@@ -16,7 +16,7 @@
 #define CLONE_DEVICE "/dev/net/tun"
 #define PORT_RANGE "/proc/sys/net/ipv4/ip_local_port_range"
 
-// Returns -EBUSY when another process uses that device.
+// Returns -EBUSY if another process uses the device.
 static int open_device(unsigned int place, struct weir_data_path_tunnel *tunnel) {
 	struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_TUN_EXCL};
 	int fd, r;
@@ -41,7 +41,7 @@ static int open_device(unsigned int place, struct weir_data_path_tunnel *tunnel)
 	return 0;
 }
 
-// Returns the place of the device, or negative errno.
+// Returns the number of the device, or negative errno.
 static int open_any_device(struct weir_data_path_tunnel *tunnel, char *why, size_t why_bytes) {
 	int r = -EBUSY;
 
@@ -51,12 +51,12 @@ static int open_any_device(struct weir_data_path_tunnel *tunnel, char *why, size
 			return (int)place;
 		}
 	}
-	snprintf(why, why_bytes, "TUN device: %s: %s", CLONE_DEVICE, strerror(-r));
+	snprintf(why, why_bytes, "cannot open a TUN device: %s: %s", CLONE_DEVICE, strerror(-r));
 	return r;
 }
 
 static int choose_ports(unsigned int place, uint16_t *ret, char *why, size_t why_bytes) {
-	unsigned int low = 32768, high = 60999; // default of Linux
+	unsigned int low = 32768, high = 60999; // default range in Linux
 	FILE *file = fopen(PORT_RANGE, "re");
 	int r;
 
@@ -70,8 +70,8 @@ static int choose_ports(unsigned int place, uint16_t *ret, char *why, size_t why
 	r = weir_data_path_ports_block((uint16_t)low, (uint16_t)high, place);
 	if (r < 0) {
 		snprintf(why, why_bytes,
-			"no %u free ports outside net.ipv4.ip_local_port_range (%u to %u): set "
-			"it to 32768 60999",
+			"no block of %u free ports outside the range %u to %u; run "
+			"\"sysctl -w net.ipv4.ip_local_port_range='32768 60999'\"",
 			WEIR_DATA_PATH_PORTS, low, high);
 		return r;
 	}
@@ -91,7 +91,7 @@ static int set_rules(struct weir_data_path_tunnel *tunnel, uid_t uid, char *why,
 	return weir_data_path_rules_set(&rules, &tunnel->ipv6_error, why, why_bytes);
 }
 
-// IPPROTO_RAW: packets are sent with their IP header, and the socket receives none.
+// IPPROTO_RAW: sent packets include their IP header, and the socket receives no packets.
 static int open_raw(int family) {
 	int fd = socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_RAW);
 
@@ -104,7 +104,7 @@ static int open_sockets(struct weir_data_path_tunnel *tunnel, char *why, size_t 
 	tunnel->ipv4 = open_raw(AF_INET);
 	r = tunnel->ipv4 < 0 ? tunnel->ipv4 : open_raw(AF_INET6);
 	if (r < 0 && (tunnel->ipv4 < 0 || r != -EAFNOSUPPORT)) {
-		snprintf(why, why_bytes, "raw socket: %s", strerror(-r));
+		snprintf(why, why_bytes, "cannot open a raw socket: %s", strerror(-r));
 		return r;
 	}
 	tunnel->ipv6 = r < 0 ? -1 : r;

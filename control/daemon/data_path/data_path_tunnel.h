@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The tunnel of the data path: a TUN device for the packets of checks, rules that route them there
-// (data_path_rules.h), and raw sockets that send them encapsulated. All of this needs privileges;
-// weir-control opens it before it drops them.
-//
-// The device is removed when the process ends. No other process can open it meanwhile: it is not
-// persistent, has one queue, and belongs to no user.
+// The tunnel of the data path: a TUN device for the packets of checks, rules that route these
+// packets to the device (data_path_rules.h), and raw sockets that send the packets encapsulated.
+// Opening the tunnel needs privileges: weir-control opens the tunnel before it drops its
+// privileges.
+// The device is removed when the process ends. Until then no other process can open the device: it
+// is not persistent, has one queue, and belongs to no user.
 //
 // Threads: before the event loop starts.
 #pragma once
@@ -19,25 +19,27 @@
 #include "data_path_ports.h"
 
 // Several processes may have a tunnel in one network namespace, each with its own device, routing
-// table and block of ports.
-#define WEIR_DATA_PATH_DEVICE WEIR_CHECK_DEVICE // of the first one; weir-check1, ... of the others
-#define WEIR_DATA_PATH_TABLE 47770u // of the first one; 47771, ... of the others
+// table and block of ports. This is the device of the first tunnel; further tunnels use
+// weir-check1, ...
+#define WEIR_DATA_PATH_DEVICE WEIR_CHECK_DEVICE
+#define WEIR_DATA_PATH_TABLE 47770u // table of the first tunnel; further tunnels use 47771, ...
 #define WEIR_DATA_PATH_PLACES 8u
 
 struct weir_data_path_tunnel {
-	int device; // non-blocking; -1 = none is open
-	int ipv4, ipv6; // raw sockets, which send whole packets and receive nothing; -1 = none
-	int ipv6_error; // negative errno of setting rules for IPv6; 0 = they are set
+	int device; // non-blocking; -1 = no device is open
+	int ipv4, ipv6; // raw sockets, which send whole packets and receive no packets; -1 = none
+	int ipv6_error; // negative errno of setting rules for IPv6; 0 = the rules are set
 	uint32_t table; // routing table
-	uint16_t port_first; // of the block of WEIR_DATA_PATH_PORTS
+	uint16_t port_first; // first port of a block of WEIR_DATA_PATH_PORTS ports
 	char name[IFNAMSIZ];
 };
 
 #define WEIR_DATA_PATH_TUNNEL_NONE \
 	((struct weir_data_path_tunnel){.device = -1, .ipv4 = -1, .ipv6 = -1})
 
-// uid: owner of the connections to route there. Needs CAP_NET_ADMIN and CAP_NET_RAW.
-// Returns 0, or negative errno with one line in why and nothing open.
+// Open a tunnel. uid: user whose connections are routed through the tunnel. Needs CAP_NET_ADMIN and
+// CAP_NET_RAW.
+// Returns 0, or negative errno with one line in why and no tunnel open.
 int weir_data_path_tunnel_open(
 	uid_t uid, struct weir_data_path_tunnel *ret, char *why, size_t why_bytes);
 void weir_data_path_tunnel_close(struct weir_data_path_tunnel *tunnel); // allowed without a tunnel

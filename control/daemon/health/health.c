@@ -6,18 +6,18 @@
 #include "health_check.h"
 
 struct slot {
-	struct weir_health_check *check; // NULL = not checked
-	uint64_t generation; // of the last configure call that contained it
+	struct weir_health_check *check; // NULL = the slot has no check
+	uint64_t generation; // number of the last configure call with this check
 };
 
 struct weir_health {
 	struct weir_health_checking checking;
-	struct slot *slots; // see slot_of
-	uint32_t count; // of slots
+	struct slot *slots; // two slots per backend, see slot_of
+	uint32_t count; // number of slots
 	uint64_t generation;
 };
 
-// Each backend has two slots: its check, and its alongside check.
+// Each backend has two slots: for its check, and for its alongside check.
 static uint32_t slot_of(uint16_t backend, bool alongside) {
 	return backend * 2u + alongside;
 }
@@ -87,8 +87,8 @@ static bool is_fresh(const struct weir_health *health, const struct weir_health_
 	       (check == NULL || !weir_health_check_is_of(check, target));
 }
 
-struct memory { // for a target; both NULL if nothing is new
-	struct weir_health_check *check; // NULL: already allocated
+struct memory { // memory for a target; both NULL if the target is not fresh
+	struct weir_health_check *check; // NULL: the check already exists
 	struct weir_health_params *params;
 };
 
@@ -129,7 +129,7 @@ static struct memory *allocate(
 	return memory;
 }
 
-// A few fresh targets are checked soon; many are spread over their interval.
+// A few fresh targets are checked soon; many fresh targets are spread over their interval.
 static uint64_t first_delay(uint32_t index, uint32_t fresh, uint32_t interval_ms) {
 	uint64_t spread = fresh < interval_ms ? fresh : interval_ms;
 

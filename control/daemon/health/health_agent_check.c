@@ -19,9 +19,9 @@ struct weir_health_agent_check {
 	bool connected;
 	bool ended;
 	int reset; // negative errno: the connection was already reset when connecting completed
-	char request[256 + 1]; // with a line end
+	char request[256 + 1]; // request line with its line end
 	char line[WEIR_AGENT_CHECK_LINE_BYTES];
-	size_t bytes; // of line
+	size_t bytes; // number of bytes in line
 };
 
 static void closed(uv_handle_t *handle) {
@@ -69,7 +69,7 @@ static void on_timeout(uv_timer_t *timer) {
 
 // --- the line -------------------------------------------------------------------------------
 
-// Human-readable: the line, and the part of it that was not understood.
+// Describe the reply for people: the line, and the part of the line that was not understood.
 static void describe(const struct weir_health_agent_check *probe, const char *complaint,
 	char *detail, size_t bytes) {
 	size_t shown = 0;
@@ -112,7 +112,7 @@ static void end_line(struct weir_health_agent_check *probe, ssize_t reported) {
 		probe->reset != 0 ? probe->reset : weir_health_read_error(&probe->socket, reported);
 
 	if (error == 0) {
-		finish(probe, WEIR_PROBE_FAILED, "closed without a complete line", NULL);
+		finish(probe, WEIR_PROBE_FAILED, "connection closed before a complete line", NULL);
 	} else {
 		fail(probe, error);
 	}
@@ -130,12 +130,13 @@ static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
 	} else {
 		probe->bytes += (size_t)bytes;
 		if (!take_line(probe) && probe->bytes == sizeof(probe->line)) {
-			finish(probe, WEIR_PROBE_FAILED, "line is too long", NULL);
+			finish(probe, WEIR_PROBE_FAILED, "reply line is too long", NULL);
 		}
 	}
 }
 
-// The kernel reports a reset once: to the write, if that comes first. Reading then finds an end.
+// The kernel reports a reset once: first to the write, if the write comes first; reading then finds
+// the end of the connection.
 static void on_written(uv_write_t *write, int status) {
 	struct weir_health_agent_check *probe = write->data;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent-check probe, like HAProxy's: connects, sends a line if configured, reads one line. Passes
-// when a complete line was received, whatever its content; the line is the report (agent_check.h).
+// Agent-check probe, like HAProxy's agent-check: connects, sends a line if configured, reads one
+// line. Passes if a complete line was received, whatever its content; the line is the report
+// (agent_check.h).
 //
-// Threads: that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <uv.h>
@@ -13,10 +14,10 @@
 
 struct weir_health_agent_check;
 
-// words: the agent's words so far, updated by its line; valid until the probe ends. Returns 0, or
+// words: the agent's words so far, updated by the reply; valid until the probe ends. Returns 0, or
 // negative errno: done is not called then.
 int weir_health_agent_check_start(uv_loop_t *loop, const struct weir_probe_params *params,
 	struct weir_agent_check *words, struct weir_health_agent_check **ret);
 
-// Cancel without calling done. Handles close in the next iterations of the loop.
+// Cancel the probe without calling done. Handles close in the next iterations of the loop.
 void weir_health_agent_check_cancel(struct weir_health_agent_check *probe);

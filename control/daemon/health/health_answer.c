@@ -57,7 +57,7 @@ void weir_health_answer_init(
 	prepare(answer);
 }
 
-// Whether the value, already trimmed, is this word, ignoring case.
+// Whether the value, already trimmed, equals this word, ignoring case.
 static bool is_word(const char *value, size_t bytes, const char *word) {
 	return bytes == strlen(word) && strncasecmp(value, word, bytes) == 0;
 }
@@ -80,7 +80,7 @@ static void take_load(struct weir_health_answer *answer, const char *line, size_
 	}
 }
 
-// In the trailers, which libcurl passes as headers.
+// The status of gRPC is in the trailers, which libcurl passes as headers.
 static void take_grpc_status(struct weir_health_answer *answer, const char *value, size_t bytes) {
 	int status = 0;
 
@@ -97,7 +97,7 @@ static bool is_space(char c) {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-// "HTTP/1.1 200 OK", "HTTP/2 200"
+// Parse a status line: "HTTP/1.1 200 OK", "HTTP/2 200". Returns the status, 0 = invalid.
 static int read_status(const char *line, size_t bytes) {
 	const char *digit = memchr(line, ' ', bytes), *end = line + bytes;
 	int status = 0;
@@ -112,9 +112,8 @@ static int read_status(const char *line, size_t bytes) {
 	return status;
 }
 
-// Whether the headers, now complete, decide the outcome: unless a text is searched in the body of a
-// good answer, or the body is the result (gRPC). Interim responses (1xx) are followed by another
-// response.
+// Whether the complete headers decide the outcome. They do not if the check searches a text in the
+// body of a good answer, if the body is the result (gRPC), or if the response is interim (1xx).
 static bool is_decided(const struct weir_health_answer *answer) {
 	const struct weir_config_health_check *check = answer->check;
 	bool good = answer->status >= check->status_first && answer->status <= check->status_last;
@@ -179,7 +178,7 @@ bool weir_health_answer_body(struct weir_health_answer *answer, const char *data
 	return !answer->enough;
 }
 
-// Append what is wrong with the load report, if there is one.
+// Append the error in the load report, if there is an error.
 static void describe_load(const struct weir_health_answer *answer, char *detail, size_t bytes) {
 	size_t used = strlen(detail);
 
@@ -202,7 +201,7 @@ static enum weir_probe_outcome judge_grpc(
 	}
 	if (answer->grpc_status != 0) {
 		snprintf(detail, bytes, "%s%s%s",
-			answer->grpc_status < 0 ? "no grpc-status"
+			answer->grpc_status < 0 ? "response has no grpc-status"
 						: weir_grpc_status_name(answer->grpc_status),
 			answer->grpc_message[0] != '\0' ? ": " : "", answer->grpc_message);
 		return WEIR_PROBE_FAILED;
@@ -211,7 +210,7 @@ static enum weir_probe_outcome judge_grpc(
 			  ? weir_grpc_answer(answer->grpc, answer->body_bytes)
 			  : -1;
 	snprintf(detail, bytes, "%s",
-		serving < 0 ? "response is not of grpc.health.v1"
+		serving < 0 ? "response is not a grpc.health.v1 message"
 			    : weir_grpc_serving_name(serving));
 	describe_load(answer, detail, bytes);
 	return serving == WEIR_GRPC_SERVING ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
@@ -226,7 +225,7 @@ static enum weir_probe_outcome judge_http(
 		snprintf(detail, bytes, "HTTP %ld, body without \"%.60s\"", status, check->body);
 		return WEIR_PROBE_FAILED;
 	}
-	if (!good && status < 400) { // no error of the server
+	if (!good && status < 400) { // not an error of the server
 		snprintf(detail, bytes, "HTTP %ld, expected %u to %u", status, check->status_first,
 			check->status_last);
 	} else {

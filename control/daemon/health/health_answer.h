@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Answer: parses the response to an HTTP probe and judges it. health_http.c passes the response in
-// parts as they arrive; no part is kept.
+// Answer: parses the response to an HTTP probe and judges it. health_http.c passes the parts of the
+// response as they arrive; no part is kept.
 //
 // A header "X-Weir-State: WORD" is the state that the backend reports: ready, starting, lame-duck
 // or down. An answer with starting or lame-duck passes whatever its status, because the backend
-// serves; one with down fails. Load is read from ORCA headers if the check is configured with orca.
+// serves; an answer with down fails. Load is read from ORCA headers if the check is configured with
+// orca.
 //
 // Threads: any; no I/O, no allocation.
 #pragma once
@@ -18,25 +19,25 @@
 #include "health_probe.h"
 #include "orca.h"
 
-#define WEIR_HEALTH_BODY_BYTES 65536 // maximum that is read of a body
+#define WEIR_HEALTH_BODY_BYTES 65536 // maximum number of bytes read of a body
 
 struct weir_health_answer {
 	const struct weir_config_health_check *check;
-	size_t body_bytes; // so far
+	size_t body_bytes; // bytes of the body received so far
 	bool enough; // no further part can change the outcome
 	uint8_t matched; // length of the prefix of check->body at the end of the body so far
-	bool found; // check->body was found
-	int status; // of the last status line; 0 = not read
-	struct weir_report report; // from the headers
-	char complaint[WEIR_ORCA_WHY_BYTES]; // about the first invalid load report; "" = none
-	bool has_load; // there was a valid one, perhaps without a value that Weir uses
+	bool found; // check->body was found in the body
+	int status; // HTTP status of the last status line; 0 = no status line yet
+	struct weir_report report; // report read from the headers
+	char complaint[WEIR_ORCA_WHY_BYTES]; // error in the first invalid load report; "" = none
+	bool has_load; // there was a valid load report, perhaps without a value that Weir uses
 	int grpc_status; // -1 = not received
 	char grpc_message[48];
 	uint8_t grpc[WEIR_GRPC_ANSWER_BYTES]; // type grpc: first bytes of the body
-	uint8_t border[256]; // of each prefix of check->body: length of its longest border
+	uint8_t border[256]; // length of the longest border of each prefix of check->body
 };
 
-// check: borrowed
+// check: borrowed.
 void weir_health_answer_init(
 	struct weir_health_answer *answer, const struct weir_config_health_check *check);
 
@@ -44,7 +45,7 @@ void weir_health_answer_init(
 // line at the end of the headers. Returns whether to read more of the answer.
 bool weir_health_answer_header(struct weir_health_answer *answer, const char *line, size_t bytes);
 
-// Process the next bytes of the body. Returns whether to read more of it.
+// Process the next bytes of the body. Returns whether to read more of the body.
 bool weir_health_answer_body(struct weir_health_answer *answer, const char *data, size_t bytes);
 
 // Judge the complete answer, and complete the report. detail: one line, such as "HTTP 200".

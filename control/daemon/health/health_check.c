@@ -22,7 +22,7 @@ struct weir_health_check {
 	struct weir_health_start start; // while due or running
 	uint16_t backend, service;
 	uint16_t port;
-	bool alongside; // agent-check in addition to the backend's check; its verdict has no effect
+	bool alongside; // agent-check in addition to the backend's check; the verdict has no effect
 	struct weir_address address;
 	uint32_t vip; // via the data path: that of the current or next probe, in params->vips
 	struct weir_address source; // of the outer header; family 0 = not set yet
@@ -33,8 +33,8 @@ struct weir_health_check {
 	uint32_t idle_intervals; // between two checks of an idle backend; 0 = not idle
 	uint64_t due_ms; // loop time of the current or next start, on the grid of the interval
 	uint64_t planned_ms; // due_ms with jitter
-	uint32_t late_ms; // from planned_ms to the last start
-	bool spread; // has its own offset in the interval
+	uint32_t late_ms; // delay of the last start after planned_ms
+	bool spread; // the check has a random offset in the interval
 	uint64_t started_ns; // start of the running probe
 	uint64_t ended_ns; // end of the last probe, 0 = none ended
 	bool passed;
@@ -42,12 +42,13 @@ struct weir_health_check {
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	uint32_t duration_ms;
 	uint32_t streak;
-	uint32_t quick; // checks after a restart of the server that are still to run soon
+	uint32_t quick; // number of checks after a restart of the server that must still run soon
 	uint64_t passes, fails;
-	uint8_t word; // enum weir_health_word: the last one in an answer
-	struct weir_agent_check agent_words; // words of its agent-check
-	struct weir_data_path_flow flow; // while running along the data path
-	struct weir_health_tcp *tcp; // while running, one of these
+	uint8_t word; // enum weir_health_word: last state announced in an answer
+	struct weir_agent_check agent_words; // words of the backend's agent-check
+	struct weir_data_path_flow flow; // while the probe runs via the data path
+	// While the probe runs, one of tcp, http and agent_check is set.
+	struct weir_health_tcp *tcp;
 	struct weir_health_http *http;
 	struct weir_health_agent_check *agent_check;
 };
@@ -88,8 +89,8 @@ static bool is_settled(const struct weir_health_check *check) {
 		       (check->passed ? WEIR_HEALTH_VERDICT_PASSING : WEIR_HEALTH_VERDICT_FAILING);
 }
 
-// Whether the next check is a retry: the last one failed, and may be the first of those that make
-// the verdict FAILING. Or the server was started again, and all checks passed since.
+// Whether the next check is a retry: the last check failed, and more failures can make the verdict
+// FAILING; or the server was started again, and all checks passed since.
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
@@ -106,14 +107,14 @@ static uint32_t retry_ms(const struct weir_health_check *check) {
 							    : WEIR_HEALTH_QUICK_MS;
 }
 
-// Intervals from one check to the next.
+// Number of intervals from one check to the next check.
 static uint32_t pace(const struct weir_health_check *check) {
 	uint32_t far = check->far ? WEIR_HEALTH_FAR_INTERVALS : 1;
 
 	return !is_settled(check) ? 1 : check->idle_intervals > far ? check->idle_intervals : far;
 }
 
-// xorshift64: good enough for jitter.
+// xorshift64 is random enough for jitter.
 static uint64_t draw(struct weir_health_checking *checking) {
 	checking->random ^= checking->random << 13;
 	checking->random ^= checking->random >> 7;
@@ -122,7 +123,7 @@ static uint64_t draw(struct weir_health_checking *checking) {
 }
 
 // Sleep until due_ms plus or minus up to a twentieth of the interval, so that checks of several
-// balancers do not stay synchronized; the time between two starts differs from the interval by a
+// balancers do not stay synchronized. The time between two starts differs from the interval by a
 // tenth at most.
 static void sleep_until_due(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), part = check->params->check.interval_ms / 20;
@@ -145,7 +146,7 @@ static void schedule(struct weir_health_check *check) {
 		check->spread = true;
 		check->due_ms += draw(check->checking) % interval - interval / 2;
 	}
-	if (is_retry(check)) { // the checks after it are on the grid again
+	if (is_retry(check)) { // later checks are on the grid again
 		check->planned_ms = now + retry_ms(check);
 		uv_timer_start(&check->timer, on_due, retry_ms(check), 0);
 		return;
@@ -157,7 +158,7 @@ static void schedule(struct weir_health_check *check) {
 	sleep_until_due(check);
 }
 
-// A backend's word applies until a passing answer does not repeat it.
+// The state that a backend announced applies until a passing answer does not repeat the state.
 static void apply_word(struct weir_health_check *check, struct weir_report *report) {
 	uint8_t before = check->word;
 
@@ -168,24 +169,24 @@ static void apply_word(struct weir_health_check *check, struct weir_report *repo
 	if (!check->passed) {
 		check->word = before;
 	} else if (before != WEIR_HEALTH_WORD_NONE && before != WEIR_HEALTH_WORD_READY) {
-		static const char why[] = "X-Weir-State was removed";
+		static const char why[] = "answer has no X-Weir-State header";
 
 		report->word = WEIR_HEALTH_WORD_READY;
 		weir_report_set_why(report, why, sizeof(why) - 1);
 	}
 }
 
-// Results of a check for the callbacks. A copy, because a callback may configure, which may free
-// the check.
+// Results of a check for the callbacks. A copy, because a callback may configure and so free the
+// check.
 struct update {
-	bool changed; // the verdict
+	bool changed; // the verdict changed
 	enum weir_health_verdict verdict;
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	struct weir_report report;
 };
 
-// Calls back with the verdict first: when it changes to FAILING, the backend's earlier words are
-// forgotten.
+// Report the verdict first: when the verdict changes to FAILING, the states that the backend
+// announced earlier are forgotten.
 static void notify(struct weir_health_check *check, const struct update *update) {
 	const struct weir_health_checking *checking = check->checking;
 	const char *source = weir_config_check_name(check->params->check.type);
@@ -194,7 +195,7 @@ static void notify(struct weir_health_check *check, const struct update *update)
 		checking->on_health(
 			checking->context, check->backend, update->verdict, update->detail);
 	}
-	// A freed check is closed, and its memory lasts until the next turn of the loop.
+	// The check may have been freed: its memory is valid until the next iteration of the loop.
 	if ((update->report.given != 0 || update->report.word != WEIR_HEALTH_WORD_NONE) &&
 		!uv_is_closing((uv_handle_t *)&check->timer)) {
 		checking->on_report(checking->context, check->backend, &update->report, source);
@@ -237,7 +238,7 @@ static void take_result(struct weir_health_check *check, bool passed, uint64_t d
 	}
 }
 
-// Replaces control characters: the detail may contain text of a backend or its certificate, and is
+// Replace control characters: the detail may contain text of a backend or its certificate, and is
 // written to logs, terminals and JSON.
 static void keep_detail(
 	struct weir_health_check *check, enum weir_probe_outcome outcome, struct update *update) {
@@ -251,7 +252,7 @@ static void keep_detail(
 	}
 }
 
-// A failure for lack of a link is no result.
+// A failure while this host has no link is no result about the backend.
 static void excuse(struct weir_health_check *check, uint64_t now_ns,
 	enum weir_probe_outcome *outcome, struct update *update) {
 	const struct weir_health_checking *checking = check->checking;
@@ -418,7 +419,7 @@ static void hasten(struct weir_health_check *check) {
 	}
 }
 
-// A running probe may be of the server before: it does not count.
+// Do not count a running probe: it may have connected to the server before the restart.
 void weir_health_check_restart(struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 	uint64_t now = uv_now(check->checking->loop);
@@ -431,7 +432,7 @@ void weir_health_check_restart(struct weir_health_check *check) {
 		return;
 	}
 	halt(check);
-	if (check->due_ms > now) { // the last time on the grid
+	if (check->due_ms > now) { // the last time on the grid before now
 		check->due_ms -=
 			((check->due_ms - now - 1) / config->interval_ms + 1) * config->interval_ms;
 	}

@@ -3,7 +3,7 @@
 // A health check of one backend: when it runs, its probe, its verdict and counts.
 // Independent of other checks.
 //
-// Threads: that of the loop. Callbacks are called from the loop, and from
+// Threads: only the event loop's thread. Callbacks are called from the loop, and from
 // weir_health_check_agent_result.
 #pragma once
 
@@ -14,19 +14,19 @@
 
 struct weir_health_check;
 
-struct weir_health_checking { // common to all checks, and owned by the caller
+struct weir_health_checking { // data of all checks, owned by the caller
 	uv_loop_t *loop;
 	struct weir_health_curl *curl;
-	struct weir_data_path *path; // NULL = there is none
+	struct weir_data_path *path; // NULL = no data path
 	struct weir_health_starts starts;
 	struct weir_health_durations durations;
-	uint64_t random; // state of the jitter, not 0
+	uint64_t random; // state of the random numbers for jitter, not 0
 	weir_health_fn on_health;
 	weir_health_report_fn on_report;
 	weir_health_excuse_fn excuse; // NULL = none
-	void *context; // of all three
-	// The verdict on a backend changed to FAILING: called before the others, to forget the
-	// words in the answers to all checks of the backend.
+	void *context; // context of the three callbacks above
+	// The verdict on a backend changed to FAILING. Called before the other callbacks, to forget
+	// the announced states in answers to all checks of the backend.
 	void (*forget)(struct weir_health *health, uint16_t backend);
 	struct weir_health *health; // for `forget`
 };
@@ -41,11 +41,11 @@ struct weir_health_check *weir_health_check_create(
 // one of their users. The verdict and the word are kept.
 void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
 	struct weir_health_params *params, uint64_t delay_ms);
-// Whether the check already is one of this target, with the same parameters.
+// Whether the check already is a check of this target, with the same parameters.
 bool weir_health_check_is_of(
 	const struct weir_health_check *check, const struct weir_health_target *target);
 
-// As the functions of health.h.
+// These functions do the same as the functions of health.h with similar names.
 void weir_health_check_set_source(
 	struct weir_health_check *check, const struct weir_address *source, uint8_t source_bits);
 void weir_health_check_set_far(struct weir_health_check *check, bool far);
@@ -58,5 +58,5 @@ void weir_health_check_status(
 	const struct weir_health_check *check, struct weir_health_status *ret);
 uint64_t weir_health_check_unchecked_ms(const struct weir_health_check *check);
 
-void weir_health_check_free(
-	struct weir_health_check *check); // closes with the loop; NULL is allowed
+// Handles close in the next iterations of the loop. NULL is allowed.
+void weir_health_check_free(struct weir_health_check *check);

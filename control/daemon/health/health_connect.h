@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Connecting to a backend: shared by the probes over TCP.
+// Connects to a backend: shared by all probes over TCP.
 #pragma once
 
 #include <netinet/in.h>
@@ -12,8 +12,8 @@
 #include "health_probe.h"
 
 // Whether a connection was established, given the result of connecting. If a backend accepts,
-// answers and resets before the loop polls the socket, the result is ECONNRESET or EPIPE, and the
-// data that it sent can still be read. A refused connection is ECONNREFUSED.
+// answers and resets before the loop polls the socket, the result is ECONNRESET or EPIPE, and data
+// of the backend can still be read. If the backend refuses, the result is ECONNREFUSED.
 static inline bool weir_health_was_connected(int status) {
 	return status == 0 || status == UV_ECONNRESET || status == UV_EPIPE;
 }
@@ -34,7 +34,7 @@ static inline int weir_health_read_error(const uv_tcp_t *socket, ssize_t reporte
 	return 0;
 }
 
-// Take ownership of a flow's socket; -1 if it was already taken.
+// Take ownership of a flow's socket. Returns -1 if the ownership was already taken.
 static inline int weir_health_take_socket(struct weir_data_path_flow *flow) {
 	int fd = flow->socket;
 
@@ -42,7 +42,7 @@ static inline int weir_health_take_socket(struct weir_data_path_flow *flow) {
 	return fd;
 }
 
-// Returns 0, or negative errno: on_connect is not called then.
+// Start to connect. Returns 0, or negative errno: on_connect is not called then.
 static inline int weir_health_connect(uv_connect_t *connect, uv_tcp_t *socket,
 	const struct weir_probe_params *params, uv_connect_cb on_connect) {
 	const struct weir_address *address = &params->address;

@@ -5,10 +5,10 @@
 
 #include "health_curl.h"
 
-#define POOL 512 // idle transfers kept
+#define POOL 512 // number of idle transfers kept
 
-// Transfers that verify with the same CA file. Groups are never removed: one for each file used so
-// far.
+// Transfers that verify with one CA file. Groups are never removed: there is one group for each
+// file used so far.
 struct group {
 	uv_timer_t timer;
 	uv_loop_t *loop;
@@ -24,7 +24,7 @@ struct weir_health_curl {
 	unsigned int idle_count;
 };
 
-struct watch { // of one socket of curl
+struct watch { // watches one socket of curl
 	uv_poll_t poll;
 	struct group *group;
 	curl_socket_t socket;
@@ -41,7 +41,8 @@ static void collect(struct group *group) {
 		if (message->msg != CURLMSG_DONE) {
 			continue;
 		}
-		code = message->data.result; // removing the handle invalidates the message
+		// Read first: removing the handle invalidates the message.
+		code = message->data.result;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&transfer);
 		weir_health_curl_stop(transfer);
 		transfer->ended(transfer, code);
@@ -57,7 +58,7 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 	flags |= events & UV_WRITABLE ? CURL_CSELECT_OUT : 0;
 	flags |= status < 0 ? CURL_CSELECT_ERR : 0;
 	curl_multi_socket_action(group->multi, watch->socket, flags, &running);
-	collect(group); // watch may be freed
+	collect(group); // the watch may be freed
 }
 
 static void on_timer(uv_timer_t *timer) {
@@ -101,7 +102,7 @@ static struct watch *start_watch(struct group *group, curl_socket_t socket) {
 	return watch;
 }
 
-// A failure here is not reported to curl, which would abort all its transfers: only the affected
+// A failure is not reported to curl, which would abort all its transfers: only the affected
 // transfer times out.
 static int set_watch(
 	CURL *easy, curl_socket_t socket, int what, void *context, void *socket_context) {

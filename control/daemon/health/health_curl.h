@@ -2,11 +2,10 @@
 //
 // Engine of all probes that use libcurl: runs transfers on the loop, without threads or signals,
 // and keeps a pool of idle transfers.
+// curl caches the CA certificates of only one file, and takes 30 ms to read the system's CA file:
+// transfers with different CA files use separate multi handles.
 //
-// curl caches the CA certificates of only one file, and takes 30 ms to read those of the system:
-// transfers with different files use separate multi handles.
-//
-// Threads: that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <curl/curl.h>
@@ -32,14 +31,15 @@ void weir_health_curl_free(struct weir_health_curl *curl); // NULL is allowed
 
 uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl);
 
-// ca_file: file of the CA certificates that verify the server; "" = those of the system, or no
-// verification. Returns 0, or -ENOMEM: `ended` is not called then.
+// Start a transfer. ca_file: file of the CA certificates that verify the server; "" = the system's
+// CA certificates, or no verification. Returns 0, or -ENOMEM: `ended` is not called then.
 int weir_health_curl_start(
 	struct weir_health_curl *curl, const char *ca_file, struct weir_health_transfer *transfer);
 // Stop a transfer without calling `ended`.
 void weir_health_curl_stop(struct weir_health_transfer *transfer);
 
-// take: an idle transfer from the pool; NULL if it is empty, and the caller allocates one. keep:
-// put a stopped transfer back; it is freed if the pool is full.
+// take: returns an idle transfer from the pool; NULL = the pool is empty, and the caller allocates
+// a transfer. keep: returns a stopped transfer to the pool, or frees the transfer if the pool is
+// full.
 struct weir_health_transfer *weir_health_curl_take(struct weir_health_curl *curl);
 void weir_health_curl_keep(struct weir_health_curl *curl, struct weir_health_transfer *transfer);

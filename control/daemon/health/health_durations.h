@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Durations: a histogram of the durations of each service's checks. Bounds are fixed, and there is
-// one histogram a service, so that its size does not depend on the number of backends.
+// one histogram per service, so that memory does not depend on the number of backends.
 //
-// Threads: one, that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Upper bounds. X(microseconds, "seconds")
+// Upper bounds of the histogram. X(microseconds, "seconds")
 #define WEIR_HEALTH_DURATION_BOUNDS(X) \
 	X(1000, "0.001") \
 	X(2500, "0.0025") \
@@ -29,24 +29,25 @@ enum { WEIR_HEALTH_DURATIONS = 1 WEIR_HEALTH_DURATION_BOUNDS(X) }; // the last h
 #undef X
 
 struct weir_health_histogram {
-	uint64_t checks[WEIR_HEALTH_DURATIONS]; // longer than the bound before it
+	// Number of checks up to each bound, and longer than the bound before.
+	uint64_t checks[WEIR_HEALTH_DURATIONS];
 	uint64_t sum_us;
 };
 
 struct weir_health_durations { // zero-initialized
-	struct weir_health_durations_entry *entries; // by id of the service
+	struct weir_health_durations_entry *entries; // indexed by service id
 	uint32_t count;
 };
 
 void weir_health_durations_fini(struct weir_health_durations *durations);
 
-// The name of a service: its histogram begins anew if the id had another one. Returns 0 or -ENOMEM
-// (its checks are not counted).
+// Set the name of a service. The histogram begins anew if the id had another name. Returns 0 or
+// -ENOMEM (checks of the service are not counted).
 int weir_health_durations_name(
 	struct weir_health_durations *durations, uint16_t service, const char *name);
 // Count a check. Does nothing for a service without a name.
 void weir_health_durations_add(
 	struct weir_health_durations *durations, uint16_t service, uint64_t us);
-// The histogram of a service; NULL without a name.
+// The histogram of a service; NULL if the service has no name.
 const struct weir_health_histogram *weir_health_durations_of(
 	const struct weir_health_durations *durations, uint16_t service);

@@ -26,7 +26,7 @@ size_t weir_grpc_request(const char *service, uint8_t ret[WEIR_GRPC_REQUEST_BYTE
 	return at;
 }
 
-// Reads a varint at *at. Returns false if there is none. Bits beyond 64 are discarded.
+// Read a varint at *at. Returns false if there is no complete varint. Bits beyond 64 are discarded.
 static bool read_varint(const uint8_t *bytes, size_t n, size_t *at, uint64_t *ret) {
 	uint64_t value = 0;
 

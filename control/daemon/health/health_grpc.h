@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// gRPC health protocol, grpc.health.v1.Health/Check: its request and answer as bytes. libcurl
-// carries them over HTTP/2; a message is framed by a flag and a length of 32 bits.
+// gRPC health protocol, grpc.health.v1.Health/Check: encodes the request and decodes the answer.
+// libcurl transports them over HTTP/2; a message is framed by a flag and a length of 32 bits.
 //
 // Threads: pure functions.
 #pragma once
@@ -14,13 +14,13 @@
 #define WEIR_GRPC_ANSWER_BYTES 64 // larger than any valid answer
 #define WEIR_GRPC_SERVING 1
 
-// The request for a service, "" = the server as a whole. Returns its length in bytes.
+// Encode the request for a service, "" = the server as a whole. Returns the length in bytes.
 size_t weir_grpc_request(const char *service, uint8_t ret[WEIR_GRPC_REQUEST_BYTES]);
 
-// The serving status of an answer, or -EINVAL if it is not a valid answer.
+// Returns the serving status of an answer, or -EINVAL if the answer is not valid.
 int weir_grpc_answer(const uint8_t *bytes, size_t n);
 
-// "SERVING"; "an unknown serving status" when it has no name.
+// Returns e.g. "SERVING"; "an unknown serving status" if the status has no name.
 const char *weir_grpc_serving_name(int status);
-// "NOT_FOUND" of a grpc-status; "UNKNOWN" when it has no name.
+// Returns the name of a grpc-status, e.g. "NOT_FOUND"; "UNKNOWN" if the status has no name.
 const char *weir_grpc_status_name(int status);

@@ -15,11 +15,11 @@
 #define NEVER_MS (1000L * 3600 * 24) // the probe's own timer ends it much earlier
 #define READ_BYTES 4096 // per read; curl would allocate 16 KiB for each probe
 #define CA_CACHE_S 60L // parsing the system's CA certificates takes 10 ms
-// Excludes Diffie-Hellman in groups chosen by the server: one of 10,000 bits takes a second.
-#define CIPHERS "DEFAULT:!DH" // of TLS 1.2
+// Excludes Diffie-Hellman with a group chosen by the server: a group of 10,000 bits takes a second.
+#define CIPHERS "DEFAULT:!DH" // ciphers of TLS 1.2
 
 struct weir_health_http {
-	struct weir_health_transfer transfer; // first
+	struct weir_health_transfer transfer; // must be the first member
 	struct weir_health_curl *curl;
 	struct curl_slist *headers, *connect_to;
 	struct weir_probe_params params;
@@ -27,8 +27,8 @@ struct weir_health_http {
 	uv_timer_t timer;
 	struct weir_health_relay *relay;
 	struct weir_health_answer answer;
-	uint8_t request[WEIR_GRPC_REQUEST_BYTES]; // of type grpc
-	int no_socket; // negative errno: creating a socket for libcurl failed; 0 = it succeeded
+	uint8_t request[WEIR_GRPC_REQUEST_BYTES]; // request of a check of type grpc
+	int no_socket; // negative errno: creating a socket for libcurl failed; 0 = no failure
 	char url[WEIR_HEALTH_NAME_BYTES + 256 + 32];
 	char error[CURL_ERROR_SIZE];
 };
@@ -81,17 +81,18 @@ static void put_back(struct weir_health_http *http) {
 }
 
 static enum weir_probe_outcome judge_excess(char *detail, size_t bytes) {
-	snprintf(detail, bytes, "received more than %u KiB", WEIR_HEALTH_RECEIVED_MOST / 1024);
+	snprintf(detail, bytes, "server sent more than %u KiB", WEIR_HEALTH_RECEIVED_MOST / 1024);
 	return WEIR_PROBE_FAILED;
 }
 
-// libcurl also reports a header line of 100 KB this way; since 8.6, as CURLE_TOO_LARGE.
+// libcurl reports a header line of 100 KB as out of memory; since 8.6, as CURLE_TOO_LARGE.
 static enum weir_probe_outcome judge_memory(
 	const struct weir_health_http *http, char *detail, size_t bytes) {
 	curl_off_t first_byte_us = 0;
 
 	curl_easy_getinfo(http->transfer.easy, CURLINFO_STARTTRANSFER_TIME_T, &first_byte_us);
-	snprintf(detail, bytes, "%s", first_byte_us > 0 ? "a header is too long" : "out of memory");
+	snprintf(detail, bytes, "%s",
+		first_byte_us > 0 ? "response header is too long" : "out of memory");
 	return first_byte_us > 0 ? WEIR_PROBE_FAILED : WEIR_PROBE_UNKNOWN;
 }
 
@@ -109,13 +110,13 @@ static enum weir_probe_outcome judge_error(
 		os_error = -http->no_socket;
 	}
 	switch (code) {
-	case CURLE_COULDNT_CONNECT: // to the relay
-		// libcurl connects again when a server refuses its request on HTTP/2.
+	case CURLE_COULDNT_CONNECT: // could not connect to the relay
+		// libcurl connects again when a server refuses libcurl's request on HTTP/2.
 		if (weir_health_relay_is_joined(http->relay)) {
-			snprintf(detail, bytes, "request refused");
+			snprintf(detail, bytes, "server refused the request");
 			return WEIR_PROBE_FAILED;
 		}
-		// Not caused by the backend.
+		// The backend did not cause this error.
 		snprintf(detail, bytes, "%s",
 			os_error != 0 ? uv_strerror(-(int)os_error) : curl_easy_strerror(code));
 		return WEIR_PROBE_UNKNOWN;
@@ -127,21 +128,21 @@ static enum weir_probe_outcome judge_error(
 		}
 		break;
 	case CURLE_GOT_NOTHING:
-		snprintf(detail, bytes, "closed without a response");
+		snprintf(detail, bytes, "connection closed without a response");
 		return WEIR_PROBE_FAILED;
 	case CURLE_OUT_OF_MEMORY:
 		return judge_memory(http, detail, bytes);
 #if LIBCURL_VERSION_NUM >= 0x080600
 	case CURLE_TOO_LARGE:
 		snprintf(detail, bytes, "%.95s",
-			http->error[0] != '\0' ? http->error : "a header is too long");
+			http->error[0] != '\0' ? http->error : "response header is too long");
 		return WEIR_PROBE_FAILED;
 #endif
 	case CURLE_UNSUPPORTED_PROTOCOL: // HTTP/0.9
 	case CURLE_WEIRD_SERVER_REPLY:
 		snprintf(detail, bytes, "response is not HTTP");
 		return WEIR_PROBE_FAILED;
-	case CURLE_SSL_CACERT_BADFILE: // not caused by the backend
+	case CURLE_SSL_CACERT_BADFILE: // the backend did not cause this error
 		snprintf(detail, bytes, "cannot read CA certificates from %.60s",
 			http->params.check->ca_file[0] != '\0' ? http->params.check->ca_file
 							       : "the system's file");
@@ -154,9 +155,9 @@ static enum weir_probe_outcome judge_error(
 	return WEIR_PROBE_FAILED;
 }
 
-// Whether the answer is complete: the probe ended the transfer itself, or nothing failed. libcurl
-// accepts headers, and a body of unknown length, as complete when the connection ends; if it was
-// reset, they are not.
+// Whether the answer is complete: the probe ended the transfer itself, or nothing failed. When the
+// connection ends, libcurl accepts headers, and a body of unknown length, as complete; after a
+// reset they are not complete.
 static bool is_answer(const struct weir_health_http *http, CURLcode code) {
 	bool is_grpc = http->params.check->type == WEIR_CHECK_GRPC;
 
@@ -166,7 +167,7 @@ static bool is_answer(const struct weir_health_http *http, CURLcode code) {
 	return code == CURLE_OK && (is_grpc || weir_health_relay_error(http->relay) == 0);
 }
 
-// End a stopped probe. It is not accessed after done.
+// End a stopped probe. The probe is not accessed after done.
 static void finish(struct weir_health_http *http, enum weir_probe_outcome outcome,
 	const char *detail, const struct weir_report *report) {
 	weir_probe_fn done = http->params.done;
@@ -222,8 +223,8 @@ static struct weir_health_http *make(struct weir_health_curl *curl) {
 	return http;
 }
 
-// An idle probe, or a new one; NULL if out of memory. The handle is always new, which costs 1 us:
-// before 8.1.0, libcurl writes to freed memory when the first header is a continuation and the
+// Returns an idle or new probe; NULL if out of memory. The handle is always new, which costs 1 us:
+// libcurl before 8.1.0 writes to freed memory when the first header is a continuation line and the
 // handle had headers before.
 static struct weir_health_http *take(struct weir_health_curl *curl) {
 	struct weir_health_http *http = (struct weir_health_http *)weir_health_curl_take(curl);
@@ -274,7 +275,7 @@ static int set_headers(struct weir_health_http *http) {
 	return r;
 }
 
-// The address to connect to, in the form of a URL.
+// Format the address to connect to as in a URL.
 static void format_address(const struct weir_health_http *http, char *text, size_t bytes) {
 	bool ipv6 = http->params.address.family == 6;
 	char address[INET6_ADDRSTRLEN];
@@ -293,8 +294,8 @@ void weir_health_server_name(
 	name[n] = '\0';
 }
 
-// Use the server name as the host of the URL, so that curl sends and verifies it; CONNECT_TO still
-// directs the connection to the address, without a name lookup.
+// Use the server name as the host of the URL, so that curl sends and verifies the name. CONNECT_TO
+// still directs the connection to the address, without a name lookup.
 static int set_tls(struct weir_health_http *http, char name[WEIR_HEALTH_NAME_BYTES]) {
 	const struct weir_config_health_check *check = http->params.check;
 	CURL *easy = http->transfer.easy;
@@ -387,7 +388,8 @@ static int set_options(struct weir_health_http *http) {
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)READ_BYTES);
-	// curl caches numeric addresses like names, and scans the whole cache each time.
+	// Without this, curl caches numeric addresses like names, and scans the whole cache each
+	// time.
 	curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
 	curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
 	curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
@@ -409,7 +411,7 @@ static int start_transfer(struct weir_health_http *http) {
 	return weir_health_curl_start(http->curl, ca_file_of(http->params.check), &http->transfer);
 }
 
-// The relay could not connect, or received too much.
+// The relay could not connect, or received too many bytes.
 static void on_relay_failed(void *context, int error) {
 	struct weir_health_http *http = context;
 	enum weir_probe_outcome outcome = weir_probe_outcome_of(error);

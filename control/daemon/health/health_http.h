@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// HTTP, HTTPS and gRPC probes: one request each by libcurl. Passes when the status is in the
-// check's range and the body contains the check's text; gRPC passes when the service's status is
+// HTTP, HTTPS and gRPC probes: each probe sends one request by libcurl. Passes if the status is in
+// the check's range and the body contains the check's text; gRPC passes if the service's status is
 // SERVING (health_grpc.h). Redirects are not followed, proxies of the environment are ignored,
-// names are not resolved, connections are not reused and end with a reset. TLS: a full handshake
-// each.
+// names are not resolved. Connections are not reused and end with a reset; each TLS connection
+// begins with a full handshake.
 //
-// Threads: that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <uv.h>
@@ -22,9 +22,9 @@ struct weir_health_http; // one probe
 int weir_health_http_start(struct weir_health_curl *curl, const struct weir_probe_params *params,
 	struct weir_health_http **ret);
 
-// End it without calling done.
+// End the probe without calling done.
 void weir_health_http_cancel(struct weir_health_http *http);
 
-// The server name that TLS sends (SNI) and verifies; "" = none: the address is verified.
+// Get the server name that TLS sends (SNI) and verifies; "" = no name: the address is verified.
 void weir_health_server_name(
 	const struct weir_config_health_check *check, char name[WEIR_HEALTH_NAME_BYTES]);

@@ -25,17 +25,17 @@ typedef void (*weir_probe_fn)(void *context, enum weir_probe_outcome outcome, co
 	const struct weir_report *report);
 
 struct weir_probe_params {
-	struct weir_address address; // to connect to
+	struct weir_address address; // address to connect to
 	uint16_t port; // host order
-	struct weir_data_path_flow
-		*flow; // its socket is to be connected; NULL = the probe creates a socket
+	// Connection whose socket the probe connects; NULL = the probe creates a socket.
+	struct weir_data_path_flow *flow;
 	const struct weir_config_health_check *check; // valid until the probe ends
 	weir_probe_fn done;
 	void *context;
 };
 
-// Deadline of a probe. If the loop was busy with other work at the deadline, the answer may be
-// waiting to be read: once, the deadline is extended by as much time.
+// Deadline of a probe. If the loop was busy with other work at the deadline, an answer may still be
+// unread: the deadline is then extended once, by the time that the loop was busy.
 struct weir_probe_deadline {
 	uint64_t due_ms; // loop time
 	bool extended;
@@ -48,7 +48,7 @@ static inline uint64_t weir_probe_deadline_init(struct weir_probe_deadline *dead
 	return check->timeout_ms;
 }
 
-// Call at the deadline. Returns how much longer to wait; 0 = timed out.
+// Call at the deadline. Returns the time by which the deadline is extended; 0 = timed out.
 static inline uint64_t weir_probe_deadline_extend(struct weir_probe_deadline *deadline,
 	const uv_loop_t *loop, const struct weir_config_health_check *check) {
 	uint64_t late_ms = uv_now(loop) - deadline->due_ms;
@@ -60,20 +60,20 @@ static inline uint64_t weir_probe_deadline_extend(struct weir_probe_deadline *de
 	return late_ms < check->timeout_ms ? late_ms : check->timeout_ms;
 }
 
-// The outcome of a failure with this (negative) errno: UNKNOWN if the cause is this host rather
-// than the backend.
+// The outcome of a failure with this (negative) errno: UNKNOWN if this host, not the backend,
+// causes the failure.
 static inline enum weir_probe_outcome weir_probe_outcome_of(int error) {
 	switch (-error) {
 	case EMFILE:
 	case ENFILE:
 	case ENOMEM:
 	case ENOBUFS:
-	case EADDRNOTAVAIL: // no local port left
+	case EADDRNOTAVAIL: // this host has no free local port
 	case EAFNOSUPPORT: // IPv6 is disabled on this host
 	case ENONET: // this host has no address of the VIP's family
 	case EPERM: // a packet filter of this host
 	case EACCES:
-	case ENODEV: // the device of the data path is gone
+	case ENODEV: // the device of the data path was removed
 		return WEIR_PROBE_UNKNOWN;
 	default:
 		return WEIR_PROBE_FAILED;

@@ -14,25 +14,26 @@
 #include "health_connect.h"
 
 #define BUFFER_BYTES 4096
-// More connections than other users can make before libcurl connects.
+// More connections than other users can open before libcurl connects.
 #define LISTEN_BACKLOG 4096
-#define ACCEPT_MOST 256u // in a turn of the loop
-#define SEND_BUFFER_BYTES 8192 // about the most that libcurl can read at once
-#define END_MS 1 // libcurl has this long for the last data before the end
+#define ACCEPT_MOST 256u // maximum number of accepted connections per iteration of the loop
+#define SEND_BUFFER_BYTES 8192 // about the maximum that libcurl can read at once
+#define END_MS 1 // time for libcurl to read the last data before the end of the connection
 
-struct direction { // one of the two
+struct direction { // one of the two directions
 	uv_stream_t *from, *to;
-	uv_write_t write; // of the rest that `to` did not accept at once; reading pauses meanwhile
+	// Writes the rest of the data that `to` did not accept at once; reading pauses meanwhile.
+	uv_write_t write;
 	char buffer[BUFFER_BYTES];
 };
 
 struct weir_health_relay {
 	uv_tcp_t server;
-	uv_pipe_t client; // libcurl
+	uv_pipe_t client; // connection of libcurl
 	uv_poll_t listener; // accepts the client
 	uv_connect_t connect;
 	uv_shutdown_t shutdown;
-	uv_timer_t end; // passes the end of the server's data on
+	uv_timer_t end; // delays the end of the server's data
 	struct direction in, out;
 	weir_health_relay_connected connected;
 	weir_health_relay_failed failed;
@@ -40,8 +41,8 @@ struct weir_health_relay {
 	uint64_t received;
 	unsigned int open_handles;
 	int listener_fd; // -1 = closed
-	int error; // of the server's connection after it was established
-	bool is_connected, is_ended, is_over; // is_ended: the server sends no more
+	int error; // error of the server's connection after the connection was established
+	bool is_connected, is_ended, is_over; // is_ended: the server sends no more data
 	bool is_read; // libcurl has read everything that the server sent
 };
 
@@ -107,7 +108,8 @@ static void allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
 	*buffer = uv_buf_init(direction->buffer, sizeof(direction->buffer));
 }
 
-// The kernel reports a reset once: to the write, if that comes first. Reading then finds an end.
+// The kernel reports a reset once: first to the write, if the write comes first; reading then finds
+// the end of the connection.
 static void note_reset(const struct direction *direction, int status) {
 	struct weir_health_relay *relay = direction->from->data;
 
@@ -120,7 +122,7 @@ static void on_written(uv_write_t *write, int status) {
 	struct direction *direction = write->data;
 	struct weir_health_relay *relay = direction->from->data;
 
-	// Data that the server does not accept is dropped, and so is everything after it.
+	// Data that the server does not accept is dropped, and so is all later data.
 	note_reset(direction, status);
 	if (!relay->is_over && (status == 0 || direction == &relay->out)) {
 		uv_read_start(direction->from, allocate, on_read);
@@ -174,7 +176,7 @@ static void end_server(struct weir_health_relay *relay, int error) {
 	uv_timer_start(&relay->end, on_end, END_MS, END_MS);
 }
 
-// When the server closes or resets, libcurl reads everything sent before, then the end of file.
+// When the server closes or resets, libcurl reads all data sent before, then the end of file.
 static void on_read(uv_stream_t *from, ssize_t bytes, const uv_buf_t *buffer) {
 	struct weir_health_relay *relay = from->data;
 	struct direction *direction = direction_of(from);
@@ -211,7 +213,7 @@ static bool is_own(int fd) {
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == getpid();
 }
 
-// libcurl has connected: take over its socket.
+// Take over the socket of libcurl, which has connected.
 static int join(struct weir_health_relay *relay, int fd) {
 	int bytes = SEND_BUFFER_BYTES, r;
 

@@ -8,23 +8,24 @@
 // block the loop indefinitely. So libcurl connects to the relay over a unix socket that holds a few
 // kilobytes at most, and the total received is bounded.
 //
-// Threads: that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <uv.h>
 
 #include "health_probe.h"
 
-#define WEIR_HEALTH_RECEIVED_MOST (1u << 20) // bytes of a server, in one probe
+// Maximum number of bytes received from a server in one probe.
+#define WEIR_HEALTH_RECEIVED_MOST (1u << 20)
 
-#define WEIR_HEALTH_RELAY_DESCRIPTORS 3u // of a probe over a relay; 4 for a moment
+#define WEIR_HEALTH_RELAY_DESCRIPTORS 3u // descriptors of a probe over a relay; for a moment 4
 
 struct weir_health_relay;
 
 // The connection to the backend is established: libcurl may connect once to the abstract unix
 // socket with this name. Connections of other processes are closed.
 typedef void (*weir_health_relay_connected)(void *context, const char *name);
-// Connecting failed, or -EMSGSIZE: more than WEIR_HEALTH_RECEIVED_MOST was received. error:
+// Connecting failed, or -EMSGSIZE: more than WEIR_HEALTH_RECEIVED_MOST bytes were received. error:
 // negative errno. Called once; no callback follows.
 typedef void (*weir_health_relay_failed)(void *context, int error);
 
@@ -33,11 +34,11 @@ int weir_health_relay_start(uv_loop_t *loop, const struct weir_probe_params *par
 	weir_health_relay_connected connected, weir_health_relay_failed failed, void *context,
 	struct weir_health_relay **ret);
 
-// Whether libcurl has connected: it cannot again.
+// Whether libcurl has connected. libcurl can connect only once.
 bool weir_health_relay_is_joined(const struct weir_health_relay *relay);
 
-// The error that ended the connection, once libcurl has read everything received before it:
-// negative errno; 0 = none.
+// The error that ended the connection, once libcurl has read all data received before: negative
+// errno; 0 = none.
 int weir_health_relay_error(const struct weir_health_relay *relay);
 
 // Handles close in the next iterations of the loop. NULL is allowed.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Health starts: the limit of probes in flight. Others wait in a queue. Probes of failing backends
-// mostly last until their timeout: they have a queue of their own, and an eighth of the limit, or
-// half of it while no other probe waits.
+// Health starts: limits the number of probes in flight; further probes wait in a queue. Probes of
+// failing backends mostly last until their timeout: they have a separate queue, and an eighth of
+// the limit, or half of the limit while no other probe waits.
 //
-// Threads: that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <stdbool.h>
@@ -12,16 +12,16 @@
 
 enum weir_health_start_state {
 	WEIR_HEALTH_START_NONE,
-	WEIR_HEALTH_START_QUEUED, // too many are in flight
+	WEIR_HEALTH_START_QUEUED, // too many probes are in flight
 	WEIR_HEALTH_START_RUNNING,
 };
 
-struct weir_health_start { // of a probe; zeroed = none
+struct weir_health_start { // start of a probe; zeroed = no start requested
 	STAILQ_ENTRY(weir_health_start) link;
 	enum weir_health_start_state state;
-	bool is_failing; // its backend
-	unsigned int descriptors; // that it uses
-	unsigned int cost; // while RUNNING, of WEIR_HEALTH_CONCURRENT
+	bool is_failing; // the backend is failing
+	unsigned int descriptors; // number of descriptors that the probe uses
+	unsigned int cost; // while RUNNING, part of WEIR_HEALTH_CONCURRENT
 };
 
 STAILQ_HEAD(weir_health_queue, weir_health_start);
@@ -29,7 +29,8 @@ STAILQ_HEAD(weir_health_queue, weir_health_start);
 struct weir_health_starts {
 	void (*run)(struct weir_health_start *start);
 	struct weir_health_queue queue, failing_queue;
-	unsigned int running, running_failing; // cost; running includes running_failing
+	// Cost of running probes; running includes running_failing.
+	unsigned int running, running_failing;
 	unsigned int descriptors_max;
 };
 
@@ -41,7 +42,7 @@ void weir_health_starts_limit(struct weir_health_starts *starts);
 // Run a probe as soon as the limit permits: within this call, or a later one.
 void weir_health_starts_add(struct weir_health_starts *starts, struct weir_health_start *start,
 	bool is_failing, unsigned int descriptors);
-// A probe has ended, or is to be started no more. Runs no other.
+// A probe has ended, or must not be started any more. Starts no other probe.
 void weir_health_starts_remove(struct weir_health_starts *starts, struct weir_health_start *start);
 // Run the queued probes that the limit permits.
 void weir_health_starts_run(struct weir_health_starts *starts);

@@ -2,7 +2,7 @@
 //
 // TCP probe: passes when the backend accepts a connection, which is reset at once.
 //
-// Threads: that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <uv.h>
@@ -15,5 +15,5 @@ struct weir_health_tcp;
 int weir_health_tcp_start(
 	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_tcp **ret);
 
-// Cancel without calling done. Handles close in the next iterations of the loop.
+// Cancel the probe without calling done. Handles close in the next iterations of the loop.
 void weir_health_tcp_cancel(struct weir_health_tcp *tcp);

@@ -3,7 +3,8 @@
 
 #include "heartbeat.h"
 
-#define HANDED_COST 0.5 // relative cost of a handed-over packet, if it cannot be measured
+// Relative cost of a packet handed over to another worker, if it cannot be measured.
+#define HANDED_COST 0.5
 
 // --- reading the segment ------------------------------------------------------------------
 
@@ -15,8 +16,8 @@ void weir_bucket_look_take(
 		look->owner[bucket] = owner < segment->workers ? owner : WEIR_BUCKET_NO_WORKER;
 		look->packets[bucket] = 0;
 	}
-	// In memory order: bucket by bucket, reading the counters of many workers takes several
-	// times as long, since they are pages apart.
+	// Read the counters worker by worker, in memory order. Reading them bucket by bucket takes
+	// several times as long, because the counters of two workers are pages apart.
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
 		const struct weir_bucket_packets *of = &segment->bucket_packets[worker];
 
@@ -51,7 +52,8 @@ void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_b
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		struct weir_bucket_load *bucket = &loads->bucket[i];
 		uint64_t packets = look->packets[i] - bucket->packets;
-		// The time of an owner change since the last reading is unknown: assume the middle.
+		// If the owner has changed since the last reading, the time of the change is
+		// unknown: assume the middle.
 		uint64_t after = bucket->owner == look->owner[i] ? packets : packets / 2;
 
 		count_for(loads, bucket->owner, packets - after);
@@ -110,7 +112,8 @@ static double cost_of_packet(const struct weir_bucket_loads *loads, const struct
 	return all_packets > 0 ? all_share / all_packets : 0;
 }
 
-// Divide each worker's time into that of its own packets, and the rest, its base.
+// Divide the busy time of each worker into the time of its own packets and the rest, which is its
+// base.
 static void divide_share(const struct weir_bucket_loads *loads, struct window *window) {
 	double expected = cost_of_packet(loads, window);
 
@@ -128,7 +131,7 @@ static void divide_share(const struct weir_bucket_loads *loads, struct window *w
 	}
 }
 
-// Cycles of moves that have not ended yet count for the next one that ends.
+// Measure the cost of moves. Cycles of unfinished moves count for the next finished move.
 static void measure_move(struct weir_bucket_loads *loads, const struct weir_bucket_look *look) {
 	uint64_t moves = look->moves - loads->moves;
 
@@ -186,7 +189,7 @@ void weir_bucket_loads_init(
 		weir_steal_duration_init(&loads->worker[i].base);
 	}
 	weir_steal_duration_init(&loads->move);
-	measure_move(loads, look); // those before this process
+	measure_move(loads, look); // moves before this process do not count
 }
 
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket) {

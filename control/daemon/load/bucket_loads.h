@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket loads: the share of its worker's time that each bucket of flows takes (WEIR_BUCKETS in
-// segment/layout.h), from counters of the workers: packets of each bucket, and busy and idle cycles
-// of each worker.
+// Bucket loads: the share of a worker's time that each of its buckets of flows takes (WEIR_BUCKETS
+// in segment/layout.h), from counters of the workers: packets of each bucket, and busy and idle
+// cycles of each worker.
 //
 // A worker's busy time is divided among its buckets by their packets. A worker that distributes the
-// packets of a port does that in addition to its buckets: its busy time minus that of its own
-// packets, at the other workers' time per packet, is its base, which stays when buckets move. Loads
-// and bases are moving averages (steal_duration.h) in shares of one worker: 1 = all of its time.
+// packets of a port needs additional time, its base, which stays when buckets move: the base is its
+// busy time minus the time of its own packets, which are counted with the time per packet of other
+// workers. Loads and bases are moving averages (steal_duration.h) in shares of one worker: 1 = all
+// of its time.
 //
-// The cost of moving a bucket is measured, too: the cycles that both workers need to hand one over,
-// averaged in the same way. After WEIR_BUCKET_MOVE_TICKS without a move it counts as unknown:
-// otherwise a few expensive moves, as on a machine that was busy, would prevent all others.
+// The cost of moving a bucket is also measured: a moving average of the cycles that both workers
+// need to hand a bucket over. After WEIR_BUCKET_MOVE_TICKS without a move the cost is unknown
+// again. Otherwise a few expensive moves, for example on a busy machine, would prevent all later
+// moves.
 //
 // Threads: one. No clock.
 #pragma once
@@ -23,33 +25,33 @@
 #include "steal_duration.h"
 
 #define WEIR_BUCKET_NO_WORKER UINT32_MAX
-#define WEIR_BUCKET_MOVE_S 20e-6 // of a worker, assumed cost of a move
+#define WEIR_BUCKET_MOVE_S 20e-6 // assumed cost of a move, seconds of a worker
 #define WEIR_BUCKET_MOVE_TICKS 300u
 
 // Counters of the workers at one time.
 struct weir_bucket_look {
-	uint64_t packets[WEIR_BUCKETS]; // of all ports
-	uint32_t owner[WEIR_BUCKETS]; // a worker, or WEIR_BUCKET_NO_WORKER
+	uint64_t packets[WEIR_BUCKETS]; // packets of all ports
+	uint32_t owner[WEIR_BUCKETS]; // owning worker, or WEIR_BUCKET_NO_WORKER
 	struct {
 		uint64_t busy_cycles, idle_cycles;
 		uint64_t handed_over; // packets passed to other workers
 		bool alive;
 	} worker[WEIR_WORKERS_MAX];
-	// Of all workers: buckets handed over, and the cycles for that
+	// Sums of all workers: buckets handed over, and cycles spent on that.
 	uint64_t moves, move_cycles;
-	double hz; // cycles in a second
+	double hz; // cycles per second
 };
 
 struct weir_bucket_load {
-	uint64_t packets; // at the last reading
+	uint64_t packets; // counter at the last reading
 	uint64_t window; // packets since the last tick
 	uint32_t owner;
 	struct weir_steal_duration load; // negative: not measured yet
 };
 
 struct weir_bucket_worker {
-	uint64_t busy_cycles, idle_cycles, handed_over; // at the last tick
-	uint64_t window; // packets of its buckets since then
+	uint64_t busy_cycles, idle_cycles, handed_over; // counters at the last tick
+	uint64_t window; // packets of its buckets since the last tick
 	double share; // busy share of its time between the last two ticks; 0..1
 	struct weir_steal_duration base;
 	bool alive; // alive, and counted cycles between the last two ticks
@@ -59,9 +61,9 @@ struct weir_bucket_loads {
 	uint32_t workers;
 	struct weir_bucket_load bucket[WEIR_BUCKETS];
 	struct weir_bucket_worker worker[WEIR_WORKERS_MAX];
-	uint64_t moves, move_cycles; // at the last tick with a move
+	uint64_t moves, move_cycles; // counters at the last tick with a move
 	struct weir_steal_duration move; // seconds of a worker to hand a bucket over
-	uint32_t ticks; // since then
+	uint32_t ticks; // ticks since the last tick with a move
 };
 
 // Read the counters of a segment whose dataplane uses buckets. now_ns: CLOCK_MONOTONIC.
@@ -71,8 +73,8 @@ void weir_bucket_look_take(
 // Start from these counters. workers: 1..WEIR_WORKERS_MAX.
 void weir_bucket_loads_init(
 	struct weir_bucket_loads *loads, uint32_t workers, const struct weir_bucket_look *look);
-// Call between ticks after buckets may have changed their owner, so that their packets are
-// attributed to the worker that owned them.
+// Call between ticks when buckets may have changed their owners, so that their packets count for
+// the worker that owned them.
 void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);
 // Measure. Call about every 100 ms; the exact time between two ticks does not matter.
 void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);
@@ -80,5 +82,6 @@ void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_b
 // Load of a bucket; 0 if unknown.
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket);
 double weir_bucket_loads_base(const struct weir_bucket_loads *loads, uint32_t worker);
-// Seconds of a worker, both together, to hand a bucket over; WEIR_BUCKET_MOVE_S if unknown.
+// Time that two workers together need to hand a bucket over, in seconds; WEIR_BUCKET_MOVE_S if
+// unknown.
 double weir_bucket_loads_move(const struct weir_bucket_loads *loads);

@@ -7,23 +7,25 @@
 
 #include "steal_plan.h"
 
-#define TASKS (WEIR_BUCKETS + WEIR_WORKERS_MAX) // each bucket, and the base of each worker
-#define LEAST_LOAD 1e-5 // of a worker's time; a bucket with less is not a task
-// What a move costs besides the time of its workers, as a share of a worker's time: one of the few
-// places in a tick. So of buckets that are cheap to move, those with a higher load are tried first:
-// bins are powers of two of this and the cost, divided by the load.
+#define TASKS \
+	(WEIR_BUCKETS + WEIR_WORKERS_MAX) // a task for each bucket, and for the base of each worker
+#define LEAST_LOAD 1e-5 // share of a worker's time; a bucket with a lower load is not a task
+// A fixed cost of a move, added to the time that workers need for it, as a share of a worker's
+// time: each tick allows few moves. With this cost, buckets with a higher load are tried first if
+// moving is cheap: the planner sorts tasks into bins by powers of two of (fixed cost + cost) /
+// load.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
-#define NO_ELEPHANT 0.4 // of a worker's time: below this, an elephant loses that state
+#define NO_ELEPHANT 0.4 // share of a worker's time; a bucket below it is no longer an elephant
 #define NEVER (-1e9)
 
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 
 enum state {
-	WAITING, // until its victim and thief have no other request
+	WAITING, // until its victim and its thief have no other request
 	SENT,
-	CONFIRMED, // by the victim; its owner will change
+	CONFIRMED, // the victim has confirmed: the owner will change
 };
 
 struct request {
@@ -36,10 +38,12 @@ struct weir_bucket_moves {
 	struct weir_steal_plan *plan;
 	struct request request[WEIR_BUCKET_MOVES];
 	uint32_t pending; // elements of request[]
-	double arrived_at[WEIR_BUCKETS]; // at the current owner
+	double arrived_at[WEIR_BUCKETS]; // when the bucket arrived at its current owner
 	bool elephant[WEIR_BUCKETS];
-	bool reported[WEIR_BUCKETS]; // as an elephant, since it became one or recently
-	double became_at[WEIR_BUCKETS]; // when it became an elephant that was to be reported
+	bool reported[WEIR_BUCKETS]; // reported as an elephant, recently or since it became an
+				     // elephant
+	double became_at[WEIR_BUCKETS]; // when the bucket became an elephant that was to be
+					// reported
 };
 
 // --- requests -----------------------------------------------------------------------------
@@ -53,7 +57,8 @@ static struct request *find_request(struct weir_bucket_moves *moves, uint32_t bu
 	return NULL;
 }
 
-// Keeps the order of the others: requests are sent first in, first out.
+// Remove a request, and keep the order of the remaining requests, which are sent first in, first
+// out.
 static void drop_request(struct weir_bucket_moves *moves, struct request *request) {
 	struct request *end = &moves->request[--moves->pending];
 
@@ -160,8 +165,8 @@ void weir_bucket_moves_note(
 
 static void put_task(
 	struct weir_bucket_moves *moves, uint32_t task, uint32_t worker, double load, bool fixed) {
-	// A bucket stays where it arrives for WEIR_BUCKET_REST_S at least: so much of a worker's
-	// time is the cost of the move.
+	// A moved bucket stays for at least WEIR_BUCKET_REST_S: divided by this time, the cost of
+	// the move is a share of a worker's time.
 	struct weir_steal_task what = {.duration = load,
 		.transfer = weir_bucket_loads_move(&moves->loads) / WEIR_BUCKET_REST_S,
 		.fixed = fixed};
@@ -219,8 +224,7 @@ static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, doubl
 	}
 }
 
-// A client can turn a bucket into an elephant several times per second, so reports are
-// rate-limited.
+// A client can make a bucket an elephant several times per second, so reports are rate-limited.
 static void find_elephants(struct weir_bucket_moves *moves, double now) {
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		double load = weir_bucket_loads_of(&moves->loads, i);
@@ -269,9 +273,9 @@ void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_b
 
 int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret) {
-	// Workers below the mean are thieves, and those with the highest load are victims (no
-	// worker is saturated in the planner's sense, which would exclude the others as victims).
-	// put_tasks restricts victims to those far enough above the mean.
+	// Workers below the mean are thieves, and workers with the highest load are victims. No
+	// worker is saturated in the planner's sense, because that would exclude all other victims.
+	// put_tasks restricts victims to workers far enough above the mean.
 	const struct weir_steal_params params = {.latency = LATENCY,
 		.pending_ratio = INFINITY,
 		.idle_ratio = 1,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket moves: selects buckets of flows to move between workers, so that all have the same load,
-// and tracks the requested moves. policy/steal_plan.h decides, with thresholds near the mean, like
-// RSS++.
+// Bucket moves: selects buckets of flows to move between workers, so that all workers have equal
+// loads, and tracks the requested moves. policy/steal_plan.h decides, with thresholds near the
+// mean, like RSS++.
 //
 // Guarantees:
 //   B1 only a worker with more than WEIR_BUCKET_TRIGGER times the mean load gives buckets, and only
@@ -22,19 +22,19 @@
 #include "bucket_loads.h"
 
 #define WEIR_BUCKET_TICK_MS 100
-#define WEIR_BUCKET_TRIGGER 1.1 // times the mean load
-#define WEIR_BUCKET_SPARE 0.05 // of a worker's time
-#define WEIR_BUCKET_MOVES 16u // requested in a tick
+#define WEIR_BUCKET_TRIGGER 1.1 // ratio to the mean load of the workers
+#define WEIR_BUCKET_SPARE 0.05 // load, as a share of a worker's time
+#define WEIR_BUCKET_MOVES 16u // limit of moves requested in a tick
 #define WEIR_BUCKET_REST_S 0.3 // three ticks
 #define WEIR_BUCKET_LIMIT_S 1.0 // expiry of a request
-#define WEIR_BUCKET_ELEPHANT 0.5 // of a worker's time
+#define WEIR_BUCKET_ELEPHANT 0.5 // load of an elephant, as a share of a worker's time
 #define WEIR_BUCKET_REPORT_S 600.0 // minimum time between reports of the same elephant
 
 struct weir_bucket_moves;
 
 struct weir_bucket_request {
 	uint32_t bucket, victim, thief;
-	uint32_t id; // for the answer; not 0
+	uint32_t id; // identifies the answer; not 0
 };
 
 // workers: 1..WEIR_WORKERS_MAX. look: initial counters. Returns 0 or -ENOMEM.
@@ -48,25 +48,26 @@ void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_b
 // Call between ticks while requests are pending: detects the buckets that have arrived.
 void weir_bucket_moves_note(
 	struct weir_bucket_moves *moves, const struct weir_bucket_look *look, double now);
-// The next request to send now; false = none. It then waits for its answer.
+// The next request to send now. Returns false if there is none. The request then waits for its
+// answer.
 bool weir_bucket_moves_next(struct weir_bucket_moves *moves, struct weir_bucket_request *ret);
-// The victim has answered. Refused: the bucket stays. Confirmed: it will move. Any numbers may be
-// passed; an answer to no pending request changes nothing.
+// Take the answer of a victim. Refused: the bucket stays. Confirmed: the bucket will move. An
+// answer to no pending request, with any numbers, changes nothing.
 void weir_bucket_moves_answer(
 	struct weir_bucket_moves *moves, uint32_t bucket, uint32_t id, bool confirmed, double now);
 
 // --- status ---
 
-// Requests without an answer, or confirmed but not completed.
+// Number of requests without an answer, or confirmed but not completed.
 uint32_t weir_bucket_moves_pending(const struct weir_bucket_moves *moves);
-// Load of a worker, including the effect of its pending requests; 1 = all of its time.
+// Load of a worker after its pending requests; 1 = all of its time.
 double weir_bucket_moves_load(const struct weir_bucket_moves *moves, uint32_t worker);
 
-struct weir_bucket_summary { // of one worker
-	uint32_t buckets; // owned by it
+struct weir_bucket_summary { // buckets of one worker
+	uint32_t buckets; // number of buckets that the worker owns
 	uint32_t elephants; // number of its buckets that are elephants
-	uint32_t hottest; // bucket with the highest load, WEIR_BUCKETS = none has a load
-	double hottest_load; // share of its time
+	uint32_t hottest; // bucket with the highest load; WEIR_BUCKETS = no bucket has a load
+	double hottest_load; // load of the hottest bucket, as a share of the worker's time
 };
 struct weir_bucket_summary weir_bucket_moves_summary(
 	const struct weir_bucket_moves *moves, uint32_t worker);

@@ -15,7 +15,7 @@
 #define TEXT_BYTES 200
 #define FLOWS_BYTES 64
 
-// Names of the objects in a change, "service web backend web-1 weight". "" = none.
+// Names in a change: "web" and "web-1" in "service web backend web-1 weight". "" = none.
 struct names {
 	char service[WEIR_CONFIG_NAME_BYTES];
 	char backend[WEIR_CONFIG_NAME_BYTES];
@@ -32,8 +32,8 @@ static bool is(const struct weir_change *change, enum weir_change_kind kind, con
 	return change->kind == kind && strcmp(change->key, key) == 0;
 }
 
-// Services by name. Changes come in the order of the services of both configurations: a search
-// begins where the last one ended.
+// Finds services by name. A search begins where the last search ended, because changes have the
+// order of the services in both configurations.
 struct finder {
 	const struct weir_config *config;
 	uint32_t next;
@@ -89,17 +89,17 @@ static int set(struct weir_change *change, enum weir_change_effect effect, uint6
 // --- what is removed ----------------------------------------------------------------------
 
 struct removal {
-	enum weir_config_on_backend_down down; // for TCP
-	bool tcp, udp; // flows of the protocol may be concerned
-	bool whole; // the service is removed
-	uint32_t removed_ms; // TCP drains before, 0 = not at all
-	bool udp_ends; // it moves otherwise
-	bool of_service; // the number is that of the service: an upper limit
-	bool of_down; // the number is that of all backends that are down
+	enum weir_config_on_backend_down down; // what happens to TCP flows
+	bool tcp, udp; // whether flows of the protocol may be concerned
+	bool whole; // the whole service is removed
+	uint32_t removed_ms; // time for which TCP flows drain before, 0 = no drain
+	bool udp_ends; // UDP flows end; otherwise they move
+	bool of_service; // flows is the number for the whole service: an upper limit
+	bool of_down; // flows is the number for all backends that are down
 	uint64_t flows;
 };
 
-// The effect on TCP flows, and what they do.
+// The effect on TCP flows, and a text about it.
 static enum weir_change_effect tcp_effect(const struct removal *removal, char text[TEXT_BYTES]) {
 	enum weir_change_effect effect = WEIR_CHANGE_STAY;
 	const char *what = "stays until it ends";
@@ -107,7 +107,8 @@ static enum weir_change_effect tcp_effect(const struct removal *removal, char te
 
 	switch (removal->down) {
 	case WEIR_ON_BACKEND_DOWN_REHASH:
-		what = removal->whole ? "moves to the service that gets its address, else stays"
+		what = removal->whole ? "moves to the service that then has its address, or stays "
+					"if no service has it"
 				      : "moves to another backend, which resets it";
 		effect = WEIR_CHANGE_MOVE;
 		break;
@@ -141,19 +142,20 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 	}
 	snprintf(text, sizeof(text), "%s%s: %s%s%s",
 		flows_text(removal->flows, removal->of_service, flows),
-		removal->of_service ? ", those of all binds of the service"
+		removal->of_service ? " of all binds of the service"
 		: removal->of_down  ? " of backends that are down or removed"
 				    : "",
 		removal->tcp ? tcp_text : "", removal->tcp && removal->udp ? ", " : "",
 		!removal->udp       ? ""
-		: removal->udp_ends ? "UDP ends: the next datagram is for the service that has "
-				      "its address and port then, else for closed_ports, or the "
-				      "kernel without a bind of the address"
+		: removal->udp_ends ? "UDP ends: the next datagram goes to the service that then "
+				      "has its address and port; without such a service "
+				      "closed_ports applies, or, if no bind has the address, "
+				      "the kernel gets the datagram"
 				    : "UDP moves with its next datagram");
 	return set(change, effect, removal->flows, text);
 }
 
-// A backend that is removed, or gets another address.
+// Set the cost of removing a backend, or of another address of a backend.
 static int cost_backend(
 	struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
@@ -171,14 +173,14 @@ static int cost_backend(
 				.flows = weir_sum_backend(of->segment, (uint32_t)id).open_flows});
 }
 
-// Backends that on_backend_down is about: removed ones among them.
+// Whether on_backend_down applies to a backend: down, in maintenance, or removed.
 static bool is_down(const struct weir_backend_state *backend) {
 	return !backend->in_selection &&
 	       (backend->leaving || backend->admin == WEIR_ADMIN_MAINTENANCE ||
 		       backend->health == WEIR_HEALTH_REFUSING);
 }
 
-// The open flows of removed backends that the new configuration has again: those of live ones.
+// The number of open flows of removed backends that the new configuration contains again.
 static uint64_t returning_flows(const struct weir_change_costs_of *of, uint16_t service,
 	const struct weir_config_service *to) {
 	uint64_t flows = 0;
@@ -191,7 +193,8 @@ static uint64_t returning_flows(const struct weir_change_costs_of *of, uint16_t 
 	return flows;
 }
 
-// Of another on_backend_down: it also concerns flows of backends that are down already.
+// Set the cost of another on_backend_down, which also applies to flows of backends that are already
+// down.
 static int cost_down(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *to = find(&costs->to, names->service);
@@ -211,7 +214,7 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 		}
 	}
 	stay = returning_flows(of, (uint16_t)service, to);
-	removal.flows -= stay < removal.flows ? stay : removal.flows; // they may end meanwhile
+	removal.flows -= stay < removal.flows ? stay : removal.flows; // flows may end meanwhile
 	removal.down = to->on_backend_down;
 	removal.tcp = true;
 	return set_removal(change, &removal);
@@ -253,8 +256,9 @@ static bool has_bind(const struct weir_config *config, const char *bind) {
 	return false;
 }
 
-// The flows of one bind are not counted: at most those of its service. Their backend is not
-// removed: TCP flows stay, unless the bind drains and they are reset then.
+// Set the cost of removing a bind. Flows are not counted by bind: the number for the service is an
+// upper limit. The backends are not removed, so TCP flows stay, unless the bind drains and TCP
+// flows are then reset.
 static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
@@ -291,7 +295,8 @@ static bool is_maglev(const struct weir_tables *tables, uint16_t service) {
 	       state.policy == WEIR_POLICY_MAGLEV;
 }
 
-// Of the flows that find their backends if the selection has not changed: those that do not.
+// Add the flows that lose their backends although the selection after a restart is equal: flows
+// that began before the last change, and spilled flows.
 static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t flows,
 	struct weir_restart_cost *cost) {
 	const struct weir_former_flows former = weir_tables_former_flows(tables, id);
@@ -302,14 +307,15 @@ static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t f
 	cost->lost += older + spilled;
 }
 
-// Sum over backends. changed: per service id, whether its selection differs after the restart; NULL
-// = of none. finding: [service ids], zeroed; NULL = out of memory: all flows count as lost.
+// Sum the flows of all backends. changed: [service ids] whether the selection differs after the
+// restart; NULL = no selection differs. finding: [service ids], zeroed; NULL = out of memory: all
+// flows count as lost.
 static struct weir_restart_cost sum_backends(const struct weir_tables *tables,
 	const struct weir_segment *segment, const bool *changed, uint64_t *finding) {
 	const uint32_t ids = weir_tables_backend_ids(tables);
 	struct weir_restart_cost cost = {0};
-	uint16_t last = WEIR_SERVICE_NONE; // backends of a service mostly follow each other
-	bool finds = false; // its flows find their backends again
+	uint16_t last = WEIR_SERVICE_NONE; // most backends of a service have consecutive ids
+	bool finds = false; // flows of service `last` find their backends again
 
 	for (uint32_t id = 0; id < ids; id++) {
 		struct weir_backend_state backend;
@@ -380,8 +386,8 @@ const char *weir_restart_cost_text(
 	return text;
 }
 
-// Whether a change gives the service another selection, or a policy that ignores the hash; or
-// removes what its flows are found by.
+// Whether a change gives a service another selection, a policy that ignores the hash, or no bind
+// for its flows.
 static bool changes_selection(const struct weir_change *change, const struct names *names) {
 	static const char *const keys[] = {"table_size", "weight", "backends", "address", "name",
 		"weights", "algorithm", "size", "salt", "mode", "client"};
@@ -395,8 +401,8 @@ static bool changes_selection(const struct weir_change *change, const struct nam
 	       is(change, WEIR_CHANGE_REMOVE, "binds");
 }
 
-// Whether a change that is not of a service gives those with subsets others. A worker gets other
-// flows when the number of workers changes, so only subsets of workers depend on that.
+// Whether a change outside of services changes subsets. of_workers: subsets of single workers,
+// which also change with the number of workers, because workers then get other flows.
 static bool changes_subsets(const struct weir_change *change, bool of_workers) {
 	static const char *const keys[] = {
 		"instance client_id", "instance clients", "instance member", "instance members"};
@@ -458,7 +464,7 @@ static bool has_key(const struct weir_difference *difference, const char *key) {
 	return false;
 }
 
-// The same for each change that needs the restart.
+// Set the cost of the restart for each change that needs a restart.
 static int cost_restart(const struct weir_change_costs_of *of, struct weir_difference *difference) {
 	const bool seed = has_key(difference, "hash_seed");
 	bool *changed = changed_services(of, difference);
@@ -482,7 +488,7 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 	return r;
 }
 
-// What was set by hand and ends, after the cost in flows.
+// Append settings by hand that end with a change to its cost.
 static int cost_hand(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const char *before = change->cost.text != NULL ? change->cost.text : "";
 	const struct weir_change_hand hand = {.tables = costs->of->tables,
@@ -503,7 +509,7 @@ static int cost_hand(struct costs *costs, struct weir_change *change, const stru
 	return set(change, change->cost.effect, change->cost.flows, text);
 }
 
-// A change that a reload applies.
+// Set the cost of a change that a reload applies.
 static int cost_reload(struct costs *costs, struct weir_change *change) {
 	const struct names names = names_of(change);
 	const bool address = names.backend[0] != '\0' && is(change, WEIR_CHANGE_CHANGE, "address");

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-struct list { // of what ends
-	char *text; // WEIR_CHANGE_HAND_BYTES
+struct list { // list of settings that end
+	char *text; // has WEIR_CHANGE_HAND_BYTES
 	size_t used;
 	uint32_t count;
 };
@@ -23,7 +23,7 @@ __attribute__((format(printf, 2, 3))) static void append(
 	list->used += bytes < room ? bytes : room - 1;
 }
 
-// Begin an item. Returns false if it is only counted.
+// Begin an item of the list. Returns false if the list is full, and the item is only counted.
 static bool begin(struct list *list) {
 	if (list->count++ >= WEIR_CHANGE_HAND_MOST) {
 		return false;
@@ -94,7 +94,8 @@ static void add_policy(const struct weir_change_hand *hand, struct list *list, u
 	}
 }
 
-// Backends that take no new flows come first, as the list may not name all.
+// Add everything that ends with a service. The list may not name all, so backends that take no new
+// flows come first.
 static void add_service(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *from = hand->from;
 	int id = weir_tables_service_find(hand->tables, hand->service);
@@ -150,8 +151,8 @@ static const struct weir_config_backend *find_backend(
 	return NULL;
 }
 
-// A weight set at run time ends when the configured weight or the address differs; and not
-// otherwise.
+// Report that the configured weight replaces a weight set at run time. This happens only if the
+// configured weight or the address changes.
 static void replace_weight(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_backend *backend;
 	struct weir_backend_state state;
@@ -165,8 +166,8 @@ static void replace_weight(const struct weir_change_hand *hand, struct list *lis
 	if (canary != NULL) {
 		append(list, "the %s canary keeps weight %" PRIu32, canary, state.runtime_weight);
 		if (strcmp(canary, "rolled-back") == 0) {
-			append(list, ": weirctl weight set %s/%s configured", hand->service,
-				hand->backend);
+			append(list, "; to end this, run \"weirctl weight set %s/%s configured\"",
+				hand->service, hand->backend);
 		} else {
 			append(list, " until it ends");
 		}
@@ -179,7 +180,8 @@ static void replace_weight(const struct weir_change_hand *hand, struct list *lis
 	}
 }
 
-// A policy set at run time ends when the configured one differs, or has settings that do not fit.
+// Report that the configured policy replaces a policy set at run time. This happens if the
+// configured policy changes, or gets settings that do not fit the policy set at run time.
 static void replace_policy(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *service = hand->to;
 	int id = weir_tables_service_find(hand->tables, hand->service);
@@ -198,7 +200,7 @@ static void replace_policy(const struct weir_change_hand *hand, struct list *lis
 		weir_policy_name(service->policy.name));
 }
 
-// Whether a service gets another policy, or settings of one.
+// Whether a change is another policy of the service, or a setting of its policy.
 static bool is_of_policy(const struct weir_change_hand *hand) {
 	size_t bytes = strlen("service ") + strlen(hand->service);
 	const char *what = hand->change->what;
@@ -220,7 +222,7 @@ static void add_change(const struct weir_change_hand *hand, struct list *list) {
 	if (address || is(hand, WEIR_CHANGE_CHANGE, "weight")) {
 		replace_weight(hand, list);
 	}
-	if (address && find(hand, hand->backend, &state)) { // another address is another machine
+	if (address && find(hand, hand->backend, &state)) { // another address is another server
 		add_state(list, &state);
 	}
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What operators set at run time, and a change of the configuration ends: drains and maintenance of
-// backends, drains of binds, weights, policies. All belong to names: under another name a service,
-// backend or bind begins without them. A weight that a canary keeps does not end.
+// Settings that operators made at run time and that a change of the configuration ends: drains and
+// maintenance of backends, drains of binds, weights, policies. Settings belong to names: a service,
+// backend or bind with another name begins without settings. A weight that a canary keeps does not
+// end.
 //
 // Threads: one. Pure.
 #pragma once
@@ -11,22 +12,23 @@
 #include "tables.h"
 
 // The state of the canary that keeps the weight of a backend, "running", "paused" or "rolled-back";
-// NULL = none does.
+// NULL = no canary keeps it.
 typedef const char *(*weir_keeping_canary_fn)(
 	const void *context, const char *service, const char *backend);
 
 struct weir_change_hand { // input; borrowed
 	const struct weir_tables *tables;
 	weir_keeping_canary_fn keeping_canary; // NULL = there are no canaries
-	const void *canaries; // its context
-	const struct weir_change *change; // that a reload applies
-	const char *service, *backend; // names in it; "" = none
-	const struct weir_config_service *from, *to; // of that name; NULL = not configured
+	const void *canaries; // context of keeping_canary
+	const struct weir_change *change; // the change, which a reload applies
+	const char *service, *backend; // names in the change; "" = none
+	const struct weir_config_service *from,
+		*to; // the service in both configurations; NULL = not configured
 };
 
-// "replaces the weight set by hand: 0 -> 7", "ends: maintenance of web-2 (10.0.0.12), weight 50 of
-// web-1": at most WEIR_CHANGE_HAND_MOST are named. "" = nothing ends. Returns text. Cost: one
-// lookup per backend of the service at most.
+// Describe which settings end: "replaces the weight set by hand: 0 -> 7", "ends: maintenance of
+// web-2 (10.0.0.12), weight 50 of web-1". At most WEIR_CHANGE_HAND_MOST settings are named. "" = no
+// setting ends. Returns text. Cost: at most one lookup per backend of the service.
 #define WEIR_CHANGE_HAND_MOST 4u
 #define WEIR_CHANGE_HAND_BYTES 1024
 const char *weir_change_hand_text(

@@ -8,7 +8,7 @@
 
 #include "config_host.h"
 
-struct place { // of a backend in the new configuration
+struct place { // a backend of the new configuration
 	const struct weir_config_service *service;
 	const struct weir_config_backend *backend;
 };
@@ -16,7 +16,7 @@ struct place { // of a backend in the new configuration
 struct search {
 	const struct weir_change_costs_of *of;
 	struct weir_config_errors *errors;
-	struct place *places; // by address; NULL until the first search
+	struct place *places; // sorted by address; NULL until the first search
 	uint32_t count;
 	uint32_t warned;
 };
@@ -52,7 +52,7 @@ static int sort_places(struct search *search) {
 	return 0;
 }
 
-// The index of the first place that is not before the address.
+// The index of the first place whose address is equal or greater.
 static uint32_t first_place(const struct search *search, const struct weir_address *address) {
 	uint32_t low = 0, high = search->count;
 
@@ -68,7 +68,8 @@ static uint32_t first_place(const struct search *search, const struct weir_addre
 	return low;
 }
 
-// Whether it begins with the change, and gets new flows. An existing one keeps its state.
+// Whether a backend is new with this change, and gets new flows. An existing backend keeps its
+// state.
 static bool begins(const struct search *search, const struct place *place) {
 	const struct weir_config_backend *backend = place->backend;
 	int id = weir_tables_backend_find(search->of->tables, place->service->name, backend->name);
@@ -84,7 +85,7 @@ static int warn(
 	const bool drained = former->admin == WEIR_ADMIN_DRAIN;
 	const bool ready = former->admin == WEIR_ADMIN_READY;
 	struct weir_config_error warning = {.line = place->backend->line};
-	char text[400];
+	char text[480];
 
 	if (search->warned++ >= WEIR_CHANGE_RENAMES_MOST) {
 		return 0;
@@ -93,8 +94,8 @@ static int warn(
 		(unsigned int)(place->service - search->of->to->services),
 		(unsigned int)(place->backend - place->service->backends));
 	snprintf(text, sizeof(text),
-		"gets new flows: the %s of %s/%s, which has its address, ends; set \"weight\": 0 "
-		"here, or use weirctl %s %s/%s%s",
+		"gets new flows, because the %s of %s/%s, which has the same address, ends; to "
+		"prevent this, set \"weight\": 0 here, or run weirctl %s %s/%s%s",
 		drained ? "drain"
 		: ready ? "weight 0"
 			: "maintenance",
@@ -103,11 +104,12 @@ static int warn(
 		: ready ? "weight set"
 			: "backend maintenance",
 		place->service->name, place->backend->name, ready ? " 0" : "");
-	snprintf(warning.reason, sizeof(warning.reason), "%.319s", text); // with the longest names
+	// Cut off with names of maximum length.
+	snprintf(warning.reason, sizeof(warning.reason), "%.319s", text);
 	return weir_config_add_warning(search->errors, &warning);
 }
 
-// A backend that is removed, or gets another address.
+// Warn of new backends at the address of a backend that is removed or gets another address.
 static int look(struct search *search, const char *service, const char *name) {
 	const struct weir_tables *tables = search->of->tables;
 	int id = weir_tables_backend_find(tables, service, name);
@@ -164,7 +166,8 @@ int weir_change_renames_warn(const struct weir_change_costs_of *of,
 	}
 	if (r == 0 && search.warned > WEIR_CHANGE_RENAMES_MOST) {
 		snprintf(more.reason, sizeof(more.reason),
-			"%u more backends get new flows that took none under another name",
+			"%u more backends get new flows, although they took none under their "
+			"previous names",
 			search.warned - WEIR_CHANGE_RENAMES_MOST);
 		r = weir_config_add_warning(errors, &more);
 	}

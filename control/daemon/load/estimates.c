@@ -70,7 +70,8 @@ static void remove_backend(struct weir_estimates *estimates, uint32_t id) {
 	memset(backend, 0, sizeof(*backend));
 }
 
-// The statistics are allocated at the first sample: here, thousands of them would delay the loop.
+// Statistics are allocated at the first sample of a backend: allocating thousands of them here
+// would delay the loop.
 static void begin_times(struct weir_estimates *estimates, uint32_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	const struct service_estimates *service = backend->service;
@@ -193,7 +194,7 @@ static void leave_service(struct weir_estimates *estimates, uint32_t id) {
 	estimates->services--;
 }
 
-// Forgets all leaving services in one pass over the backends, of which there may be thousands.
+// Remove all leaving services in one pass over the backends, of which there may be thousands.
 static void remove_leaving(struct weir_estimates *estimates) {
 	struct service_estimates *service;
 
@@ -209,7 +210,7 @@ static void remove_leaving(struct weir_estimates *estimates) {
 	}
 }
 
-// Whether samples collected with one configuration are valid with the other.
+// Whether samples that were collected with configuration a are valid with configuration b.
 static bool same_measure(const struct weir_config_policy *a, const struct weir_config_policy *b) {
 	return a->measurement == b->measurement && a->service_time == b->service_time;
 }
@@ -261,7 +262,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 		service = NULL;
 	}
 	if (!window && !weights && !costs && !errors && !probes) {
-		return 0; // the sweep in follow_services removes an existing one
+		return 0; // follow_services removes existing estimates of the service
 	}
 	if (service == NULL) {
 		service = new_service(estimates, id, config);
@@ -289,7 +290,8 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	return follow_window(service);
 }
 
-// --- all ----------------------------------------------------------------------------------
+// --- all services
+// ----------------------------------------------------------------------------------
 
 // Whether any service needs estimates: if not, nothing is allocated.
 static bool any_needs(struct weir_tables *tables, const struct weir_config *config) {
@@ -390,7 +392,8 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 // Clear costs of an earlier process that are no longer maintained.
 static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
-	uint32_t ids = segment->notes->backend_ids; // memory beyond this is not allocated
+	uint32_t ids =
+		segment->notes->backend_ids; // beyond this id, the memory of costs is not in use
 
 	for (uint32_t id = 0; id < ids && id < segment->max_backends; id++) {
 		if ((id >= estimates->ids || !estimates->backend[id].collected) &&
@@ -461,7 +464,7 @@ void weir_estimates_free(struct weir_estimates *estimates) {
 	if (estimates == NULL) {
 		return;
 	}
-	// Costs stay in the segment: the next process starts from them.
+	// Costs stay in the segment: the next process starts with these costs.
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		weir_moving_free(estimates->backend[id].times);
 		free(estimates->backend[id].weight);
@@ -478,7 +481,7 @@ void weir_estimates_free(struct weir_estimates *estimates) {
 void weir_estimates_listen(
 	struct weir_estimates *estimates, weir_estimates_listener listener, void *context) {
 	if (listener != NULL && !weir_estimates_measures(estimates)) {
-		weir_estimates_skip(estimates); // discard samples from before
+		weir_estimates_skip(estimates); // discard earlier samples
 	}
 	estimates->listener = listener;
 	estimates->listener_context = context;

@@ -9,13 +9,13 @@
 //   samples of the workers                      --> error windows --> tables
 //   reports of backends                         --> capability weights --> tables
 //
-// If the policy of a service needs none of them, nothing is allocated, read or stored.
+// For a service whose policy needs no estimates, nothing is allocated, read or stored.
 //
-// Estimates of an earlier process, or from other settings of the same service, stay in use until
-// newer ones exist, or they are stale. Estimates outlive the dataplane; they are dropped when a
-// backend id gets a new owner.
+// Estimates of an earlier process, or from earlier settings of a service, stay in use until new
+// estimates exist, or until they are stale. Estimates outlive the dataplane; they are dropped when
+// a backend id gets a new owner.
 //
-// Threads: one, that of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
+// Threads: the thread of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
 
 #include <stdbool.h>
@@ -28,38 +28,39 @@
 
 struct weir_estimates;
 
-int weir_estimates_create(struct weir_estimates **ret); // 0 or -ENOMEM
+int weir_estimates_create(struct weir_estimates **ret); // returns 0 or -ENOMEM
 void weir_estimates_free(struct weir_estimates *estimates); // NULL is allowed
 
-// Start or stop collecting, as the services in the tables require. Call after each change of the
+// Start or stop estimates, as the services in the tables require. Call after each change of the
 // configuration, the segment or a policy in the tables. The tables are borrowed until
-// weir_estimates_free, config for this call. Reads the rings first, so that no sample is credited
-// to a new owner of its id. Returns 0 or -ENOMEM: then some services have no estimates.
+// weir_estimates_free, config for this call. Reads the rings first, so that no sample counts for a
+// new owner of an id. Returns 0 or -ENOMEM: then some services have no estimates.
 int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *tables,
 	const struct weir_config *config, uint64_t now_ns);
 
 // Whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
-// One turn of the loop does this much work, some milliseconds, in samples of backends that have had
-// one before.
+// Limit of the work in one iteration of the loop, which takes some milliseconds: number of samples,
+// if their backends had samples before.
 #define WEIR_ESTIMATES_TURN 16384u
-// The work of a backend's first sample: it allocates the statistics.
+// The work of the first sample of a backend, which allocates the statistics, as a number of later
+// samples.
 #define WEIR_ESTIMATES_FIRST 32u
-// Read the workers' samples, write the costs that they change; for one turn of the loop. Does
-// nothing without a dataplane. Returns whether more samples may be waiting: call again in the next
-// turn.
+// Read the samples of workers and write the costs that change, as far as one iteration of the loop
+// permits. Does nothing without a dataplane. Returns whether more samples may be waiting: call
+// again in the next iteration.
 bool weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
-// The same for all samples that are waiting, at whatever cost in time.
+// As weir_estimates_collect for all samples that are waiting, without a limit of time.
 void weir_estimates_drain(struct weir_estimates *estimates, uint64_t now_ns);
 
-struct weir_estimates_sample { // written by the other process: unchecked
+struct weir_estimates_sample { // written by another process, not validated
 	uint64_t service_ns;
-	uint64_t end_ns; // when the flow ended; not later than the sample was read
+	uint64_t end_ns; // end of the flow; not later than the time at which the sample was read
 	uint32_t worker;
 	uint16_t backend;
 };
 // Set a function that is called for every sample of every service from now on; NULL = none. Samples
-// are then collected even if no policy needs them; workers send those of measured services
+// are then collected even if no policy needs them. Workers send samples of measured services
 // (tables.h).
 typedef void (*weir_estimates_listener)(void *context, const struct weir_estimates_sample *sample);
 void weir_estimates_listen(
@@ -72,14 +73,15 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns);
 // --- reports ---
 
 // Process a report of a backend. Returns the fields that were used (a bit set), or -EINVAL with one
-// line in why: the policy of its service uses none of them.
+// line in why if the policy of its service uses no field.
 int weir_estimates_report(struct weir_estimates *estimates, uint16_t backend,
 	const struct weir_report *report, uint64_t now_ns, char *why, size_t why_bytes);
 
-// The fields of a report (a bit set) that the policy of its service uses. 0 = none of them.
+// The report fields (a bit set) that the policy of the service of a backend uses; 0 = no fields.
 uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t backend);
 
-// Why the policy of a service does not use reported requests in progress; NULL = it does.
+// Why the policy of a service does not use reported requests in progress; NULL = the policy uses
+// them.
 const char *weir_estimates_requests_unused(
 	const struct weir_estimates *estimates, uint16_t service, uint64_t now_ns);
 
@@ -88,15 +90,15 @@ const char *weir_estimates_requests_unused(
 struct weir_estimate {
 	bool collected; // service times are estimated for this backend
 	uint64_t service_ns; // mean or median as configured; 0 = unknown
-	uint64_t samples; // since collecting started
+	uint64_t samples; // number of samples since estimates started
 };
 struct weir_estimate weir_estimates_backend(
 	const struct weir_estimates *estimates, uint16_t backend, uint64_t now_ns);
 
-// Number of services that need estimates, and of backends with statistics.
+// The number of services that need estimates, of backends with statistics, and of samples.
 struct weir_estimates_extent {
 	uint32_t services;
 	uint32_t backends;
-	uint64_t samples; // read from rings so far
+	uint64_t samples; // number of samples read from rings
 };
 struct weir_estimates_extent weir_estimates_extent(const struct weir_estimates *estimates);

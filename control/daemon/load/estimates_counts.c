@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For policies that count flows: reported errors, and shares of reported requests in progress.
+// Estimates for policies that count flows: reported errors, and shares of reported requests in
+// progress.
 #include "backend_signal.h"
 #include "estimates_private.h"
 
-// Number of workers that share a backend, including those of other instances.
+// Number of workers that share a backend, including workers of other instances.
 static uint32_t sharers(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	uint64_t groups = estimates->groups;
@@ -121,7 +122,7 @@ uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t i
 		return 0;
 	}
 	if (signal == NULL || segment->abi < WEIR_ABI_SHARES) {
-		return WEIR_REPORT(ACTIVE); // of use for the next dataplane
+		return WEIR_REPORT(ACTIVE); // the next dataplane uses the count
 	}
 	flows = flows_of(segment, id);
 	flows.outside = backend->users == 0;

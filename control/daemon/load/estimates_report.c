@@ -7,8 +7,8 @@
 
 #include "estimates_private.h"
 
-struct times { // of a report
-	uint32_t used; // fields; 0 = none
+struct times { // service times in a report
+	uint32_t used; // used fields; 0 = none
 	double ms;
 	double count; // number of requests in the mean or median `ms`
 };
@@ -52,7 +52,7 @@ static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	return times.used;
 }
 
-// Errors are used if they count as active flows, or raise the cost.
+// Take the errors of a report, if they count as active flows or raise the cost.
 static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -68,7 +68,7 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 		backend->errors = calloc(1, sizeof(*backend->errors));
 	}
 	if (backend->errors == NULL) {
-		return fields; // no errors so far, or out of memory
+		return fields; // no errors yet, or out of memory
 	}
 	weir_reported_errors_add(backend->errors, requests, report->errors_per_second,
 		weir_estimates_error_window_ns(estimates, service), now_ns);
@@ -81,8 +81,8 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	return fields;
 }
 
-// Requests in progress and the latency of completed ones: if none completed, the previous latency
-// is kept.
+// Take the requests in progress and the latency of completed requests. If no request was completed,
+// the previous latency is kept.
 static uint32_t take_probe(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service times: from the workers' rings to the costs used by policies.
+// Service times: reads samples of workers from rings, and computes the costs that policies use.
 #include <string.h>
 
 #include "backend_signal.h"
 #include "estimates_private.h"
 
-#define MEDIAN_WORK 512u // elements of a sorted window that move in the time of a sample
+#define MEDIAN_WORK 512u // elements of a sorted window that move in the time of one sample
 #define WINDOW_MOST_MS 30000u
-#define WINDOW_TIMES 10 // the error window, in average service times
+#define WINDOW_TIMES 10 // length of the error window in average service times
 #define OUTLIER 10u
 
 static const struct weir_segment *segment_of(const struct weir_estimates *estimates) {
@@ -43,7 +43,7 @@ static uint32_t work_of(const struct backend_estimates *backend) {
 	return (backend->times == NULL ? WEIR_ESTIMATES_FIRST : 1) + moves / MEDIAN_WORK;
 }
 
-// id: written by the other process, so it is checked. Returns the work.
+// Take a sample. id comes from another process, so it is checked. Returns the work.
 static uint32_t take_sample(
 	struct weir_estimates *estimates, uint16_t id, uint64_t service_ns, uint64_t now_ns) {
 	struct backend_estimates *backend;
@@ -53,7 +53,7 @@ static uint32_t take_sample(
 
 	estimates->samples++;
 	if (id >= estimates->ids || estimates->backend[id].service == NULL) {
-		return work; // of a removed backend
+		return work; // the backend was removed
 	}
 	backend = &estimates->backend[id];
 	service = backend->service;
@@ -71,14 +71,14 @@ static uint32_t take_sample(
 	return work;
 }
 
-// An end time in the future is set to now.
+// The end time of a flow. An end time in the future is set to now.
 static uint64_t end_of(uint32_t end, uint64_t now_ns) {
 	uint32_t ago = (uint32_t)(now_ns / WEIR_SAMPLE_TICK_NS) - end;
 
 	return ago > INT32_MAX ? now_ns : now_ns - (uint64_t)ago * WEIR_SAMPLE_TICK_NS;
 }
 
-// Returns whether everything was read that was waiting; if not, no work is left.
+// Read the samples of a worker. Returns whether all waiting samples were read; if not, *left is 0.
 static bool take_ring(struct weir_estimates *estimates, const struct weir_segment *segment,
 	uint32_t worker, uint64_t *left, uint64_t now_ns) {
 	const struct weir_sample_ring *ring = &segment->worker_boxes[worker].samples;
@@ -120,7 +120,8 @@ bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64
 		uint32_t worker = (estimates->first_worker + i) % segment->workers;
 
 		if (!take_ring(estimates, segment, worker, &work, now_ns)) {
-			// The next turn begins here, unless one ring was a whole turn's work.
+			// The next iteration begins with this ring, unless this ring took all work
+			// of the iteration.
 			estimates->first_worker = i > 0 ? worker : worker + 1;
 			return true;
 		}
@@ -129,7 +130,7 @@ bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64
 	return false;
 }
 
-// Mean of the known estimates; 0 = none.
+// Mean of the known estimates; 0 = no estimate is known.
 static uint64_t mean_of(const struct service_estimates *service) {
 	return service->known > 0 ? (uint64_t)(service->known_ns / service->known) : 0;
 }
@@ -188,8 +189,8 @@ uint64_t weir_estimates_error_window_ns(
 	return state.settings.error_window_ms * 1000000ull;
 }
 
-// A failed request costs the time for which an error counts as an active flow: otherwise a backend
-// that fails at once would be the cheapest.
+// A failed request costs the time for which an error counts as an active flow. Otherwise a backend
+// that fails requests immediately would have the lowest cost.
 static uint64_t with_errors(const struct weir_estimates *estimates,
 	const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
 	if (backend->errors == NULL) {
@@ -199,7 +200,7 @@ static uint64_t with_errors(const struct weir_estimates *estimates,
 			      weir_estimates_error_window_ns(estimates, backend->service), now_ns);
 }
 
-// Recompute one estimate. Written if it is known, or raised by errors.
+// Compute an estimate again, and write it if it is known or raised by errors.
 static void refresh(struct weir_estimates *estimates, const struct weir_segment *segment,
 	uint16_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -217,9 +218,10 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	}
 }
 
-// The cost of backends with an unknown estimate: the mean, in which no backend counts with more
-// than OUTLIER times the mean of the others. Otherwise a single backend that reports a service time
-// of a day would keep new flows from all unknown ones, which would therefore stay unknown.
+// The cost of backends with an unknown estimate: the mean of the known estimates, each limited to
+// OUTLIER times the mean of the other estimates. Without the limit, a single backend that reports a
+// service time of a day would keep new flows from all backends with unknown estimates, which would
+// then stay unknown.
 static uint64_t unknown_cost(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	unsigned __int128 others;
@@ -260,7 +262,8 @@ void weir_estimates_write_changed(
 		refresh(estimates, segment, service->changed[i], now_ns);
 	}
 	weir_estimates_none_changed(estimates, service);
-	// In a cold start each newly known estimate changes the mean, the first ones most.
+	// During a cold start, each new estimate changes the mean; the first estimates change it
+	// most.
 	if (segment != NULL && service->known < service->count &&
 		service->known >= 2 * service->known_then && service->known > 0) {
 		write_unknown(estimates, segment, service, now_ns);
@@ -286,8 +289,8 @@ void weir_estimates_write(
 
 #define PROBE_MAX_NS 10000000000ull // workers ignore a probe after one second
 
-// Latency of a backend. Before its first completed request: the mean of the others, so that a new
-// backend is neither avoided nor flooded; 0 = none known.
+// Latency of a backend. Before its first completed request: the mean latency of other backends, so
+// that a new backend is neither avoided nor flooded; 0 = no latency is known.
 static uint64_t latency_of(
 	const struct weir_estimates *estimates, const struct backend_estimates *backend) {
 	const struct service_estimates *service = backend->service;
@@ -350,8 +353,8 @@ bool weir_estimates_adjust_window(
 	}
 	ms = window_ms(stats.mean_ns);
 	now_ms = state.settings.error_window_ms;
-	// Only increases by more than half, or decreases by more than a third, are published, to
-	// limit publications.
+	// To limit publications, publish only increases by more than half, and decreases by more
+	// than a third.
 	if (ms * 2 <= now_ms * 3 && now_ms * 2 <= ms * 3) {
 		return false;
 	}

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Weights from load reports: the capability of a backend (capability.h), or its configured weight
-// corrected until utilizations are equal (balanced.h). No weight changes by more than
-// CHANGE_MOST per second, also when reports start to be used and when they expire.
+// corrected until utilizations are equal (balanced.h). No weight changes by more than the factor
+// CHANGE_MOST per second, even when reports begin or expire.
 #include <math.h>
 
 #include "estimates_private.h"
 
 #define NS_PER_MS 1000000ull
 #define NS_PER_S 1000000000ull
-#define WEIGHT_MEAN 10000 // mean of a service's reported weights: fine steps down to 1 % of it
+#define WEIGHT_MEAN 10000 // mean of a service's reported weights: high, for steps down to 1 %
 #define CHANGE_PERCENT 2 // smaller changes are not published
-#define CHANGE_MOST 1.2 // factor per second
+#define CHANGE_MOST 1.2 // largest factor of a change per second
 #define MORE_THAN_OTHERS 10.0
 #define CORRECTED_UNIT 1000.0 // units per configured weight, for finer corrections
 
@@ -50,8 +50,8 @@ struct weir_capability_settings weir_estimates_capability(const struct weir_conf
 	};
 }
 
-// A backend that reports requests at no load would get all flows: limit the largest capability to
-// MORE_THAN_OTHERS times the mean of the other known ones.
+// Limit the largest capability to MORE_THAN_OTHERS times the mean of the other known capabilities.
+// Otherwise a backend that reports requests without load would get all flows.
 static void limit_largest(struct service_estimates *service, uint32_t known) {
 	double others = 0;
 	uint32_t largest = 0;
@@ -68,7 +68,7 @@ static void limit_largest(struct service_estimates *service, uint32_t known) {
 	}
 }
 
-// Weights by capability. Returns the number of known capabilities; with fewer than two they are not
+// Compute weights by capability. Returns the number of known capabilities; fewer than two are not
 // used.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
@@ -110,8 +110,8 @@ static void adopt_corrections(
 	}
 }
 
-// Configured weights, corrected. Returns the number of backends that have reported; *ret_corrected
-// is whether any correction applies.
+// Compute weights as configured weights with corrections. Returns the number of backends that have
+// reported. *ret_corrected: whether any correction applies.
 static uint32_t balance(struct weir_estimates *estimates, struct service_estimates *service,
 	uint64_t now_ns, bool *ret_corrected) {
 	struct weir_balanced_settings settings = weir_balanced_defaults();
@@ -177,7 +177,7 @@ static bool any_differs(
 	return false;
 }
 
-// Move each weight towards its target. Returns whether all are close to it.
+// Move each weight towards its target. Returns whether all weights are close to their targets.
 static bool approach(struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_backend_state state;
 	double change = pow(CHANGE_MOST, service->config.update_ms / 1000.0);
@@ -211,7 +211,7 @@ static bool approach(struct weir_estimates *estimates, struct service_estimates 
 	return close_to_target;
 }
 
-// Set the configured weights as the target. Returns whether they are already in use.
+// Set the configured weights as targets. Returns whether the configured weights are already in use.
 static bool aim_at_configured(
 	const struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_backend_state state;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent: counts of about the last minute, from samples of the counters every WEIR_RECENT_STEP_S
-// seconds: new flows by backend, flows beyond their limit by service. A sample is taken in
-// WEIR_RECENT_SLICES slices: sampling all ids at once would block the loop for too long.
+// Recent: counts of about the last minute, from samples of counters every WEIR_RECENT_STEP_S
+// seconds. Counts new flows of each backend, and flows beyond the limit in each service. A sample
+// is taken in WEIR_RECENT_SLICES slices, because sampling all ids at once would block the loop for
+// too long.
 //
 // Threads: one. No clock.
 #pragma once
@@ -15,11 +16,11 @@
 struct weir_recent { // initially zeroed
 	uint64_t (*new_flows)[WEIR_RECENT_SAMPLES]; // [backends]
 	uint64_t (*limited)[WEIR_RECENT_SAMPLES]; // [services]
-	uint32_t backends, services; // elements
-	uint32_t samples; // complete ones, up to WEIR_RECENT_SAMPLES
+	uint32_t backends, services; // number of elements in new_flows and limited
+	uint32_t samples; // number of complete samples, up to WEIR_RECENT_SAMPLES
 	uint32_t next; // index of the sample in progress
-	uint32_t slice; // next slice of it
-	uint32_t sampled_backends, sampled_services; // lower ids are already sampled in it
+	uint32_t slice; // next slice of the sample in progress
+	uint32_t sampled_backends, sampled_services; // the sample in progress has all lower ids
 };
 
 // Drop all samples. Call at the end, and before sampling another segment.
@@ -34,9 +35,11 @@ void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segmen
 void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);
 
-// New flows of a backend since its oldest sample, which is 60 to 65 s old, or its first one.
+// New flows of a backend since its oldest sample, which is 60 to 65 s old, or younger for a new
+// backend.
 uint64_t weir_recent_new_flows(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t backend);
-// Flows of a service that were spilled or rejected at the limit, in the same period.
+// Flows of a service that were spilled or rejected at the limit since its oldest sample, as in
+// weir_recent_new_flows.
 uint64_t weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Samples: the worker counters once a second, for rates over the last one to two seconds,
-// independent of the rate of queries.
+// Samples: reads the counters of workers once a second, for rates over the last one to two seconds.
+// The rates do not depend on how often clients query them.
 //
 // Threads: one. No clock.
 #pragma once
@@ -17,14 +17,14 @@ struct weir_worker_sample {
 };
 
 struct weir_samples {
-	struct weir_worker_sample before[WEIR_WORKERS_MAX]; // the last sample but one
+	struct weir_worker_sample before[WEIR_WORKERS_MAX]; // the sample before the last sample
 	struct weir_worker_sample last[WEIR_WORKERS_MAX];
 };
 
-// Start with the present counts of this segment.
+// Start with the present counters of this segment.
 void weir_samples_init(struct weir_samples *samples, const struct weir_segment *segment);
 void weir_samples_take(struct weir_samples *samples, const struct weir_segment *segment);
-// Share of its cycles since the last sample but one that a worker spent on packets, 0..100;
-// negative = it counted no cycles, e.g. because it is stalled.
+// The percentage of cycles that a worker spent on packets since the sample before the last sample,
+// 0..100; negative = the worker counted no cycles, for example because it is stalled.
 double weir_samples_busy_percent(
 	const struct weir_samples *samples, const struct weir_segment *segment, uint32_t worker);

@@ -8,7 +8,7 @@
 
 struct whole { // totals of a service
 	struct weir_service_state state;
-	double known_costs; // sum
+	double known_costs; // sum of the known costs
 	uint32_t known;
 	double target; // sum of the targets of its backends
 	uint64_t new_flows;
@@ -17,11 +17,11 @@ struct whole { // totals of a service
 
 struct weir_shares {
 	struct weir_shares_of of;
-	uint32_t only; // service, or WEIR_SHARES_ALL
+	uint32_t only; // id of the only service, or WEIR_SHARES_ALL
 	struct whole *whole; // [WEIR_SERVICES_MAX]
 	uint32_t ids;
-	uint64_t *new_flows; // [ids] by backend, at weir_shares_create
-	double *target; // [ids] by backend, for services with targets_by_subset
+	uint64_t *new_flows; // [ids] new flows of each backend, as of weir_shares_create
+	double *target; // [ids] targets of backends, for services with targets_by_subset
 	struct weir_subset_part *part; // [ids]
 };
 
@@ -42,8 +42,8 @@ static bool has_costs(const struct whole *whole) {
 	return (weir_policy_needs((enum weir_policy)whole->state.policy) & WEIR_NEEDS_COST) != 0;
 }
 
-// The workers of each subset get about the same number of flows, whatever its members cost: shares
-// by cost are computed within each subset first.
+// The workers of each subset get about equally many flows, whatever the costs of its members.
+// Therefore shares by cost are computed within each subset first.
 static bool targets_by_subset(const struct whole *whole) {
 	return has_costs(whole) && whole->state.subsets > 1;
 }
@@ -88,7 +88,7 @@ static void add_subsets(struct weir_shares *shares) {
 	}
 }
 
-// The backend's part of whole->target.
+// The part of a backend in whole->target.
 static double target_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
 	const struct whole *whole = &shares->whole[of->service_id];
 	uint64_t parts = weir_tables_backend_parts(shares->of.tables, of->id);

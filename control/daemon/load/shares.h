@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shares: the target share of new flows of each backend of a service, by policy, and its actual
-// share. For the API; computed for a whole reply at once.
+// Shares: for each backend of a service, the target share of new flows, by policy, and the actual
+// share. Used by the API; computed for a whole reply at once.
 //
 // Threads: one.
 #pragma once
@@ -12,7 +12,7 @@
 #include "segment.h"
 #include "tables.h"
 
-struct weir_shares; // of all services, or of one
+struct weir_shares; // shares of one service or of all services
 
 struct weir_shares_of { // input; borrowed until weir_shares_free
 	const struct weir_tables *tables;
@@ -31,7 +31,7 @@ void weir_shares_free(struct weir_shares *shares); // NULL is allowed
 //   fair-share: 1 / cost; others: equal shares. 0 = no new flows.
 // If each worker has its own subset: the mean over the subsets.
 double weir_shares_effective(const struct weir_shares *shares, const struct weir_backend_state *of);
-// The actual share of all new flows counted so far. 0 if there were none.
+// The actual share of all new flows since the counters started; 0 without new flows.
 double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of);
-// The actual share of the new flows of the last minute. Negative if there were none.
+// The actual share of the new flows of the last minute; negative without new flows.
 double weir_shares_recent(const struct weir_shares *shares, const struct weir_backend_state *of);

@@ -6,7 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RECEIVE_BYTES (4 << 20) // of a socket: holds the messages of a flood during a tick
+// Receive buffer of a socket: holds the messages of a flood during a tick.
+#define RECEIVE_BYTES (4 << 20)
 
 bool weir_icmp_checksum_good(const uint8_t *icmp, size_t bytes) {
 	uint32_t sum = bytes % 2 != 0 ? (uint32_t)icmp[bytes - 1] << 8 : 0;

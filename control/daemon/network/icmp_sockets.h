@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // ICMP sockets: raw sockets that receive a copy of the ICMP messages to this host, with any port
-// driver. A filter in the kernel keeps unrelated messages out of their buffers. Messages can be
-// forged by anyone who can send to this host: their users validate them.
+// driver. A filter in the kernel keeps unrelated messages out of the socket buffers. Anyone who can
+// send packets to this host can forge messages: users of this module must validate messages.
 //
-// Threads: one, that of the loop. No globals, no logging.
+// Threads: only the event loop's thread. No globals, no logging.
 #pragma once
 
 #include <linux/filter.h>
@@ -14,8 +14,8 @@
 
 #include "config.h"
 
-#define WEIR_ICMP_BYTES 8 // of its header
-#define WEIR_ICMP_MESSAGE_BYTES 2048 // read of a message
+#define WEIR_ICMP_BYTES 8 // length of the ICMP header
+#define WEIR_ICMP_MESSAGE_BYTES 2048 // maximum number of bytes read of a message
 
 struct weir_icmp_sockets {
 	int ipv4, ipv6; // -1 = none
@@ -26,22 +26,22 @@ struct weir_icmp_filter {
 	uint16_t instructions;
 };
 
-// An ICMPv4 message with its IPv4 header, or ICMPv6 without.
+// An ICMPv4 message including its IPv4 header, or an ICMPv6 message without IPv6 header.
 struct weir_icmp_message {
 	uint8_t family; // 4 or 6
-	struct weir_address from; // ICMPv6: its source
+	struct weir_address from; // ICMPv6: source address of the message
 	size_t bytes;
-	uint8_t data[WEIR_ICMP_MESSAGE_BYTES]; // the checksum of ICMPv4 covers the whole message;
-					       // the kernel verifies that of ICMPv6
+	// ICMPv4: the checksum covers the whole message; ICMPv6: the kernel verifies the checksum.
+	uint8_t data[WEIR_ICMP_MESSAGE_BYTES];
 };
 
 // Open the sockets; needs CAP_NET_RAW. Returns 0, or negative errno with no socket open.
 int weir_icmp_open(const struct weir_icmp_filter *ipv4, const struct weir_icmp_filter *ipv6,
 	struct weir_icmp_sockets *ret);
-void weir_icmp_close(struct weir_icmp_sockets *sockets); // allowed without open sockets
+void weir_icmp_close(struct weir_icmp_sockets *sockets); // allowed if no sockets are open
 
 // Read the next message. Returns false if none is queued or the budgets are used up. budget:
-// maximum number of messages to read, of IPv4 and of IPv6; reduced by those read.
+// maximum number of messages to read, of IPv4 and of IPv6; reduced by the number of messages read.
 bool weir_icmp_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_icmp_message *ret);
 

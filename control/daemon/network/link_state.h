@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Link state: whether an interface of the kernel is up and has a link.
+// Link state: whether a kernel interface is up and has a link.
 //
 // Threads: any. Two system calls that do not wait.
 #pragma once

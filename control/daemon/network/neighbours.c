@@ -11,14 +11,16 @@
 #include "path_mtu.h"
 
 #define TICK_MS 250
-#define FIRST_PROBES_MS \
-	20 // between turns of datagrams while some next hops have not been probed yet
-#define LOOKUPS_PER_TURN 256 // route lookups per iteration of the loop
-#define SETTLE_MS 50 // from a change to the next round of route lookups
-#define PATH_MTU_MESSAGES 2048 // per family and tick; further messages stay queued or are lost
-#define PATH_MTU_CHANGES 64 // per tick: each is published and logged
+// Time between two batches of probe datagrams while some next hops have not been probed yet.
+#define FIRST_PROBES_MS 20
+#define LOOKUPS_PER_TURN 256 // maximum number of route lookups per iteration of the loop
+#define SETTLE_MS 50 // time from a change to the next round of route lookups
+// Maximum per family and tick; further messages stay queued or are lost.
+#define PATH_MTU_MESSAGES 2048
+#define PATH_MTU_CHANGES 64 // maximum per tick: each change is published and logged
 #define CALM_MS 1000 // minimum time between two rounds of route lookups
-#define EXPIRING_MS 5000 // between lookups of a route that the kernel may remove without an event
+// Time between two lookups of a route that the kernel may remove without an event.
+#define EXPIRING_MS 5000
 
 // --- next hops of addresses ---------------------------------------------------------------
 
@@ -37,8 +39,8 @@ static const struct weir_address *source_of(
 	return source->family != 0 ? source : &entry->route.source;
 }
 
-// For addresses that the kernel does not route to a port: the first port with a static gateway and
-// a source of the family, or -1.
+// The first port with a static gateway and a source address of the family, or -1. Used for
+// addresses that the kernel does not route to a port.
 static int static_port(const struct weir_neighbours *n, const struct entry *entry) {
 	for (uint32_t i = 0; i < n->port_count; i++) {
 		if (n->ports[i].has_gateway_mac && source_of(n, i, entry)->family != 0) {
@@ -76,7 +78,7 @@ static void explain_no_reply(
 		link_name(n, route->ifindex), remedy);
 }
 
-// The MTU of the path to an address, 0 = that of the port.
+// The MTU of the path to an address, 0 = the port's MTU.
 static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entry) {
 	uint32_t least = entry->address.family == 4 ? WEIR_PATH_MTU_MIN4 : WEIR_PATH_MTU_MIN6;
 	uint32_t mtu = entry->route.mtu;
@@ -91,7 +93,7 @@ static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entr
 	return mtu < UINT16_MAX ? (uint16_t)mtu : 0;
 }
 
-// Determine the next hop of an address. why gets one line if there is none.
+// Determine the next hop of an address. Without a next hop, why receives one line with the reason.
 static struct weir_next_hop resolve(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
 	const struct weir_route *route = &entry->route;
@@ -136,8 +138,8 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
 
-// Report the changes that are due. An address that lost its next hop keeps the previous one until
-// the hold time ends. The callback may configure, so no pointer to an entry is used after it.
+// Report the changes that are due. An address without a next hop keeps its previous next hop until
+// the hold time ends. The callback may configure, so no pointer to an entry is used after the call.
 static void report(struct weir_neighbours *n) {
 	struct entry *entry;
 
@@ -189,7 +191,7 @@ static void take_link(void *context, const struct weir_link *link) {
 		struct weir_link *links = realloc(n->links, room * sizeof(*links));
 
 		if (links == NULL) {
-			return; // links beyond this have no port, and are reported as such
+			return; // links that do not fit are reported as links without a port
 		}
 		n->links = links;
 		n->link_room = room;
@@ -222,8 +224,8 @@ static void look_up_route(struct weir_neighbours *n, struct entry *entry) {
 	}
 }
 
-// Look up again the routes that the kernel learnt from routers, mostly by redirects: the kernel
-// removes them without an event, and an outdated one is wrong.
+// Look up the routes that the kernel learnt from routers, mostly by redirects, again: the kernel
+// removes such routes without an event, and an outdated route is wrong.
 static void look_up_expiring(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t looked_up = 0;
@@ -343,7 +345,8 @@ bool weir_neighbours_find(
 		look_up_links(n);
 	}
 	if (n->links_stale || weir_routes_lookup(n->routes, address, &entry.route)) {
-		n->found = LOOKUPS_PER_TURN; // the kernel does not reply now
+		// The kernel does not answer: no further lookups in this tick.
+		n->found = LOOKUPS_PER_TURN;
 		return false;
 	}
 	if (!entry.route.error && !entry.route.local) {
@@ -355,7 +358,7 @@ bool weir_neighbours_find(
 
 // --- path MTU -------------------------------------------------------------------------------
 
-// Returns whether the report lowers the entry's MTU.
+// Returns whether the report lowers the MTU of the entry.
 static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
 	struct entry *entry = find_entry(n, &report->backend);
 	uint16_t now, mtu;
@@ -429,7 +432,7 @@ static void entry_free(struct weir_neighbours *n, struct entry *entry) {
 	free(entry);
 }
 
-// A sorted array with a new entry for each address, without duplicates. Returns NULL if out of
+// Returns a sorted array with a new entry for each address, without duplicates; NULL if out of
 // memory.
 static struct entry **make_entries(
 	const struct weir_address *addresses, uint32_t count, uint32_t *ret_count) {
@@ -463,7 +466,8 @@ static struct entry **make_entries(
 	return entries;
 }
 
-// Keep the state of addresses that stay; free those that are removed.
+// Keep the state of addresses that are in both configurations; free the entries of removed
+// addresses.
 static void replace_entries(struct weir_neighbours *n, struct entry **entries, uint32_t count) {
 	struct entry **old = n->entries;
 	uint32_t old_count = n->entry_count;

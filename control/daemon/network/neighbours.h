@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Neighbours: finds the next hop of every backend address: port, MAC address and outer source.
-// Reads the kernel's routes, neighbours and links by rtnetlink, and follows their changes. Ports
-// with a gateway_mac need no neighbour entry, and no lookup in the kernel if they have a source.
+// Neighbours: finds the next hop of every backend address: port, MAC address and outer source
+// address. Reads the kernel's routes, neighbours and links by rtnetlink, and follows their changes.
+// A port with a gateway_mac needs no neighbour entry; if the port also has a source address, it
+// needs no lookup in the kernel. Needs no capability: to make the kernel resolve a neighbour, this
+// module sends an empty UDP datagram to port 9 (discard) of the backend.
+// A known next hop is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel can resolve the next hop
+// again: forwarding continues when a neighbour entry is flushed or becomes stale, and when
+// weir-control is restarted.
 //
-// Needs no capability: to make the kernel resolve a neighbour, it sends an empty UDP datagram to
-// port 9 (discard) of the backend.
-//
-// A known next hop is kept for WEIR_NEIGHBOURS_HOLD_MS, in which the kernel may resolve it again:
-// neither a flushed or stale entry nor a restart of control interrupts forwarding.
-//
-// Threads: one, that of the loop. No globals, no logging. Callbacks are called from the loop only,
-// not within a function of this module.
+// Threads: only the event loop's thread. No globals, no logging. Callbacks are called from the
+// loop, never within a function of this module.
 #pragma once
 
 #include <uv.h>
@@ -30,14 +29,14 @@ struct weir_neighbours;
 int weir_neighbours_create(
 	uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context, struct weir_neighbours **ret);
 
-// Watch these addresses (in any order, duplicates are allowed) over these ports (copied). The state
-// of addresses that stay is kept. All or nothing. Returns 0, -EINVAL, -ENOMEM.
+// Watch these addresses (in any order, duplicates are allowed) over these ports (copied). Addresses
+// that were already watched keep their state. All or nothing. Returns 0, -EINVAL, -ENOMEM.
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
-// Find the next hop of an address that is not watched, without waiting for a neighbour: from its
-// route in the kernel and the next hops of watched addresses. Returns whether it is resolved; false
-// also for a watched address, and after many lookups within a tick.
+// Find the next hop of an address that is not watched, without waiting for a neighbour: from the
+// kernel's route and the next hops of watched addresses. Returns whether the next hop is resolved.
+// Also returns false for a watched address, and after many lookups within a tick.
 bool weir_neighbours_find(
 	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret);
 

@@ -9,11 +9,12 @@
 #include "neighbours_hops.h"
 
 #define PROBES_PER_TICK 128
-#define PROBE_FIRST_MS 500 // between datagrams to a neighbour without a reply, doubled each time
-#define PROBE_LAST_MS 8000 // maximum of the doubled time
-#define REFRESH_MS 45000 // between datagrams to a stale neighbour
+// Time between two datagrams to a neighbour without a reply, doubled after each datagram.
+#define PROBE_FIRST_MS 500
+#define PROBE_LAST_MS 8000 // maximum of the time that is doubled
+#define REFRESH_MS 45000 // time between two datagrams to a stale neighbour
 #define DISCARD_PORT 9
-#define MANY_HOPS 128 // the kernel's default limit is higher
+#define MANY_HOPS 128 // below the kernel's default limit of neighbours
 
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b) {
 	if (a->family != b->family) {
@@ -47,8 +48,9 @@ const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, ui
 		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
 }
 
-// A port matches its interface, the bridge or bond of that, or the VLAN on it when the port is
-// tagged. Returns -1 if no port matches.
+// Returns the port whose packets leave by an interface: the port's interface, or the bridge or bond
+// that the port's interface belongs to; for a tagged port, a VLAN interface with the port's tag on
+// the port's interface, bridge or bond. Returns -1 if no port matches.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
 	const struct weir_link *link = weir_neighbours_link(n, ifindex);
 	uint32_t base = link != NULL && link->vlan ? link->lower : ifindex;
@@ -138,7 +140,7 @@ void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_
 	uint64_t now = uv_now(n->loop);
 
 	if (update->has_mac && (update->state & NUD_STALE) && !(hop->state & NUD_STALE)) {
-		// Spread the probes over time, because the entries were learnt together.
+		// Spread the probes over time, because the kernel learnt the entries together.
 		hop->probe_ms =
 			now + REFRESH_MS / 2 +
 			hop_bucket(hop->ifindex, &hop->address) * (REFRESH_MS / 2) / HOP_BUCKETS;
@@ -159,7 +161,7 @@ void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifin
 	struct hop *hop = ifindex != 0 ? weir_hop_find(n, ifindex, address) : NULL;
 
 	if (hop == NULL && ifindex != 0) {
-		hop = add_hop(n, ifindex, address); // NULL: out of memory, the next round retries
+		hop = add_hop(n, ifindex, address); // NULL: out of memory; the next round retries
 	}
 	if (hop == entry->hop) {
 		return;
@@ -226,7 +228,7 @@ static void send_datagram(const struct weir_neighbours *n, const struct weir_add
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT)};
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(DISCARD_PORT)};
 
-	// Errors are ignored here: the neighbour then stays unresolved.
+	// An error is ignored: the neighbour stays unresolved.
 	if (address->family == 4) {
 		memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));
 		sendto(n->datagram4, "", 0, MSG_DONTWAIT, (struct sockaddr *)&in, sizeof(in));
@@ -261,8 +263,8 @@ static bool needs_hop(const struct weir_neighbours *n, const struct hop *hop) {
 	return port >= 0 && !n->ports[port].has_gateway_mac;
 }
 
-// A turn resumes where the previous one ended, so that every next hop is probed even if more
-// datagrams are always due than a turn sends.
+// Send a batch of probes. A batch starts after the last next hop of the previous batch, so that
+// every next hop is probed even if more datagrams are due than a batch can contain.
 bool weir_hops_probe(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t sent = 0;

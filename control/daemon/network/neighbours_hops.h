@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // State of the neighbours module, and its lower half: neighbour entries of the kernel, and probes.
-// The upper half, neighbours.c, has watched addresses, routes and reports. Private to the two
-// files.
+// The upper half, neighbours.c, contains watched addresses, routes and reports. Private to
+// neighbours.c and neighbours_hops.c.
 //
-// Threads: one, that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <sys/queue.h>
@@ -15,7 +15,7 @@
 
 #define HOP_BUCKETS 4096
 
-// A next hop as in the kernel: an address on a link. Backends behind one gateway share it.
+// A next hop as in the kernel: an address on a link. Backends behind one gateway share a next hop.
 struct hop {
 	SLIST_ENTRY(hop) bucket;
 	LIST_HEAD(, entry) entries;
@@ -23,9 +23,9 @@ struct hop {
 	struct weir_address address;
 	uint16_t state; // NUD_..., 0 = the kernel has no entry
 	bool has_mac;
-	bool seen; // during a dump: the kernel has an entry
+	bool seen; // during a dump: the dump contains an entry of the kernel
 	uint8_t mac[6];
-	uint64_t probe_ms; // loop time of the next datagram
+	uint64_t probe_ms; // loop time at which the next datagram is due
 	uint32_t backoff_ms;
 };
 
@@ -33,16 +33,17 @@ struct entry { // a watched address
 	struct weir_address address;
 	LIST_ENTRY(entry) hop_link;
 	TAILQ_ENTRY(entry) dirty_link;
-	struct hop *hop; // of its route, NULL = not needed or unknown
+	struct hop *hop; // next hop of the route, NULL = not needed or unknown
 	struct weir_route route;
-	uint64_t route_ms; // loop time of the lookup
+	uint64_t route_ms; // loop time of the route lookup
 	bool looked_up; // route is valid
-	bool dirty; // to be evaluated again
-	bool reported; // since the last configure
-	uint64_t missing_ms; // loop time since which it has no next hop, 0 = it has one
+	bool dirty; // must be evaluated again
+	bool reported; // was reported since the last configure
+	// Loop time since which the address has no next hop, 0 = the address has a next hop.
+	uint64_t missing_ms;
 	struct weir_next_hop last_reported;
 	uint16_t path_mtu; // reported by routers on the path; 0 = none
-	uint64_t path_mtu_ms; // loop time at which it expires
+	uint64_t path_mtu_ms; // loop time at which path_mtu expires
 };
 
 TAILQ_HEAD(entry_queue, entry);
@@ -52,48 +53,49 @@ struct weir_neighbours {
 	weir_next_hop_fn on_next_hop;
 	void *context;
 	struct weir_routes *routes;
-	uv_timer_t work; // lookups that are due
-	uv_timer_t tick; // datagrams, expiry of holds
+	uv_timer_t work; // runs the lookups that are due
+	uv_timer_t tick; // sends datagrams, ends holds
 	unsigned int open_handles;
-	int datagram4, datagram6; // -1 = family not supported by this host
+	int datagram4, datagram6; // UDP sockets; -1 = this host does not support the family
 	struct weir_neighbour_port ports[WEIR_PORTS_MAX];
 	uint32_t port_count;
 	struct entry **entries; // sorted by address
 	uint32_t entry_count;
 	uint32_t next_lookup; // first entry without a current route; entry_count = none
 	uint32_t found; // lookups of addresses that are not watched, since the last tick
-	bool links_stale, routes_stale, neighbours_stale; // to be read again
+	bool links_stale, routes_stale, neighbours_stale; // must be read again
 	uint64_t round_ms; // end of the last round of lookups
 	struct weir_link *links;
 	uint32_t link_count, link_room;
 	struct entry_queue dirty;
 	SLIST_HEAD(, hop) hops[HOP_BUCKETS];
-	uint32_t hop_count[2]; // of IPv4, of IPv6
-	uint32_t kernel_max[2]; // the kernel's limit of neighbours; 0 = unknown
-	uint32_t probe_bucket; // of hops, where the next turn of datagrams starts
+	uint32_t hop_count[2]; // number of next hops, of IPv4 and of IPv6
+	// The kernel's limit of neighbours, of IPv4 and of IPv6; 0 = unknown.
+	uint32_t kernel_max[2];
+	uint32_t probe_bucket; // index in hops where the next batch of datagrams starts
 	struct weir_icmp_sockets path_mtu;
 };
 
-// Order: family, then address. Returns as memcmp.
+// Compare by family, then address. Returns as memcmp.
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b);
 
-// Mark an entry to be evaluated and reported in this iteration of the loop.
+// Mark an entry, so that it is evaluated and reported in this iteration of the loop.
 void weir_neighbours_mark(struct weir_neighbours *n, struct entry *entry);
 
-// Call after adding links: sorts them for weir_neighbours_link.
+// Call after adding links: sorts the links for weir_neighbours_link.
 void weir_neighbours_sort_links(struct weir_neighbours *n);
 
-// The link, or NULL.
+// Returns the link, or NULL.
 const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, uint32_t ifindex);
 
-// The port with the same egress interface as the kernel's, or -1.
+// Returns the port with the same egress interface as in the kernel, or -1.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex);
 
-// The next hop, or NULL.
+// Returns the next hop, or NULL.
 struct hop *weir_hop_find(
 	struct weir_neighbours *n, uint32_t ifindex, const struct weir_address *address);
 
-// Move an entry to this next hop (created if missing). ifindex 0: to none.
+// Move an entry to this next hop, which is created if missing. ifindex 0: to no next hop.
 void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifindex,
 	const struct weir_address *address);
 
@@ -103,10 +105,10 @@ void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_
 // Read the neighbour table of the kernel for all next hops. On failure neighbours_stale stays set.
 void weir_hops_read_kernel(struct weir_neighbours *n);
 
-// The kernel's limit of neighbours if the next hops of this family reach it; else 0.
+// Returns the kernel's limit of neighbours if the next hops of this family reach the limit, else 0.
 uint32_t weir_hops_limit_reached(const struct weir_neighbours *n, uint8_t family);
 
-// Send the datagrams that are due, so that the kernel resolves the next hops. Returns true if the
-// first datagram of some next hops may still be due: their backends get no new flows until they are
-// resolved.
+// Send the datagrams that are due, so that the kernel resolves the next hops. Returns true if some
+// next hops may still wait for their first datagram: backends get no new flows until their next
+// hops are resolved.
 bool weir_hops_probe(struct weir_neighbours *n);

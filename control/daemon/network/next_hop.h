@@ -15,14 +15,14 @@ struct weir_neighbour_port {
 	struct weir_port_info info;
 	bool has_gateway_mac;
 	uint8_t gateway_mac[6];
-	struct weir_address source_ipv4; // family 0 = chosen by the kernel
+	struct weir_address source_ipv4; // family 0 = the kernel chooses the source
 	uint8_t source_ipv4_bits; // number of low bits that vary by flow
 	struct weir_address source_ipv6;
 };
 
-// The next hop of an address. Called once for every address after each configure (as soon as it is
-// found, or found to be missing), then whenever it changes. hop->resolved false: no route to a
-// port, or no ARP/ND reply; why is the reason, one line ("" when resolved). The callback may call
-// any function of neighbours.h except weir_neighbours_free.
+// Reports the next hop of an address. Called once for every address after each configure, as soon
+// as the next hop is found or is known to be missing; then whenever the next hop changes.
+// hop->resolved false: no route to a port, or no ARP/ND reply; why is the reason, one line ("" when
+// resolved). The callback may call any function of neighbours.h except weir_neighbours_free.
 typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Path MTU: routers on the path to a backend report that tunnel packets are too large
-// ("fragmentation needed", "packet too big"). The messages are sent to the outer source, an address
-// of this host. They can be forged, so a message must quote a packet from a source in use to a
-// configured backend, and the MTU has a lower bound.
+// ("fragmentation needed", "packet too big"). Routers send these messages to the outer source, an
+// address of this host. Messages can be forged, so a message must quote a packet from a source
+// address in use to a configured backend, and the MTU has a lower bound.
 //
-// Threads: one, that of the loop. No globals, no logging.
+// Threads: only the event loop's thread. No globals, no logging.
 #pragma once
 
 #include <stdbool.h>
@@ -21,23 +21,24 @@
 // Content of a message.
 struct weir_path_mtu_report {
 	struct weir_address backend; // destination of the quoted outer packet
-	struct weir_address source; // its source
+	struct weir_address source; // source of the quoted outer packet
 	uint32_t mtu; // bytes of the outer packet; 0 = not given (RFC 1191, 5)
 };
 
-// Open the sockets, as weir_icmp_open.
+// Open the sockets; parameters and result as of weir_icmp_open.
 int weir_path_mtu_open(struct weir_icmp_sockets *ret);
 
 // Read the next report. Returns false if none is queued or the budgets are used up. budget: maximum
-// number of messages to read, of IPv4 and of IPv6; reduced by those read.
+// number of messages to read, of IPv4 and of IPv6; reduced by the number of messages read.
 bool weir_path_mtu_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_path_mtu_report *ret);
 
 // Parse one message: an IPv4 packet, or ICMPv6 without its IPv6 header, as delivered by raw
-// sockets. Returns false if it is not about a tunnel packet.
+// sockets. Returns false if the message is not about a tunnel packet.
 bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_mtu_report *ret);
 bool weir_path_mtu_parse6(const uint8_t *icmp, size_t bytes, struct weir_path_mtu_report *ret);
 
-// The MTU after a report, given the MTU in use, `now`: bounded below; without a value in the
-// report, the next lower common MTU (RFC 1191, 7.1). Returns `now` if the report is not lower.
+// The MTU after a report, given the MTU in use, `now`. The result has a lower bound. If the report
+// contains no MTU, the result is the next lower common MTU (RFC 1191, 7.1). Returns `now` if the
+// reported MTU is not lower.
 uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t now);

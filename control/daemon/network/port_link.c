@@ -17,7 +17,7 @@ enum weir_link_state weir_port_link(
 			return weir_link_state_read(info->kernel_ifindex);
 		}
 	}
-	// The kernel has none, or a tap beside the device.
+	// The port has no kernel interface, or only a tap interface beside its device.
 	if (segment->port_counters == NULL) {
 		return WEIR_LINK_UNKNOWN;
 	}

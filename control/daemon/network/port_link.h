@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Port link: whether a port of the dataplane has a link, from its interface of the kernel, or from
-// its device.
+// Port link: whether a port of the dataplane has a link, from the port's kernel interface, or from
+// the port's device.
 //
-// Threads: that of the loop. Two system calls that do not wait, or none.
+// Threads: only the event loop's thread. Two system calls that do not wait, or none.
 #pragma once
 
 #include "config.h"
 #include "link_state.h"
 #include "segment.h"
 
-// port: an index below segment->ports. Returns UNKNOWN if neither the kernel nor the device has it.
+// port: an index below segment->ports. Returns UNKNOWN if neither the kernel nor the device reports
+// the link.
 enum weir_link_state weir_port_link(
 	const struct weir_segment *segment, const struct weir_config *config, uint32_t port);

@@ -10,8 +10,8 @@
 
 #include "routes.h"
 
-#define EVENT_BUFFER_BYTES (1 << 20) // of the socket; the kernel may give less
-#define EVENTS_PER_TURN 64 // reads
+#define EVENT_BUFFER_BYTES (1 << 20) // receive buffer of the socket; the kernel may grant less
+#define EVENTS_PER_TURN 64 // maximum number of reads per iteration of the loop
 #define NUD_USABLE (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT)
 
 struct weir_routes {
@@ -21,7 +21,7 @@ struct weir_routes {
 	struct mnl_socket *event;
 	uv_poll_t poll;
 	uint32_t sequence;
-	char buffer[32768]; // for one read; MNL_SOCKET_BUFFER_SIZE is not constant
+	char buffer[32768]; // buffer for one read; MNL_SOCKET_BUFFER_SIZE is not constant
 };
 
 // --- messages -----------------------------------------------------------------------------
@@ -116,7 +116,7 @@ static bool parse_neighbour(const struct nlmsghdr *message, struct weir_neighbou
 	return has_address;
 }
 
-// RTA_VIA: a gateway of the other family.
+// Parse RTA_VIA: a gateway of the other address family.
 static void parse_via(const struct nlattr *attribute, struct weir_address *ret) {
 	const struct rtvia *via = mnl_attr_get_payload(attribute);
 	uint16_t bytes = mnl_attr_get_payload_len(attribute);
@@ -132,7 +132,7 @@ static void parse_via(const struct nlattr *attribute, struct weir_address *ret) 
 	}
 }
 
-// The MTU of a route's metrics.
+// The MTU in a route's metrics.
 static uint32_t parse_mtu(const struct nlattr *metrics) {
 	const struct nlattr *nested;
 
@@ -145,8 +145,9 @@ static uint32_t parse_mtu(const struct nlattr *metrics) {
 	return 0;
 }
 
-// Whether the route expires: the kernel learnt it from ICMP errors about its own packets. The
-// kernel sends no event at the expiry, so only the MTU of permanent routes is used.
+// Whether the route expires: the kernel learnt such a route from ICMP errors about packets of this
+// host. The kernel sends no event when a route expires, so only the MTU of permanent routes is
+// used.
 static bool expires(const struct nlattr *attribute) {
 	const struct rta_cacheinfo *info = mnl_attr_get_payload(attribute);
 
@@ -157,7 +158,7 @@ static void parse_route(const struct nlmsghdr *message, struct weir_route *ret) 
 	const struct rtmsg *route = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;
 	uint8_t family = family_of(route->rtm_family);
-	// IPv6 clones only learnt routes.
+	// In IPv6, only routes that the kernel has learnt are clones.
 	bool clone = family == 6 && (route->rtm_flags & RTM_F_CLONED) != 0;
 	bool expiring = false;
 
@@ -239,7 +240,7 @@ static int query_kernel(struct weir_routes *routes, struct nlmsghdr *message, st
 		message = (struct nlmsghdr *)routes->buffer;
 		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
 			if (message->nlmsg_seq ==
-				sequence) { // else a late answer to a request that timed out
+				sequence) { // skip late answers to requests that timed out
 				take_message(message, answer, fn, context);
 			}
 		}
@@ -280,7 +281,7 @@ int weir_routes_lookup(
 	return 0;
 }
 
-// If the list changes while it is read, fn may be called twice for an entry.
+// Read a list of the kernel. If the list changes meanwhile, fn may be called twice for an entry.
 static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *context) {
 	char request[128] __attribute__((aligned(8)));
 
@@ -346,7 +347,8 @@ struct table_max {
 	uint32_t max;
 };
 
-// The first message about a table contains its limits; those about interfaces contain none.
+// The first message about a neighbour table contains its limits; messages about interfaces contain
+// no limits.
 static void take_table(void *context, const struct nlmsghdr *message) {
 	const struct ndtmsg *table = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;
@@ -433,7 +435,7 @@ static int join_groups(struct mnl_socket *socket) {
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		int group = groups[i];
 
-		// Kernels without IPv6 or next hop objects have no such group to join.
+		// A kernel without IPv6 or next hop objects lacks the group: ignore the error.
 		if (mnl_socket_setsockopt(socket, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) <
 				0 &&
 			(group == RTNLGRP_LINK || group == RTNLGRP_NEIGH)) {
@@ -444,7 +446,7 @@ static int join_groups(struct mnl_socket *socket) {
 }
 
 static int open_sockets(struct weir_routes *routes) {
-	struct timeval patience = {.tv_sec = 1}; // the kernel normally answers at once
+	struct timeval patience = {.tv_sec = 1}; // timeout; the kernel normally answers at once
 	int bytes = EVENT_BUFFER_BYTES, r;
 
 	routes->request = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Routes: rtnetlink requests and events of the kernel. The kernel answers requests (one route, all
+// Routes: rtnetlink requests and events of the kernel. The kernel answers a request (one route, all
 // links, all neighbours) within the system call, in microseconds; changes arrive as events from the
 // loop.
 //
-// Threads: one, that of the loop. No capability needed.
+// Threads: only the event loop's thread. No capability needed.
 #pragma once
 
 #include <net/if.h>
@@ -17,21 +17,22 @@
 struct nlmsghdr;
 struct weir_routes;
 
-struct weir_route { // to an address
-	int error; // negative errno: no route, and the other fields are not set
-	bool local; // the address is one of this host
-	uint32_t ifindex; // of the egress interface
+struct weir_route { // a route to an address
+	int error; // negative errno: there is no route, and the other fields are not set
+	bool local; // the address is an address of this host
+	uint32_t ifindex; // ifindex of the egress interface
 	struct weir_address next_hop; // gateway, or the address itself
-	struct weir_address source; // chosen by the kernel; family 0 = none
-	uint32_t mtu; // of the route itself ("ip route ... mtu"), bytes; 0 = none
-	bool expires; // learnt (a redirect, a path MTU); the kernel removes it without an event
+	struct weir_address source; // source chosen by the kernel; family 0 = none
+	uint32_t mtu; // MTU of the route itself ("ip route ... mtu"), bytes; 0 = none
+	// Learnt (from a redirect or a path MTU); the kernel removes the route without an event.
+	bool expires;
 };
 
 struct weir_link {
 	uint32_t ifindex;
 	uint32_t lower; // VLAN: ifindex of the underlying interface, else 0
-	uint32_t master; // bridge or bond that it belongs to, 0 = none
-	uint16_t vlan; // VLAN: its tag, else 0
+	uint32_t master; // ifindex of the bridge or bond that the link belongs to, 0 = none
+	uint16_t vlan; // VLAN: the VLAN id, else 0
 	char name[IF_NAMESIZE];
 };
 
@@ -39,35 +40,37 @@ struct weir_neighbour {
 	uint32_t ifindex;
 	struct weir_address address;
 	uint16_t state; // NUD_...
-	bool has_mac; // the kernel would send to it now
+	bool has_mac; // the MAC address is valid: the kernel would send packets now
 	uint8_t mac[6];
-	bool deleted; // the kernel removed it
+	bool deleted; // the kernel removed the neighbour
 };
 
 struct weir_routes_events {
 	void (*on_neighbour)(void *context, const struct weir_neighbour *neighbour);
 	void (*on_change)(void *context); // a route, rule, address or link changed
-	void (*on_lost)(void *context); // events were lost: read everything again
-	void (*on_turn)(void *context); // after the last event of this turn of the loop
+	void (*on_lost)(void *context); // events were lost: all tables must be read again
+	void (*on_turn)(void *context); // after the last event of this iteration of the loop
 };
 
 typedef void (*weir_link_fn)(void *context, const struct weir_link *link);
 typedef void (*weir_neighbour_fn)(void *context, const struct weir_neighbour *neighbour);
 
-// events is copied. Returns 0 or negative errno.
+// events: copied. Returns 0 or negative errno.
 int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, void *context,
 	struct weir_routes **ret);
 // No event follows; handles close in the next iterations of the loop. NULL is allowed.
 void weir_routes_close(struct weir_routes *routes);
 
-// Returns 0 (ret->error is set if there is no route), or negative errno: the query failed.
+// Look up a route. Returns 0 (ret->error is set if there is no route), or negative errno: the
+// request failed.
 int weir_routes_lookup(
 	struct weir_routes *routes, const struct weir_address *address, struct weir_route *ret);
 int weir_routes_links(struct weir_routes *routes, weir_link_fn fn, void *context);
 int weir_routes_neighbours(struct weir_routes *routes, weir_neighbour_fn fn, void *context);
-// The kernel's limit of neighbours of a family, for all interfaces and network namespaces together
-// (gc_thresh3). 0 = unknown.
+// The kernel's limit of neighbours of a family (gc_thresh3), which applies to all interfaces and
+// network namespaces together. 0 = unknown.
 uint32_t weir_routes_neighbours_max(struct weir_routes *routes, uint8_t family);
 
-// Parse an RTM_NEWLINK message. Public, so that it can be tested on hosts without VLAN devices.
+// Parse an RTM_NEWLINK message. Public, so that tests can call the function on hosts without VLAN
+// devices.
 void weir_routes_parse_link(const struct nlmsghdr *message, struct weir_link *ret);

@@ -21,7 +21,9 @@ struct entry_set { // after sort_entries: sorted, without duplicate keys
 	struct entry *entry;
 	uint32_t count;
 	uint32_t room;
-	uint32_t wide; // a range of more ports is stored as blocks, which cost each packet more
+	// A range of more ports than this is stored as blocks, which take longer to look up per
+	// packet.
+	uint32_t wide;
 };
 
 static int compare_entries(const void *a, const void *b) {
@@ -29,12 +31,12 @@ static int compare_entries(const void *a, const void *b) {
 		sizeof(struct weir_vip_key));
 }
 
-// Whether a key is a port or a block, not the sizes of blocks.
+// Whether a key is for a port or a block of ports; false for the key with the sizes of blocks.
 static bool is_of_ports(const struct weir_vip_key *key) {
 	return key->port != 0 || key->family >> 4 != 0;
 }
 
-// One value of two for the same key: the later time, or all bits.
+// Combine two values of one key: the later time, or all bits of both values.
 static weir_vip_value merge(
 	const struct weir_vip_key *key, weir_vip_value one, weir_vip_value other) {
 	if (key->protocol == WEIR_STEER_LEAVING && is_of_ports(key)) {
@@ -172,7 +174,8 @@ static bool takes_every_port(const struct entry_set *set, struct weir_vip_key ke
 	return entry != NULL && (entry->value & WEIR_STEER_EVERY_PORT) != 0;
 }
 
-// Whether a set steers a port or block of TCP: by its own key, a larger block, or every port.
+// Whether a set steers a port or block of TCP: by the port's or block's key, a larger block, or
+// every port.
 static bool steers(const struct entry_set *set, struct weir_vip_key key) {
 	const uint8_t family = key.family & 0xf;
 	const uint32_t first = ntohs(key.port);
@@ -187,7 +190,7 @@ static bool steers(const struct entry_set *set, struct weir_vip_key key) {
 	return found;
 }
 
-// Add a port or block that was last used at a time, and its size.
+// Add a leaving port or block, with the time of its last use, and the size of the block.
 static int add_leaving(struct entry_set *set, struct weir_vip_key key, uint32_t used_s) {
 	const uint32_t k = key.family >> 4;
 	int r;
@@ -208,8 +211,8 @@ static int add_every_port_leaving(struct entry_set *set, struct weir_vip_key key
 	return r ? r : add_leaving(set, key, used_s);
 }
 
-// Add what becomes of a present entry: a TCP port that is not wanted any more, or a leaving one
-// that is still used.
+// Add a present entry to the leaving entries: if its TCP port is no longer wanted, or if it is
+// leaving and still used.
 static int add_if_leaving(struct entry_set *set, const struct entry *entry,
 	const struct entry_set *wanted, const struct entry_set *present, uint32_t now_s,
 	uint32_t idle_s) {
@@ -225,7 +228,7 @@ static int add_if_leaving(struct entry_set *set, const struct entry *entry,
 	if (entry->key.protocol == IPPROTO_TCP) {
 		return add_leaving(set, entry->key, now_s);
 	}
-	// The steer program may have used it since now_s.
+	// The steer program may have used the entry since now_s.
 	return entry->key.protocol == WEIR_STEER_LEAVING && entry->value + idle_s >= now_s &&
 			       !steers(present, entry->key)
 		       ? add_leaving(set, entry->key, entry->value)
@@ -245,9 +248,9 @@ static int list_leaving(const struct entry_set *wanted, const struct entry_set *
 
 // --- the kernel's map ---------------------------------------------------------------------
 
-#define READ_AT_ONCE 1024u // more than the map has in one bucket
+#define READ_AT_ONCE 1024u // more entries than the map has in one bucket
 
-// One call for many entries: control looks at a map each minute while ports are leaving.
+// Read the map with few system calls: while ports are leaving, the map is read every minute.
 static int read_map(int fd, struct entry_set *set) {
 	struct weir_vip_key keys[READ_AT_ONCE];
 	weir_vip_value values[READ_AT_ONCE];
@@ -271,7 +274,8 @@ static int read_map(int fd, struct entry_set *set) {
 	return r;
 }
 
-// The entry of a key at *at or later, or NULL. Advances *at: call with ascending keys.
+// Returns the entry with this key, at index *at or later, or NULL. Advances *at: call with
+// ascending keys.
 static const struct entry *seek(
 	const struct entry_set *set, const struct entry *wanted, uint32_t *at) {
 	while (*at < set->count && compare_entries(&set->entry[*at], wanted) < 0) {
@@ -294,7 +298,8 @@ static uint32_t count_missing(const struct entry_set *wanted, const struct entry
 	return n;
 }
 
-// Existing values keep their bits until set_values, so that no block is missed meanwhile.
+// Existing entries keep all bits of their values until set_values, so that every block is found
+// meanwhile.
 static int add_missing(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t *ret_added) {
 	uint32_t at = 0;
@@ -348,8 +353,8 @@ static int delete_unwanted(int fd, const struct entry_set *wanted, const struct 
 	return 0;
 }
 
-// Delete first only if old and new entries do not fit together; otherwise no entry is missing at
-// any time.
+// Update the map. Entries are deleted first only if old and new entries do not fit together;
+// otherwise no entry is missing at any time.
 static int update_map(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
 	bool fits = present->count + count_missing(wanted, present) <= capacity;
@@ -381,7 +386,7 @@ static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capac
 	if (wanted->count > info.max_entries) {
 		snprintf(why, why_bytes,
 			"the binds need %u VIP map entr%s, the map holds %u; port ranges that "
-			"begin at a multiple of their length need the fewest",
+			"begin at a multiple of their length need the fewest entries",
 			wanted->count, wanted->count == 1 ? "y" : "ies", info.max_entries);
 		return -ENOSPC;
 	}
@@ -389,7 +394,7 @@ static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capac
 	return 0;
 }
 
-// Add the entries of another set whose keys are not in this one. Returns 0 or -ENOMEM.
+// Add the entries of `other` whose keys are not in `set`. Returns 0 or -ENOMEM.
 static int add_all(struct entry_set *set, const struct entry_set *other) {
 	int r = 0;
 
@@ -431,7 +436,7 @@ static int update_one(int fd, const struct entry_set *wanted, uint32_t now_s, ui
 	return r;
 }
 
-// List the keys; if a map is too small for them, with more ranges as blocks.
+// List the keys of the binds. If a map is too small for the keys, store more port ranges as blocks.
 static int list_fitting(const int *fds, uint32_t n, const struct weir_config *config,
 	struct entry_set *wanted, char *why, size_t why_bytes) {
 	int r = list_wanted(config, WEIR_STEER_WIDE_RANGE, wanted);
@@ -459,7 +464,8 @@ int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *
 	uint32_t now_s, struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes) {
 	struct weir_steer_map_changes changes = {0};
 	struct entry_set wanted = {0};
-	// At least a second: 0 is for no configuration, which empties the maps.
+	// At least one second: idle_s = 0 means that there is no configuration, and empties the
+	// maps.
 	uint32_t idle_s = config != NULL ? config->flow_table.established_ms / 1000 + 1 : 0;
 	int r = list_fitting(fds, n, config, &wanted, why, why_bytes);
 

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Steer map: keeps the VIP maps of the ports' steer programs equal to the configuration's binds, so
-// that only VIP traffic reaches the dataplane. Keys and their meaning: bpf/steer.h.
+// that only VIP traffic reaches the dataplane. Keys and values: bpf/steer.h.
+// The kernel's map is the only state: each update reads the map and changes only the differences,
+// so a restart of the control process or a new map of a restarted dataplane needs no special case.
+// New keys are added before old keys are deleted.
+// A TCP port whose bind was removed is entered as leaving: the dataplane gets the packets of its
+// open connections until no packet has arrived for the idle timeout of established flows. Leaving
+// ports are left out if the map has no room.
+// Order for the caller: publish the tables first, then update the maps, so that no packet reaches a
+// worker before its service is published.
 //
-// The kernel's map is the only state: each update reads it and changes only the differences, so a
-// restarted control process, or a new map of a restarted dataplane, needs no special case. New keys
-// are added before old ones are deleted.
-//
-// TCP ports whose bind was removed are entered as leaving, so that the dataplane gets the packets
-// of their open connections, until none has come for the idle timeout of established flows. They
-// are left out where the map has no room for them.
-//
-// Order for the caller: publish the tables first, then update, so that no packet reaches a worker
-// before its service is published.
-//
-// Threads: one. Blocking system calls of microseconds; works for the unprivileged holder of a
-// descriptor (Linux 5.19 or later). No globals, no logging.
+// Threads: one. Blocking system calls of microseconds. An unprivileged process that holds the
+// descriptor may update the map (Linux 5.19 or later). No globals, no logging.
 #pragma once
 
 #include <stddef.h>
@@ -23,16 +20,17 @@
 
 #include "config.h"
 
-struct weir_steer_map_changes { // over all maps
-	uint32_t keys; // wanted per map, without leaving ones
-	uint32_t leaving; // keys, at most in a map
+struct weir_steer_map_changes { // totals of all maps
+	uint32_t keys; // keys of the configuration, per map, without leaving keys
+	uint32_t leaving; // leaving keys, maximum of all maps
 	uint32_t added;
 	uint32_t deleted;
 };
 
-// Update the maps to the binds of config. fds: one per steered port, -1 is skipped, borrowed.
-// config NULL: empty the maps. now_s: CLOCK_MONOTONIC. ret_changes may be NULL; with leaving keys,
-// call again from time to time, as they expire. why gets one line on failure.
+// Update the maps to the binds of config. fds: one descriptor per steered port, -1 is skipped,
+// borrowed. config NULL: empty the maps. now_s: CLOCK_MONOTONIC. ret_changes may be NULL. While
+// there are leaving keys, call again from time to time, because leaving keys expire. why receives
+// one line on failure.
 // Returns 0, -ENOSPC (more keys than a map holds: no map was changed), -EINVAL (a descriptor is not
 // a VIP map), -ENOMEM, or the kernel's negative errno (maps may be partly updated; call again).
 int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,

@@ -10,11 +10,12 @@
 #define ICMP6_PARAMETER_PROBLEM 4
 #define ICMP6_UNKNOWN_NEXT_HEADER 1
 #define IP4_BYTES 20
-#define IP4_PROTOCOL 9 // offsets
+#define IP4_PROTOCOL 9 // offset of the protocol in the IPv4 header
 #define IP6_BYTES 40
 #define IP6_NEXT_HEADER 6
 #define PORTS_BYTES 4
-#define OTHER_FRAGMENT 0x1fff // of the field of IPv4: not the first one
+// Mask of the IPv4 fragment offset: not 0 in a fragment other than the first.
+#define OTHER_FRAGMENT 0x1fff
 
 // --- parsing --------------------------------------------------------------------------------
 
@@ -33,14 +34,14 @@ static bool skip(struct rest *rest, size_t bytes) {
 	return true;
 }
 
-// An IP header: addresses, the protocol that follows.
+// An IP header: addresses and next protocol.
 struct header {
 	struct weir_address source, destination;
-	uint32_t bytes; // with the header
+	uint32_t bytes; // length of the packet, including the header
 	uint8_t protocol;
 };
 
-// Take a header from the front. Packets with IPv6 extension headers are not parsed.
+// Remove a header from the front of the rest. Packets with IPv6 extension headers are not parsed.
 static bool take_ip4(struct rest *rest, struct header *ret) {
 	const uint8_t *at = rest->at;
 	size_t header;
@@ -74,8 +75,8 @@ static bool take_ip6(struct rest *rest, struct header *ret) {
 
 static bool kind4(uint8_t code, uint8_t *ret) {
 	switch (code) {
-	case 0: // network
-	case 1: // host
+	case 0: // network unreachable
+	case 1: // host unreachable
 		*ret = WEIR_UNREACHABLE_HOST;
 		return true;
 	case 2:
@@ -84,9 +85,9 @@ static bool kind4(uint8_t code, uint8_t *ret) {
 	case 3:
 		*ret = WEIR_UNREACHABLE_PORT;
 		return true;
-	case 9: // network
-	case 10: // host
-	case 13: // by the administrator
+	case 9: // network administratively prohibited
+	case 10: // host administratively prohibited
+	case 13: // communication administratively prohibited
 		*ret = WEIR_UNREACHABLE_PROHIBITED;
 		return true;
 	default:
@@ -101,16 +102,16 @@ static bool kind6(const uint8_t *icmp, uint8_t *ret) {
 		       weir_icmp_get32(icmp + 4) == IP6_NEXT_HEADER;
 	}
 	switch (icmp[1]) {
-	case 0: // no route
-	case 3: // address
+	case 0: // no route to destination
+	case 3: // address unreachable
 		*ret = WEIR_UNREACHABLE_HOST;
 		break;
 	case 4:
 		*ret = WEIR_UNREACHABLE_PORT;
 		break;
-	case 1: // by the administrator
-	case 5: // by a policy for sources
-	case 6: // by a route
+	case 1: // communication administratively prohibited
+	case 5: // source address failed ingress/egress policy
+	case 6: // reject route to destination
 		*ret = WEIR_UNREACHABLE_PROHIBITED;
 		break;
 	default:
@@ -123,7 +124,7 @@ static bool is_same(const struct weir_address *a, const struct weir_address *b) 
 	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-// The quoted packet: a tunnel packet to `host` and, in it, a flow.
+// Parse the quoted packet: a tunnel packet to `host` that contains a packet of a flow.
 static bool parse_quoted(struct rest *rest, uint8_t family, const struct weir_address *host,
 	struct weir_unreachable_report *ret) {
 	struct header outer, inner;
@@ -216,13 +217,14 @@ const char *weir_unreachable_text(enum weir_unreachable_kind kind) {
 
 // --- sockets --------------------------------------------------------------------------------
 
-// Common end of both filters: the protocol of the quoted packet, and the verdicts.
+// Common end of the IPv4 and the IPv6 filter: tests the protocol of the quoted packet, accepts or
+// rejects.
 #define IS_TUNNEL \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPIP, 1, 0), \
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 0, 1), \
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), BPF_STMT(BPF_RET | BPF_K, 0)
 
-// "Unreachable" that quotes a tunnel packet. X: bytes of the IPv4 header.
+// Accepts "unreachable" that quotes a tunnel packet. Register X: length of the IPv4 header.
 static const struct sock_filter filter4[] = {
 	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, 0),
@@ -233,7 +235,7 @@ static const struct sock_filter filter4[] = {
 	IS_TUNNEL,
 };
 
-// "Unreachable" or "parameter problem" that quotes a tunnel packet.
+// Accepts "unreachable" or "parameter problem" that quotes a tunnel packet.
 static const struct sock_filter filter6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_UNREACHABLE, 1, 0),

@@ -10,12 +10,12 @@
 
 #define LINE_BYTES 1536
 #define WHO_BYTES 80
-#define MORE_BYTES 24 // for "; and 4294967295 more"
+#define MORE_BYTES 24 // size of "; and 4294967295 more"
 
 struct weir_audit {
 	const struct weir_log *log;
 	uint64_t (*clock_ms)(void);
-	uint64_t serial; // of the last entry
+	uint64_t serial; // serial of the last entry
 	struct weir_audit_entry changes[WEIR_AUDIT_CHANGES];
 	struct weir_audit_entry refusals[WEIR_AUDIT_REFUSALS];
 };
@@ -88,7 +88,7 @@ static void log_entry(const struct weir_audit *audit, const struct weir_audit_en
 
 // --- entries ------------------------------------------------------------------------------
 
-// A free entry, or the oldest.
+// A free entry, or the oldest entry.
 static struct weir_audit_entry *oldest(struct weir_audit_entry *entries, uint32_t count) {
 	struct weir_audit_entry *found = &entries[0];
 
@@ -104,8 +104,7 @@ static bool is_alike(const struct weir_audit_entry *entry, const struct weir_aud
 	       strcmp(entry->outcome, event->code) == 0;
 }
 
-// Whether the refusals of a command are about the same object, for the same reason. Entries have
-// truncated texts.
+// Whether a refusal has the object and reason of an entry, whose texts may be truncated.
 static bool is_repeated(
 	const struct weir_audit_entry *entry, const struct weir_audit_event *event) {
 	return strncmp(entry->object, event->object, sizeof(entry->object) - 1) == 0 &&
@@ -113,8 +112,8 @@ static bool is_repeated(
 		       0;
 }
 
-// The entry of the same refusal of the same user; else the oldest of those of the command with
-// another object or reason if there are WEIR_AUDIT_REASONS; else NULL.
+// The entry of an equal refusal of this user. Otherwise, if the user has WEIR_AUDIT_REASONS
+// refusals of this command with other objects or reasons, the oldest of these; otherwise NULL.
 static struct weir_audit_entry *find_repeated(
 	struct weir_audit *audit, const struct weir_audit_event *event) {
 	struct weir_audit_entry *found = NULL;
@@ -157,7 +156,7 @@ static void add_refusal(struct weir_audit *audit, const struct weir_audit_event 
 		entry = oldest(audit->refusals, WEIR_AUDIT_REFUSALS);
 		entry->times = entry->unlogged = 0;
 		entry->logged_ms = now - WEIR_AUDIT_REPEAT_MS;
-	} else if (!is_repeated(entry, event)) { // its place, and its share of the log
+	} else if (!is_repeated(entry, event)) { // takes over the entry and its log interval
 		entry->times = 0;
 	}
 	fill(audit, entry, event);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Audit: records changes and refused requests with user, time, and values before and after. Each
-// record is a line of the log, whatever its level, and an entry here until this process ends.
+// Audit: records changes and refused requests with user, time, and values before and after the
+// change. Each record is a line in the log at any log level, and an entry in memory until this
+// process ends.
 //
-// Refusals have separate entries, so that users without permission cannot evict changes. Refusals
-// of a command for the same object and reason are one entry of a user with a count, and one line
-// per WEIR_AUDIT_REPEAT_MS at most. Both may contain names of the request, so those of a command
-// and an outcome have at most WEIR_AUDIT_REASONS entries of a user, the newest.
+// Refusals have separate entries, so that users without permission cannot evict changes. Repeated
+// refusals (equal user, command, object and reason) are one entry with a count, and at most one
+// line per WEIR_AUDIT_REPEAT_MS. Objects and reasons may contain names from requests, so a user has
+// at most WEIR_AUDIT_REASONS entries per command and outcome; the newest are kept.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +19,7 @@
 #include "config_difference.h"
 #include "log.h"
 
-#define WEIR_AUDIT_CHANGES 256 // kept; the oldest is replaced
+#define WEIR_AUDIT_CHANGES 256 // limit of entries; a new entry replaces the oldest
 #define WEIR_AUDIT_REFUSALS 64
 #define WEIR_AUDIT_REASONS 8
 #define WEIR_AUDIT_ENTRIES (WEIR_AUDIT_CHANGES + WEIR_AUDIT_REFUSALS)
@@ -28,7 +29,7 @@
 #define WEIR_AUDIT_VALUE_BYTES 320
 #define WEIR_AUDIT_WHY_BYTES 256
 
-struct weir_audit_who { // as the kernel reports it
+struct weir_audit_who { // the user, as the kernel reports it
 	bool known; // false: a signal, whose sender is unknown
 	uid_t uid;
 	gid_t gid;
@@ -38,23 +39,23 @@ struct weir_audit_who { // as the kernel reports it
 struct weir_audit_event { // long texts are truncated
 	struct weir_audit_who who;
 	const char *command; // "backend.drain"
-	const char *object; // "web/web-1"; as requested if it does not exist
+	const char *object; // "web/web-1"; an unknown object as in the request
 	const char *before, *after; // "" = none
-	const char *code; // of the refusal; NULL = done
-	const char *why; // of the refusal, or of not being published yet; NULL = none
+	const char *code; // code of a refusal; NULL = done
+	const char *why; // reason of a refusal, or why a change is not published yet; NULL = none
 };
 
 struct weir_audit_entry { // texts may end within a character, and contain any byte
-	uint64_t serial; // 0 = free; later ones are greater
+	uint64_t serial; // 0 = free; newer entries have greater numbers
 	uint64_t time_ms; // since 1970
-	uint64_t logged_ms; // monotonic
-	uint32_t times; // above 1: a repeated refusal; the other fields are of the last one
-	uint32_t unlogged; // refusals, with those of replaced reasons, since the last line
+	uint64_t logged_ms; // time of the last line, monotonic
+	uint32_t times; // number of equal refusals; the other fields are of the last refusal
+	uint32_t unlogged; // refusals since the last line, including refusals of replaced entries
 	struct weir_audit_who who;
 	char command[32];
 	char object[WEIR_AUDIT_OBJECT_BYTES];
 	char before[WEIR_AUDIT_VALUE_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
-	char outcome[16]; // "done", or the code
+	char outcome[16]; // "done", or the code of the refusal
 	char why[WEIR_AUDIT_WHY_BYTES];
 };
 

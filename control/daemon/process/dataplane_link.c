@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #define WHY_BYTES 256
-#define EAGER_TRIES 20 // after the socket appeared: the attempt in progress may have failed before
+#define EAGER_TRIES 20 // after the socket has appeared; the attempt in progress may still fail
 #define EAGER_RETRY_MS 10
 
-struct attempt { // attempt to connect; runs in libuv's pool
+struct attempt { // an attempt to connect; runs in the thread pool of libuv
 	uv_work_t work;
 	struct weir_dataplane_link *link; // NULL: the link was freed
 	char *run_dir;
@@ -30,17 +30,17 @@ struct weir_dataplane_link {
 	uv_timer_t retry;
 	uv_fs_event_t appears; // watches the run directory
 	uv_poll_t end; // readable: the dataplane exited
-	unsigned int handles; // of these three, not closed yet
+	unsigned int handles; // number of handles (retry, appears, end) not closed yet
 	bool end_open; // end is initialised and watches connection
 	bool freed;
-	struct attempt *attempt; // in progress, or NULL
+	struct attempt *attempt; // attempt in progress, or NULL
 	struct weir_segment *segment; // NULL = not attached
 	struct weir_handover handover;
 	int connection;
 	unsigned int eager; // immediate retries left
 	uint64_t tried_ms; // loop time of the last attempt
-	uint64_t silent_ms; // of the first of the last ones, all without a reply; 0 = none
-	bool waits; // logged that it waits for the dataplane
+	uint64_t silent_ms; // time of the first of the last attempts without a reply; 0 = none
+	bool waits; // it was logged that the link waits for the dataplane
 	int failed; // the last failure that was logged
 	char failed_why[WHY_BYTES];
 };
@@ -102,7 +102,8 @@ static bool is_absence(int error) {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
-// A dataplane listens first, and replies when its ports are started.
+// Whether the dataplane may still be starting: it listens first, and replies when its ports are
+// started.
 static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	if (error != -ETIMEDOUT) {
 		link->silent_ms = 0;
@@ -114,7 +115,8 @@ static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	return uv_now(link->loop) - link->silent_ms < WEIR_LINK_STARTING_MS;
 }
 
-// A missing or starting dataplane is normal; any other error needs attention.
+// Log why attaching failed. A missing or starting dataplane is normal; any other error needs
+// attention.
 static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
 	bool waits = may_be_starting(link, error) || is_absence(error);
 
@@ -191,7 +193,7 @@ static int watch_end(struct weir_dataplane_link *link, int connection) {
 	return uv_poll_start(&link->end, UV_READABLE | UV_DISCONNECT, connection_readable);
 }
 
-// Take over the result of a successful attempt. On failure everything is closed.
+// Take over the segment and the descriptors of a successful attempt. On failure, close all of them.
 static int adopt(struct weir_dataplane_link *link, struct attempt *attempt, char *why) {
 	int r;
 
@@ -320,7 +322,7 @@ int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir
 	uv_fs_event_init(loop, &link->appears);
 	link->retry.data = link;
 	link->appears.data = link;
-	// An optimization: without it, the timer retries.
+	// An optimization: without this watch, the timer retries.
 	uv_fs_event_start(&link->appears, run_dir_changed, run_dir, 0);
 	try_now(link);
 	*ret = link;

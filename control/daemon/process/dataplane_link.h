@@ -3,9 +3,9 @@
 // Dataplane link: connects to the dataplane, receives the segment, detects its exit, and reconnects
 // (S4). Retries every WEIR_LINK_RETRY_MS, and at once when the dataplane's socket appears.
 //
-// Threads: one, that of the loop; waits for the dataplane's reply in libuv's thread pool, so that a
-// stalled dataplane does not block the loop. Each change of state is logged once: a missing or
-// starting dataplane as information, any other as an error.
+// Threads: the thread of the loop; waits for the dataplane's reply in libuv's thread pool, so that
+// a stalled dataplane does not block the loop. Each change of state is logged once: a missing or
+// starting dataplane as information, any other failure as an error.
 #pragma once
 
 #include <uv.h>
@@ -16,13 +16,14 @@
 
 #define WEIR_LINK_RETRY_MS 200
 #define WEIR_LINK_STARTING_MS 5000 // a dataplane that does not reply for longer is an error
-#define WEIR_LINK_REFUSED_RETRY_MS 2000 // a segment of another version
+#define WEIR_LINK_REFUSED_RETRY_MS 2000 // retry interval if the segment has an unsupported layout
 
 struct weir_dataplane_link;
 
 struct weir_dataplane_events {
-	// A segment was received; it and the descriptors are valid until lost returns. Return 0, or
-	// negative errno and a line in why: the link then releases it and retries later.
+	// A segment was received; the segment and the descriptors are valid until lost returns.
+	// Returns 0, or negative errno and a line in why: the link then releases the segment and
+	// retries later.
 	int (*attached)(void *context, struct weir_segment *segment,
 		const struct weir_handover *handover, char *why, size_t why_bytes);
 	// The dataplane exited: the segment is unmapped after this returns.

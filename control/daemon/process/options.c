@@ -12,11 +12,13 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR", "directory of the sockets", FIELD(run_dir),
 		.fallback = WEIR_RUN_DIR_DEFAULT, .min = 1, .max = WEIR_RUN_DIR_MAX),
 	WEIR_OPTION_ROW(TEXT, "user", "USER",
-		"user to run as; started as root: weir if it exists, otherwise nobody",
+		"user to run as; default when started as root: weir if this user exists, otherwise "
+		"nobody",
 		FIELD(user)),
 	WEIR_OPTION_ROW(TEXT, "group", "GROUP",
-		"group to run as, whose members may read with weirctl; started as root: weir if it "
-		"exists, otherwise the user's group",
+		"group to run as, whose members may read with weirctl; default when started as "
+		"root: "
+		"weir if this group exists, otherwise the user's group",
 		FIELD(group)),
 	WEIR_OPTION_ROW(TEXT, "admin-group", "GROUP",
 		"group of the users who may also make changes", FIELD(admin_group),
@@ -26,8 +28,8 @@ static const struct weir_option rows[] = {
 		"rules; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at the start",
 		FIELD(data_path_checks)),
 	WEIR_OPTION_ROW(FLAG, "check-dataplane", NULL,
-		"only check whether this version supports the running dataplane: exit status 0 if "
-		"it does or none runs, else 1; changes nothing",
+		"only check whether this version supports the running dataplane, and change "
+		"nothing; exit status 0: supported, or no dataplane runs, 1: not supported",
 		FIELD(check_dataplane)),
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, FIELD(log_format)},
@@ -37,10 +39,11 @@ static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) 
 
 static const struct weir_help help = {
 	.usage = "weir-control --config FILE [OPTION]...",
-	.about = "Check the health of backends, decide which get new flows, and publish tables to "
-		 "weir-dataplane.",
-	.notes = "SIGHUP reloads the configuration; an invalid one is rejected and the running one "
-		 "stays.\nExit status: 0 terminated by SIGTERM or SIGINT, 1 runtime failure, 2 "
+	.about = "Check the health of backends, decide which backends get new flows, and publish "
+		 "tables to weir-dataplane.",
+	.notes = "SIGHUP reloads the configuration; an invalid configuration is rejected, and the "
+		 "running configuration stays.\nExit status: 0 terminated by SIGTERM or SIGINT, 1 "
+		 "runtime failure, 2 "
 		 "invalid usage or configuration.",
 	.examples = "weir-control --config /etc/weir/weir.json --group weir",
 };

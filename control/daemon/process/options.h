@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Command line of weir-control. Pure: prints nothing, ends nothing.
+// Command line of weir-control. Pure: does not print, does not exit.
 #pragma once
 
 #include <stdbool.h>
@@ -22,9 +22,9 @@ struct weir_control_options { // strings point into argv
 	bool version;
 };
 
-// Returns 0, or -EINVAL and one line in why.
+// Parse the command line. Returns 0, or -EINVAL and one line in why.
 int weir_control_options_parse(
 	int argc, char **argv, struct weir_control_options *ret, char *why, size_t why_bytes);
 
-// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
+// Write the text of --help. Returns buffer, of WEIR_HELP_BYTES.
 const char *weir_control_help(char *buffer, size_t bytes);

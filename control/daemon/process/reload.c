@@ -11,10 +11,10 @@
 
 struct weir_reload {
 	char *file;
-	char *file_in_use; // NULL: file
-	bool data_path_checks; // possible
-	struct weir_config *config; // in use
-	struct weir_config *as_read; // the dataplane's part of the file; NULL if it is in use
+	char *file_in_use; // NULL: the same as file
+	bool data_path_checks; // health checks via the data path are possible
+	struct weir_config *config; // configuration in use
+	struct weir_config *as_read; // dataplane's part of the file; NULL if that part is in use
 };
 
 static int one_error(struct weir_config_errors *errors, int error, const char *reason) {
@@ -40,7 +40,7 @@ static uint32_t count_data_path(const struct weir_config *config) {
 	return count;
 }
 
-// Add an error for each service that needs what this process cannot do.
+// Add an error for each service with health checks via the data path, if these are not possible.
 static int check_abilities(const struct weir_reload *reload, const struct weir_config *config,
 	struct weir_config_errors *errors) {
 	uint32_t count = reload->data_path_checks ? 0 : count_data_path(config);
@@ -63,8 +63,9 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 				i);
 			snprintf(error->reason, sizeof(error->reason),
 				"\"data-path\" needs weir-control to be started with "
-				"--data-path-checks (if it was, its log shows why they are not "
-				"possible); use \"direct\" without it");
+				"--data-path-checks; if it was, see its log for the reason why "
+				"such "
+				"checks are not possible; otherwise use \"direct\"");
 		}
 	}
 	return -EOPNOTSUPP;
@@ -146,7 +147,7 @@ int weir_reload_plan(
 	if (plan->file == NULL) {
 		return one_error(&plan->errors, -ENOMEM, "out of memory");
 	}
-	// A reload runs on the loop, and must not block on a pipe.
+	// A reload runs on the loop: reading a pipe would block it.
 	r = weir_config_read_regular(plan->file, &plan->config, &plan->errors);
 	if (r == 0) {
 		r = check_abilities(reload, plan->config, &plan->errors);
@@ -154,7 +155,8 @@ int weir_reload_plan(
 	if (r < 0) {
 		return r;
 	}
-	(void)weir_config_warn_interfaces(plan->config, &plan->errors); // without memory some
+	// If out of memory, some warnings are missing.
+	(void)weir_config_warn_interfaces(plan->config, &plan->errors);
 	(void)weir_config_warn_cpus(plan->config, &plan->errors);
 	r = weir_config_compare(reload->config, plan->config, &plan->difference);
 	if (r < 0 || !needs_restart(&plan->difference)) {
@@ -204,7 +206,7 @@ const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, 
 			file);
 	} else if (plan->errors.count == 0) {
 		snprintf(why, why_bytes, "cannot read %s: %s", file, strerror(-error));
-	} else if (first->line == 0 && first->path[0] == '\0') { // of the whole file
+	} else if (first->line == 0 && first->path[0] == '\0') { // concerns the whole file
 		snprintf(why, why_bytes, "%s: %.128s", file, first->reason);
 	} else if (plan->errors.count == 1) {
 		snprintf(why, why_bytes, "%s has 1 error, in line %d", file, first->line);
@@ -227,7 +229,8 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 	plan->file = NULL;
 }
 
-// Take over what runs, and keep the dataplane's part of the file aside if that differs.
+// Use the dataplane's part of the running configuration. If the file differs, keep the part of the
+// file in as_read.
 static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
 	struct weir_config *as_read = reload->as_read;
 	struct weir_difference waiting;
@@ -295,7 +298,7 @@ int weir_reload_waiting(const struct weir_reload *reload, struct weir_difference
 	*ret = (struct weir_difference){0};
 	if (reload->as_read != NULL) {
 		r = weir_config_compare(reload->config, reload->as_read, ret);
-		weir_difference_keep_restarts(ret); // as_read has nothing else
+		weir_difference_keep_restarts(ret); // as_read has only the dataplane's part
 	}
 	return r;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reload: the configuration in use, and its replacement. The dataplane's part (instance, ports,
-// workers, flow_table, icmp, fragments, segment) changes only when the dataplane restarts, and what
-// waits for that is kept apart; a port's gateway_mac and sources belong to control and change at
-// once.
+// workers, flow_table, icmp, fragments, segment) changes only when the dataplane restarts; changes
+// that wait for a restart are kept separately. gateway_mac and sources of a port belong to
+// weir-control and change at once.
 //
 // Threads: one. No logging. Reads only regular files, so that a reload cannot block on a pipe.
 #pragma once
@@ -15,11 +15,11 @@
 
 struct weir_reload;
 
-// A configuration read and compared with the one in use.
+// A configuration that was read, and its difference from the configuration in use.
 struct weir_reload_plan {
 	char *file;
-	struct weir_config *config; // NULL once it was committed
-	struct weir_config *as_read; // the dataplane's part of the file, if it is not used yet
+	struct weir_config *config; // NULL after the plan was committed
+	struct weir_config *as_read; // dataplane's part of the file, if that part is not in use yet
 	struct weir_difference difference;
 	struct weir_config_errors errors;
 };
@@ -31,43 +31,46 @@ int weir_reload_create(const char *file, bool data_path_checks, struct weir_relo
 	struct weir_config_errors *errors);
 void weir_reload_free(struct weir_reload *reload); // NULL is allowed
 
-// Checks via the data path have turned out to be impossible. Returns 0, or -EOPNOTSUPP if the
-// configuration in use has such checks.
+// Note that checks via the data path are impossible. Returns 0, or -EOPNOTSUPP if the configuration
+// in use has such checks.
 int weir_reload_without_data_path(struct weir_reload *reload);
 
 const struct weir_config *weir_reload_config(const struct weir_reload *reload);
 // The file that the configuration in use was read from.
 const char *weir_reload_file_in_use(const struct weir_reload *reload);
-// The file of weir_reload_create: the default of a reload, and the one of a restart.
+// The file of weir_reload_create, which a restart and, by default, a reload read.
 const char *weir_reload_file(const struct weir_reload *reload);
 
-// Read a file (NULL: weir_reload_file) and compare. plan is always initialised; release it with
-// weir_reload_plan_fini. Returns 0, or negative errno with errors in plan.
+// Read a file (NULL: weir_reload_file) and compare it with the configuration in use. plan is always
+// initialised; release it with weir_reload_plan_fini. Returns 0, or negative errno with errors in
+// plan.
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
-// Add to the plan's difference what waits for a restart and would not after this plan, because the
-// file has the values that run. Call it after the costs, which are not those of such changes.
+// Add to the plan's difference the waiting changes that the plan takes back, because its file has
+// the running values again. Call it after the costs are computed, as these changes have no costs.
 // Returns 0 or -ENOMEM (nothing is added).
 int weir_reload_plan_taken_back(const struct weir_reload *reload, struct weir_reload_plan *plan);
 void weir_reload_plan_fini(struct weir_reload_plan *plan);
-// Why there is no plan, in one line without a newline: the file with the number of errors and the
-// line of the first one, or why it cannot be read. error: the result of weir_reload_plan. user: who
-// reads it. Returns why.
+// Describe in one line, without a newline, why there is no plan: the file with the number of errors
+// and the line of the first error, or why the file cannot be read. error: the result of
+// weir_reload_plan. user: name of the user of this process. Returns why.
 const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, const char *user,
 	char *why, size_t why_bytes);
 
-// Make the plan's configuration the one in use. Releases the previous one, so apply the new one to
-// the tables first.
+// Use the plan's configuration. Releases the previous configuration, so apply the new configuration
+// to the tables first.
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan);
 
-// A dataplane was attached that has started since. runs: the configuration that it started with
-// (config_running.h); NULL: unknown, then the dataplane's part of the last file read is in use now.
-// The pointer to the configuration stays, its values change. Returns 0 or -ENOMEM.
+// Call when a newly started dataplane was attached. runs: the configuration with which the
+// dataplane started (config_running.h); NULL: unknown, so the dataplane's part of the last file
+// read is assumed. The pointer to the configuration in use stays valid; the values change. Returns
+// 0 or -ENOMEM.
 int weir_reload_dataplane_started(struct weir_reload *reload, const struct weir_config *runs);
 
-// The same with what it wrote into the run directory. restarted: this process has served another
-// dataplane before; otherwise, if what runs is unknown, nothing changes, because it may be any.
-// *ret_unread: why it is unknown: negative errno, -ENOENT for an earlier version; 0 = it is known.
+// As weir_reload_dataplane_started, with the running configuration that the dataplane wrote into
+// the run directory. restarted: this process was attached to another dataplane before; if false,
+// and the running configuration is unknown, nothing changes. *ret_unread: why the running
+// configuration is unknown: negative errno, -ENOENT for an earlier version; 0 = known.
 int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, uint64_t epoch,
 	bool restarted, int *ret_unread);
 // Whether a part of the last file read waits for a restart of the dataplane.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stalls: which workers of the attached dataplane do not run (heartbeat.h), logged once per change.
-// A stopped or hung process does not close its connection, so only its heartbeats reveal it.
+// Stalls: which workers of the attached dataplane do not run (heartbeat.h). Each change is logged
+// once. A stopped or hung process does not close its connection: it is detected only by missing
+// heartbeats.
 //
 // Threads: one. No clock.
 #pragma once
@@ -15,15 +16,15 @@
 struct weir_stalls {
 	const struct weir_segment *segment; // NULL: no dataplane is attached
 	uint64_t attached_ns;
-	uint32_t count; // stalled workers
+	uint32_t count; // number of stalled workers
 	uint64_t since_ns[WEIR_WORKERS_MAX]; // last heartbeat of a stalled worker; 0 = it runs
 };
 
-// Watch another dataplane; NULL = none. A worker without a heartbeat gets the time of a stall to
-// start.
+// Watch another dataplane; NULL = none. A worker without any heartbeat is stalled when the time
+// limit has passed since attaching.
 void weir_stalls_watch(
 	struct weir_stalls *stalls, const struct weir_segment *segment, uint64_t now_ns);
 // Call several times a second. Returns whether anything has changed.
 bool weir_stalls_check(struct weir_stalls *stalls, const struct weir_log *log, uint64_t now_ns);
-// How long the worker that stalled first has been stalled; 0 = none is.
+// How long the worker that stalled first has been stalled; 0 = no worker is stalled.
 uint64_t weir_stalls_longest_ns(const struct weir_stalls *stalls, uint64_t now_ns);

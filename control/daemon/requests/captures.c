@@ -18,23 +18,23 @@ static const char *const end_texts[] = {
 #undef X
 };
 
-struct next { // of a worker's ring
+struct next { // the next packet of a worker's ring
 	bool there;
 	struct weir_capture_packet packet;
 };
 
 struct weir_captures {
 	uv_loop_t *loop;
-	uv_timer_t timer; // runs while a reading waits
+	uv_timer_t timer; // runs while a client waits for packets
 	struct weir_audit *audit;
-	struct weir_segment *segment; // NULL = none
+	struct weir_segment *segment; // NULL = no dataplane is attached
 	const struct weir_tables *tables;
-	struct weir_capture_request request; // of the last capture
+	struct weir_capture_request request; // request of the last capture
 	struct weir_capture_status status;
-	uint64_t order; // its number in the segment
-	uint64_t read_ns; // time of its client's last read
+	uint64_t order; // number of the capture in the segment
+	uint64_t read_ns; // time of the last read by the client
 	struct next *next; // [workers]
-	weir_capture_done done; // of the reading in progress, or NULL
+	weir_capture_done done; // callback of the reading in progress, or NULL
 	void *context;
 	uint64_t until_ms;
 };
@@ -50,7 +50,7 @@ static bool is_running(const struct weir_captures *captures) {
 	return captures->status.number != 0 && captures->status.ended == WEIR_CAPTURE_END_NONE;
 }
 
-// The client still reads: extend the order.
+// The client still reads: extend the lifetime of the capture.
 static void note_read(struct weir_captures *captures) {
 	captures->read_ns = clock_ns(CLOCK_MONOTONIC);
 	weir_capture_extend(captures->segment,
@@ -70,7 +70,7 @@ static void count_missed(struct weir_captures *captures) {
 	}
 }
 
-// The oldest packet of all rings, or NULL.
+// The oldest of the next packets in all rings, or NULL.
 static struct next *oldest(struct weir_captures *captures, uint32_t *ret_worker) {
 	struct next *found = NULL;
 
@@ -289,7 +289,7 @@ void weir_captures_bind(struct weir_captures *captures, struct weir_segment *seg
 	captures->segment = segment;
 	captures->tables = tables;
 	if (segment != NULL && segment->capture_rings != NULL) {
-		weir_capture_withdraw(segment); // the order of a previous control process
+		weir_capture_withdraw(segment); // end the capture of a previous control process
 	}
 }
 

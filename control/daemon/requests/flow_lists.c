@@ -8,25 +8,25 @@
 
 #include "flow_state.h"
 
-#define RANGE_LINES 16u // of the first requests: with a full table, the responses fill a page
+#define RANGE_LINES 16u // lines of the first requests: with a full table, the responses fill a page
 #define RANGE_LINES_MAX WEIR_LIST_LINES
-#define ROUND_FEW 256u // flows from all workers: request more lines below this
+#define ROUND_FEW 256u // if a round finds fewer flows, the next round requests more lines
 #define ROUND_MANY 4096u
 #define PASSES_MAX 4u // passes of a deletion over the tables
-#define LEFT_OUT_MS 10000u // a worker that did not respond is left out of lists for this time
+#define LEFT_OUT_MS 10000u // time for which lists skip a worker that did not respond
 
 struct job { // one list or deletion
 	struct job *next;
 	struct weir_message request;
-	bool all; // workers
-	uint64_t workers; // bitmap; without those that did not respond
+	bool all; // all workers
+	uint64_t workers; // bitmap of workers, except workers that did not respond
 	uint32_t line; // start of the next round
-	uint32_t lines; // of the longest table seen
+	uint32_t lines; // lines of the longest table in responses
 	uint32_t range_lines;
-	uint32_t room; // of result.flows
-	uint32_t round; // flows of the current round
-	uint32_t passes; // of a deletion over the tables
-	uint64_t ended_before; // in previous passes
+	uint32_t room; // number of allocated elements of result.flows
+	uint32_t round; // number of flows in the current round
+	uint32_t passes; // passes of a deletion over the tables
+	uint64_t ended_before; // flows deleted in previous passes
 	bool failed; // out of memory
 	struct weir_flow_list_result result;
 	weir_flow_list_done done;
@@ -36,11 +36,12 @@ struct job { // one list or deletion
 struct weir_flow_lists {
 	uv_loop_t *loop;
 	struct weir_mailboxes *mailboxes;
-	struct job *first; // running
+	struct job *first; // the running job
 	uint32_t count;
-	uint64_t slice_ms; // start of its slice; 0 = not started
-	uint64_t left_out_ms[WEIR_WORKERS_MAX]; // start; 0 = not left out
-	struct weir_table_walk walk; // a round of it; no workers between two
+	uint64_t slice_ms; // start of the slice of the running job; 0 = not started
+	uint64_t left_out_ms[WEIR_WORKERS_MAX]; // when lists began to skip the worker; 0 = not
+						// skipped
+	struct weir_table_walk walk; // the current round of `first`; between rounds no workers
 };
 
 static void end_job(struct weir_flow_lists *lists, int error) {
@@ -55,7 +56,7 @@ static void end_job(struct weir_flow_lists *lists, int error) {
 	free(job);
 }
 
-// Let the next job run, if there is one.
+// Switch to the next job, if there is another job.
 static void rotate(struct weir_flow_lists *lists) {
 	struct job *job = lists->first, **last = &lists->first;
 
@@ -136,7 +137,7 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 
 // --- requests -----------------------------------------------------------------------------
 
-// A list of many pages waits for a stalled worker only once.
+// Whether lists skip a worker: a list of many pages waits for a stalled worker only once.
 static bool is_left_out(const struct weir_flow_lists *lists, uint32_t worker) {
 	return lists->left_out_ms[worker] != 0 &&
 	       uv_now(lists->loop) - lists->left_out_ms[worker] < LEFT_OUT_MS;
@@ -176,8 +177,8 @@ static bool step_round(struct weir_flow_lists *lists) {
 	return busy;
 }
 
-// An insertion may have moved a flow to an earlier line: repeat the pass until it deletes none.
-// Returns whether there is another pass.
+// Begin another pass of a deletion, until a pass deletes no flow: an insertion may have moved a
+// flow to an earlier line. Returns whether there is another pass.
 static bool begin_pass(struct job *job) {
 	if (!job->request.list.end || job->result.ended == job->ended_before ||
 		++job->passes >= PASSES_MAX) {

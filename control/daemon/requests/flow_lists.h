@@ -2,12 +2,12 @@
 //
 // Flow lists: requests lists of flows from the workers, or deletes the flows
 // (WEIR_MESSAGE_FLOW_LIST of mailbox.h), in ranges of their tables. Requests to all workers have
-// the same lines: with a shared table each flow is in one worker's response, unless its bucket
-// moves to another worker within that millisecond, or a new flow displaces it in the table. A
-// deletion is therefore repeated until it finds no flow. One list or deletion runs at a time, for a
-// slice of WEIR_FLOW_LISTS_SLICE_MS; the others are queued.
+// equal lines: with a shared table each flow is in the response of one worker, unless within this
+// millisecond its bucket moves to another worker, or a new flow displaces it in the table. A
+// deletion is therefore repeated until it finds no flow. Only one list or deletion runs at a time,
+// for a slice of WEIR_FLOW_LISTS_SLICE_MS; further lists and deletions are queued.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <stdbool.h>
@@ -16,24 +16,24 @@
 
 #include "table_walk.h"
 
-#define WEIR_FLOW_LISTS_MAX 16 // queued lists and deletions
+#define WEIR_FLOW_LISTS_MAX 16 // limit of queued lists and deletions
 #define WEIR_FLOW_LISTS_PAGE 1024u // a list ends at this number of flows, or slightly above
-#define WEIR_FLOW_LISTS_SLICE_MS 50 // or after this time
-#define WEIR_FLOW_LISTS_ALL UINT32_MAX // all workers
+#define WEIR_FLOW_LISTS_SLICE_MS 50 // a list ends after this time
+#define WEIR_FLOW_LISTS_ALL UINT32_MAX // as the number of a worker: all workers
 
 struct weir_flow_lists;
 
 struct weir_flow_found {
-	struct weir_listed_flow flow; // only its family and protocol were validated
+	struct weir_listed_flow flow; // only family and protocol were validated
 	uint32_t worker;
 };
 
 struct weir_flow_list_result {
 	struct weir_flow_found *flows; // NULL for a deletion
-	uint32_t count; // of flows[]
+	uint32_t count; // number of flows[]
 	uint64_t ended;
 	uint32_t next; // first line of the next list
-	bool more; // lines remain
+	bool more; // the tables have further lines
 	bool incomplete; // a worker did not answer in time
 };
 
@@ -44,10 +44,10 @@ typedef void (*weir_flow_list_done)(void *context, int error, struct weir_flow_l
 // mailboxes: borrowed. Returns 0 or -ENOMEM.
 int weir_flow_lists_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_flow_lists **ret);
-// List the flows that a WEIR_MESSAGE_FLOW_LIST describes, from line `first` on, or delete them all.
-// worker: only this one, or WEIR_FLOW_LISTS_ALL. request: copied; lines and page are set here.
-// Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (it is older), -EBUSY (WEIR_FLOW_LISTS_MAX are
-// queued) or -ENOMEM; done is not called on error.
+// List the flows that a WEIR_MESSAGE_FLOW_LIST describes, from line `first` on, or delete all of
+// these flows. worker: number of the only worker, or WEIR_FLOW_LISTS_ALL. request: copied; lines
+// and page are set here. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the dataplane is older),
+// -EBUSY (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on error.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);
 // Fail all requests: the dataplane exited.

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct lookup { // one request to all workers
+struct lookup { // a lookup: one request to all workers
 	struct lookup *next;
 	uint64_t sequence;
 	uint64_t deadline_ms;
@@ -33,7 +33,8 @@ static void end_lookup(struct weir_lookups *lookups, struct lookup **link, int e
 
 // --- responses ----------------------------------------------------------------------------
 
-// Prefer a response with a backend to one without.
+// Whether a is the better response: the only response with the flow, or, if the responses agree
+// about the flow, the only response with a backend.
 static bool is_better(const struct weir_message *a, const struct weir_message *than) {
 	if (a->flow.found != than->flow.found) {
 		return a->flow.found != 0;

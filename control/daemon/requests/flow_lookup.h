@@ -2,9 +2,9 @@
 //
 // Flow lookup: sends a lookup of a flow's backend to all workers through the segment's mailboxes,
 // and collects the responses. A worker without a response within WEIR_LOOKUP_MS is left out. The
-// deletion of a flow is a lookup that ends what it finds.
+// deletion of a flow is a lookup that ends the found flow.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <stdbool.h>
@@ -14,18 +14,18 @@
 #include "mailboxes.h"
 
 #define WEIR_LOOKUP_MS 200
-#define WEIR_LOOKUPS_MAX 32 // in flight at once: always fits a mailbox
-#define WEIR_LOOKUPS_OPEN 24 // above this only deletions, which fewer clients may request
+#define WEIR_LOOKUPS_MAX 32 // limit of lookups in progress: these always fit a mailbox
+#define WEIR_LOOKUPS_OPEN 24 // limit of lookups; beyond it, only deletions are accepted
 
 struct weir_lookups;
 
 struct weir_lookup_result {
 	uint32_t workers; // number of workers
 	uint64_t responded; // bitmap by worker
-	uint32_t worker; // of the best response
-	// The best response: first one with the flow, then one with a backend for it.
+	uint32_t worker; // worker of the best response
+	// The best response: with the flow, otherwise with a backend for it, otherwise any.
 	struct weir_message response;
-	uint16_t chosen[WEIR_WORKERS_MAX]; // by worker, if it responded
+	uint16_t chosen[WEIR_WORKERS_MAX]; // chosen backend of each worker that responded
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 

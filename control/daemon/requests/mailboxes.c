@@ -74,7 +74,7 @@ static void on_timer(uv_timer_t *timer) {
 	weir_mailboxes_take(mailboxes);
 	for (uint32_t kind = 0; kind < WEIR_MAILBOXES_KINDS; kind++) {
 		if (mailboxes->kinds[kind].waits) {
-			// Set before the step, which may wait again.
+			// Clear this before the step, which may set it again.
 			mailboxes->kinds[kind].waits = false;
 			if (mailboxes->kinds[kind].step(mailboxes->kinds[kind].context)) {
 				mailboxes->kinds[kind].waits = true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mailboxes: control's end of its messages with workers (mailbox.h). The sender of messages of a
-// kind receives the responses of that kind.
+// Mailboxes: sends messages to workers and receives their responses (mailbox.h). The responses of a
+// kind go to the module that sends messages of this kind.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <stdbool.h>
@@ -13,23 +13,23 @@
 #include "mailbox.h"
 #include "segment.h"
 
-#define WEIR_MAILBOXES_KINDS 8u // kinds of messages are lower
+#define WEIR_MAILBOXES_KINDS 8u // numbers of kinds are below this
 
-// Called with a worker's response, of which only the kind was validated. May send.
+// Called for each response of a worker, of which only the kind was validated. May send messages.
 typedef void (*weir_mailboxes_taker)(
 	void *context, uint32_t worker, const struct weir_message *message);
 
-// Called every millisecond while a sender waits, after the received responses were dispatched, to
-// end what is complete or late. Returns whether it still waits.
+// Called every millisecond while a sender waits, after received responses were dispatched. Ends
+// complete and late requests. Returns whether the sender still waits.
 typedef bool (*weir_mailboxes_step)(void *context);
 
 struct weir_mailboxes {
 	uv_loop_t *loop;
 	uv_timer_t timer; // runs while a sender waits
 	bool has_timer;
-	const struct weir_segment *segment; // NULL while there is no dataplane
-	uint64_t sequence; // of the last message
-	uint32_t first; // worker whose responses are taken first in the next call
+	const struct weir_segment *segment; // NULL without a dataplane
+	uint64_t sequence; // number of the last message
+	uint32_t first; // the next call begins with the responses of this worker
 	struct {
 		weir_mailboxes_taker taker;
 		weir_mailboxes_step step;
@@ -38,27 +38,27 @@ struct weir_mailboxes {
 	} kinds[WEIR_MAILBOXES_KINDS];
 };
 
-// first: number of the first message. Late responses to a previous control process may be in the
-// rings, and must not match: use the time since boot in nanoseconds. loop: borrowed; NULL: no
-// sender waits.
+// first: number of the first message. Rings may contain late responses to a previous control
+// process, which must not match: use the time since boot in nanoseconds. loop: borrowed; NULL:
+// senders cannot wait.
 void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uv_loop_t *loop, uint64_t first);
-// No sender waits afterwards; the handle closes in the next iterations of the loop.
+// End the waiting of all senders. The handle closes in the next iterations of the loop.
 void weir_mailboxes_fini(struct weir_mailboxes *mailboxes);
-// Set the attached dataplane, or NULL for none. The segment is borrowed.
+// Set the attached dataplane; NULL = no dataplane. The segment is borrowed.
 void weir_mailboxes_bind(struct weir_mailboxes *mailboxes, const struct weir_segment *segment);
-// Set the receiver of responses of a kind (below WEIR_MAILBOXES_KINDS), one per kind. step: for
-// weir_mailboxes_wait; NULL: never waits.
+// Set the only receiver of responses of a kind (below WEIR_MAILBOXES_KINDS). step: for
+// weir_mailboxes_wait; NULL: this sender never waits.
 void weir_mailboxes_subscribe(struct weir_mailboxes *mailboxes, uint32_t kind,
 	weir_mailboxes_taker taker, weir_mailboxes_step step, void *context);
-// Let the sender of this kind wait for responses until its step returns false.
+// Begin to wait for responses of this kind, until the step of the sender returns false.
 void weir_mailboxes_wait(struct weir_mailboxes *mailboxes, uint32_t kind);
 
-// A new number for a message, or for the same message to several workers.
+// A new number for a message, or for equal messages to several workers.
 uint64_t weir_mailboxes_number(struct weir_mailboxes *mailboxes);
 // Send a message, which contains its number, to a worker of the segment. Returns false if its ring
 // is full or there is no dataplane.
 bool weir_mailboxes_send(const struct weir_mailboxes *mailboxes, uint32_t worker,
 	const struct weir_message *message);
-// Dispatch all received responses, at most one ring per worker, starting with another worker in
-// each call.
+// Dispatch the received responses, at most one full ring per worker. Each call starts with another
+// worker.
 void weir_mailboxes_take(struct weir_mailboxes *mailboxes);

@@ -5,7 +5,7 @@
 
 // --- responses ----------------------------------------------------------------------------
 
-// Index among the requested backends, or WEIR_WAITING_BACKENDS.
+// Index of a backend among the requested backends, or WEIR_WAITING_BACKENDS.
 static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	uint32_t i = 0;
 
@@ -16,7 +16,7 @@ static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	return i;
 }
 
-// Whether all backends have their limit of flows.
+// Whether all backends have reached their limit of flows.
 static bool is_full(const struct weir_flow_scan *scan) {
 	uint32_t i = 0;
 
@@ -57,8 +57,8 @@ static struct weir_flow_waiting_at flow_of(
 	return flow;
 }
 
-// Whether a request to an agent can describe the flow: its datagrams have no port 0, and read an
-// IPv4-mapped IPv6 address as IPv4 (agent-protocol.md). Clients may send either.
+// Whether a request to an agent can describe a flow. The agent protocol has no port 0, and an
+// IPv4-mapped IPv6 address means IPv4 (agent-protocol.md), but clients may use both.
 static bool is_describable(const struct weir_flow_waiting_at *flow) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -67,7 +67,8 @@ static bool is_describable(const struct weir_flow_waiting_at *flow) {
 					     memcmp(flow->vip, mapped, sizeof(mapped)) != 0));
 }
 
-// A flow is reported twice if its bucket moved to another worker meanwhile: keep the later worker.
+// Keep a reported flow. If its bucket moved to another worker meanwhile, the flow is reported
+// twice: keep the later worker.
 static void keep(
 	struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow, uint32_t place) {
 	uint32_t i = 0;
@@ -85,7 +86,7 @@ static void keep(
 	} else if (i < WEIR_FLOW_SCAN_FLOWS) {
 		scan->flow[scan->count++] = *flow;
 		if (++scan->kept[place] ==
-			scan->share) { // leave room in responses for other backends
+			scan->share) { // leaves room in responses for other backends
 			scan->walk.request.waiting.backend[place] = WEIR_BACKEND_NONE;
 		}
 	}
@@ -153,7 +154,7 @@ void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends,
 		.until_ms = now_ms + WEIR_FLOW_SCAN_MOST_MS,
 		.after_ms = after_ms,
 		.share = WEIR_FLOW_SCAN_FLOWS / (count > 0 ? count : 1)};
-	// Workers that share a table skip the lines of others.
+	// Workers that share a table skip the lines of other workers.
 	if (segment != NULL && segment->bucketing == WEIR_BUCKETING_YES) {
 		lines.range *= segment->workers;
 	}

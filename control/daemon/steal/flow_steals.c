@@ -17,9 +17,9 @@ enum phase { PHASE_IDLE, PHASE_SCANNING, PHASE_REQUESTING };
 
 enum request_state { REQUEST_FREE, REQUEST_SENT, REQUEST_MOVING };
 
-struct request { // for one flow
+struct request { // a request for one flow
 	enum request_state state;
-	uint64_t number; // token of the steal request, then number of the message
+	uint64_t number; // token of the steal request, then number of the message to the worker
 	uint64_t planned_ms;
 	uint64_t until_ms;
 	struct weir_flow_waiting_at flow;
@@ -29,24 +29,24 @@ struct request { // for one flow
 struct weir_flow_steals {
 	uv_loop_t *loop;
 	struct weir_log *log;
-	uv_timer_t timer; // between rounds, while a service steals
+	uv_timer_t timer; // runs between rounds, while a service steals
 	struct weir_mailboxes *mailboxes;
 	struct weir_reports *reports;
-	struct weir_tables *tables; // NULL until the first configure
+	struct weir_tables *tables; // NULL until the first weir_flow_steals_configure
 	struct weir_agents *agents;
 	struct weir_flow_scan scan;
 	enum phase phase;
-	uint64_t scanned_ns; // when the scan began
+	uint64_t scanned_ns; // start of the scan
 	struct weir_round_times times;
-	uint64_t due_ms; // when the next flow of the scan is due; 0 = none
+	uint64_t due_ms; // when the next flow of the scan is due; 0 = no flow
 	struct steal_service *services;
 	uint32_t count;
-	uint32_t turn; // service of the next round
-	uint32_t counted; // service whose half-open flows are counted next
-	uint32_t current; // service of this round
-	uint32_t active; // of requests[]
+	uint32_t turn; // index of the service of the next round
+	uint32_t counted; // index of the service whose half-open flows are counted next
+	uint32_t current; // index of the service of this round
+	uint32_t active; // number of requests[] in use
 	bool unsupported;
-	uint64_t events; // ever
+	uint64_t events; // number of events since the start
 	struct request requests[WEIR_FLOW_STEALS_AT_ONCE];
 	struct weir_flow_steals_event event[WEIR_FLOW_STEALS_RECENT];
 };
@@ -155,7 +155,7 @@ static void request_move(struct weir_flow_steals *steals, struct request *reques
 
 // --- the agent ----------------------------------------------------------------------------
 
-// The end of an abandoned request changes nothing.
+// Take the answer of an agent. An answer to an abandoned request changes nothing.
 static void on_answer(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms) {
 	struct weir_flow_steals *steals = context;
@@ -191,7 +191,8 @@ static void request_permission(struct weir_flow_steals *steals, struct request *
 	steals->active++;
 	r = weir_agents_request_steal(steals->agents, &steal);
 	if (r == -EALREADY || r == -EBUSY) {
-		// A request abandoned by a reload is still in flight: not a failure of the agent.
+		// A request that a reload abandoned is still in flight: this is not a failure of
+		// the agent.
 		end_request(steals, request, WEIR_FLOW_STEAL_ABANDONED);
 	} else if (r < 0) {
 		end_request(steals, request, WEIR_FLOW_STEAL_SILENT);
@@ -221,7 +222,7 @@ static void count_half_open(struct weir_flow_steals *steals) {
 	}
 }
 
-// Begin a round with a service, if it has a backend to relieve.
+// Begin a round with a service, if the service has a backend to relieve.
 static void begin_with(struct weir_flow_steals *steals, uint32_t at) {
 	struct steal_service *service = &steals->services[at];
 	uint16_t victims[WEIR_WAITING_BACKENDS];
@@ -259,7 +260,7 @@ static void plan_round(struct weir_flow_steals *steals) {
 	uint32_t due = weir_flow_scan_due(&steals->scan, weir_monotonic_ms());
 	uint32_t all = steals->scan.count, n;
 
-	// The scan took a while.
+	// Refresh the state of backends, because the scan took some time.
 	weir_steal_service_refresh(service, steals->tables, steals->reports, weir_monotonic_ms());
 	steals->scan.count = due;
 	n = weir_steal_service_plan(service, &steals->scan, weir_monotonic_ms(), planned);
@@ -273,7 +274,7 @@ static void plan_round(struct weir_flow_steals *steals) {
 			.flow = steals->scan.flow[planned[i].flow], .planned = planned[i]};
 		request_permission(steals, request);
 	}
-	steals->scan.incomplete = false; // counted
+	steals->scan.incomplete = false; // is counted now
 	steals->due_ms = weir_flow_scan_drop(&steals->scan, due);
 	weir_round_times_spend(&steals->times, weir_thread_cpu_ns() - start_ns);
 	enter(steals, steals->active > 0 ? PHASE_REQUESTING : PHASE_IDLE);
@@ -298,7 +299,7 @@ static void on_timer(uv_timer_t *timer) {
 
 	if (steals->times.early && steals->due_ms != 0 && steals->current < steals->count &&
 		steals->services[steals->current].enabled) {
-		plan_round(steals); // with connections of the last scan
+		plan_round(steals); // uses further connections of the last scan
 		return;
 	}
 	steals->times.early = false;
@@ -323,14 +324,15 @@ static uint32_t service_of(const struct weir_flow_steals *steals, uint16_t backe
 	return i;
 }
 
-// A report of a full accept queue has arrived.
+// Handle a report of a full accept queue.
 static void on_full(void *context, uint16_t backend) {
 	struct weir_flow_steals *steals = context;
 	uint64_t start_ns = weir_thread_cpu_ns();
 	bool early = steals->times.early;
 	uint32_t at;
 
-	// Not in place of connections that are due soon: the report may be about the same backend.
+	// Do not begin a round if connections of the last scan are due soon: the report may be
+	// about their backend.
 	if (steals->phase != PHASE_IDLE || steals->mailboxes->segment == NULL ||
 		steals->due_ms != 0 ||
 		!weir_round_times_permit(&steals->times, weir_monotonic_ms())) {
@@ -345,11 +347,11 @@ static void on_full(void *context, uint16_t backend) {
 	begin_with(steals, at);
 	weir_round_times_spend(&steals->times, weir_thread_cpu_ns() - start_ns);
 	if (steals->phase == PHASE_IDLE) {
-		steals->times.early = early; // as the timer, which continues
+		steals->times.early = early; // no round began: the timer continues
 	}
 }
 
-// Returns whether answers are still awaited.
+// Continue the round. Returns whether answers are still awaited.
 static bool step(void *context) {
 	struct weir_flow_steals *steals = context;
 
@@ -378,7 +380,7 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 	weir_flow_scan_abandon(&steals->scan);
 	steals->due_ms = 0;
 	for (uint32_t i = 0; i < steals->count; i++) {
-		steals->services[i].saturated = false; // until the next look
+		steals->services[i].saturated = false; // until weir_steal_service_look
 	}
 	for (uint32_t i = 0; i < WEIR_FLOW_STEALS_AT_ONCE; i++) {
 		if (steals->requests[i].state != REQUEST_FREE) {
@@ -391,7 +393,7 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 	}
 }
 
-// Steal nothing until the next configure.
+// Disable stealing until the next weir_flow_steals_configure.
 static void disable(struct weir_flow_steals *steals) {
 	weir_flow_steals_abandon(steals);
 	for (uint32_t i = 0; i < steals->count; i++) {
@@ -402,13 +404,13 @@ static void disable(struct weir_flow_steals *steals) {
 void weir_flow_steals_clear(struct weir_flow_steals *steals) {
 	disable(steals);
 	for (uint32_t i = 0; i < steals->count; i++) {
-		steals->services[i].count = 0; // the state of members is indexed by id
+		steals->services[i].count = 0; // ids have changed: discard the members
 	}
 }
 
 // --- configuration ------------------------------------------------------------------------
 
-// Find by name, starting at *hint: services mostly keep their order.
+// Find a service by name, starting at *hint, because services mostly keep their order.
 static struct steal_service *find_service(
 	struct weir_flow_steals *steals, const char *name, uint32_t *hint) {
 	for (uint32_t i = 0; i < steals->count; i++) {
@@ -429,9 +431,9 @@ static void drop_services(struct steal_service *services, uint32_t count) {
 	free(services);
 }
 
-struct configuration { // new
+struct configuration { // the new configuration
 	struct steal_service *services;
-	struct steal_service **previous; // the previous service of each, or NULL
+	struct steal_service **previous; // the previous state of each service, or NULL
 	uint32_t *place; // [WEIR_BACKEND_NONE], for weir_steal_service_take_over
 	uint32_t count, enabled;
 };
@@ -463,7 +465,7 @@ static int make_services(struct weir_flow_steals *steals, struct weir_tables *ta
 	return r;
 }
 
-// The new index of the service of this round if it is unchanged, else new->count.
+// The new index of the service of this round if the service is unchanged, otherwise new->count.
 static uint32_t find_current(
 	const struct weir_flow_steals *steals, const struct configuration *new) {
 	uint32_t i = 0;
@@ -477,7 +479,7 @@ static uint32_t find_current(
 	return i;
 }
 
-// Services that are unchanged keep their state.
+// Move the state of unchanged services, and copy parts of the state of changed services.
 static void take_over(const struct configuration *new) {
 	for (uint32_t i = 0; i < new->count; i++) {
 		struct steal_service *previous = new->previous[i];
@@ -502,7 +504,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 	uint32_t current;
 
 	steals->tables = tables;
-	if (r < 0) { // steal nothing, instead of using the previous configuration
+	if (r < 0) { // disable stealing instead of using the previous configuration
 		drop_services(new.services, new.count);
 		free(new.previous);
 		free(new.place);

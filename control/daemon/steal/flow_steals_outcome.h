@@ -7,8 +7,8 @@
 
 #include "agents.h"
 
-// How the request for a flow ended. X(NAME, "name", "meaning"): by the agent's answer, by the
-// worker's response, or in this process.
+// How the request for a flow ended: by the answer of the agent, by the response of the worker, or
+// in this process. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_OUTCOMES(X) \
 	X(MOVED, "moved", "the flow has the new backend") \
 	X(RUNNING, "running", "agent: the backend has the connection, or may have it") \
@@ -37,8 +37,9 @@ const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome);
 
 // Why connections leave a backend. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_REASONS(X) \
-	X(ACCEPT_QUEUE, "accept-queue", "its accept queue is full, as its agent reports") \
-	X(HALF_OPEN, "half-open", "half-open flows accumulate at it")
+	X(ACCEPT_QUEUE, "accept-queue", \
+		"the accept queue of the backend is full, as its agent reports") \
+	X(HALF_OPEN, "half-open", "half-open flows accumulate at the backend")
 
 enum weir_flow_steal_reason {
 #define X(name, key, text) WEIR_FLOW_STEAL_FOR_##name,
@@ -48,7 +49,7 @@ enum weir_flow_steal_reason {
 };
 const char *weir_flow_steal_reason_name(enum weir_flow_steal_reason reason);
 
-// Why an agent permits no steal at all, and the remedy; NULL = no such reason.
+// Why an agent permits no steal at all, and a remedy; NULL = no such reason.
 const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome);
 // answer: from a worker, unchecked.
 enum weir_flow_steal_outcome weir_flow_steal_of_move(uint8_t answer);

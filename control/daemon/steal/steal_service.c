@@ -9,21 +9,22 @@
 
 #include "configured.h"
 
-#define REPORT_FRESH_MS 5000u // for a thief, whatever its agent's interval
-#define PAUSE_MS 1000u // of an agent that cannot help: doubled each time
+#define REPORT_FRESH_MS 5000u // minimum of report_most_ms
+#define PAUSE_MS 1000u // first pause of an agent that cannot help; each pause doubles it
 #define PAUSES_MOST 6u
-#define REPEAT_LOG_MS 600000u // before the same is logged again
-#define ROOM_MOST 0.25 // fill of a thief's accept queue
-#define GIVEN_MS 1000u // until the client's next SYN, more or less
-#define REFUSED_MS 100u // pause of a victim whose agent permits nothing: doubled each time
+#define REPEAT_LOG_MS 600000u // time until an equal message is logged again
+#define ROOM_MOST 0.25 // largest fill level of the accept queue of a thief
+#define GIVEN_MS 1000u // approximate time until the client's next SYN
+#define REFUSED_MS 100u // first pause of a victim without permissions; each pause doubles it
 #define REFUSED_MOST_MS 1000u
-#define COUNTERS_MOST 4096u // backends times workers, up to which each round reads all
-#define COUNTERS_PACES 10u // rounds in which more of them are read
+#define COUNTERS_MOST 4096u // limit of counters (backends times workers) read in each round
+#define COUNTERS_PACES 10u // number of rounds over which more counters are distributed
 
-// Moved connections wait for their clients' next SYNs at the same time. latency: of the messages of
-// a move. A thief that could not take one pauses. Any backend below the mean may be a thief: with a
-// lower ratio, many backends with short queues would all be excluded, because one full queue hardly
-// changes the mean. Any other one may be a victim, however long the queue of the worst is.
+// Moved connections wait in parallel for the next SYNs of their clients. latency: time of the
+// messages of a move. A thief that could not take a connection pauses. Any backend below the mean
+// may be a thief: with a lower ratio, many backends with short queues would all be excluded,
+// because one full queue hardly changes the mean. Any other backend may be a victim, even if
+// another backend has a longer queue.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
@@ -37,7 +38,7 @@ static const struct weir_steal_params params = {.latency = 0.01,
 
 // --- init and fini --------------------------------------------------------------------------
 
-// Set whether its connections may have several ports, or addresses.
+// Find out whether connections of a service may have several ports, or several addresses.
 static void look_at_binds(
 	const struct weir_config_service *config, bool *ret_ports, bool *ret_addresses) {
 	const struct weir_config_bind *first = NULL;
@@ -55,7 +56,8 @@ static void look_at_binds(
 	}
 }
 
-// Agents of backends without flows are probed less often, and a report may be late by a timeout.
+// The maximum age of the report of a thief. Agents of backends without flows are probed less often,
+// and a report may be late by a timeout.
 static uint32_t report_most_ms(const struct weir_config_agent *agent) {
 	uint64_t most = (uint64_t)agent->inactive_interval_ms + agent->timeout_ms;
 
@@ -164,7 +166,8 @@ static void add_given(struct steal_member *member, uint64_t now_ms, uint32_t mor
 	member->given[0] += more;
 }
 
-// Connections moved to a backend in the last second or two, which may not have arrived.
+// The number of connections moved to a backend in the last one or two seconds, which may not have
+// arrived yet.
 static uint32_t coming_to(struct steal_member *member, uint64_t now_ms) {
 	add_given(member, now_ms, 0);
 	return member->given[0] + member->given[1];
@@ -232,7 +235,7 @@ static bool takes_new_flows(const struct weir_backend_state *state) {
 	       state->health == WEIR_HEALTH_HEALTHY && (state->flags & WEIR_BACKEND_CLOSED) == 0;
 }
 
-// Read the accept queue, if reported.
+// Read the accept queue of a backend, if its agent reports the queue.
 static void look_at_queue(const struct steal_service *service, struct steal_member *member,
 	const struct weir_backend_state *state, const struct weir_reports *reports,
 	uint64_t now_ms) {
@@ -247,7 +250,7 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 	}
 	queue = status.report->accept_queue;
 	limit = status.report->accept_queue_limit;
-	// No report contains the recently moved connections yet.
+	// Reports do not contain recently moved connections yet.
 	coming = queue + coming_to(member, now_ms);
 	member->fill = coming < limit ? coming / limit : 1;
 	member->queue = coming;
@@ -258,8 +261,8 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 			queue <= ROOM_MOST * limit && member->room > 0 && takes_new_flows(state);
 }
 
-// End the last round of a victim: after one without a permission it pauses briefly, so that
-// requests and thieves are left to other victims.
+// End the last round of a victim. After a round without a permission the victim pauses briefly, so
+// that other victims get the requests and thieves.
 static void end_round(struct steal_member *member, uint64_t now_ms) {
 	uint64_t until_ms = now_ms;
 
@@ -299,7 +302,7 @@ static void look_at(struct steal_service *service, uint32_t i, const struct weir
 		member->thief = false;
 		member->fill = 1;
 	}
-	if (member->stalls && !member->full) { // connections do not reach its queue
+	if (member->stalls && !member->full) { // connections do not reach its accept queue
 		member->queue = WEIR_STEAL_QUEUE;
 		member->service_s = -1;
 	}
@@ -323,7 +326,7 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 
 	service->saturated = false;
 	if (!before && !is_any_saturated(service, reports)) {
-		return 0; // the common case: nothing else to do
+		return 0; // the common case
 	}
 	for (uint32_t i = 0; i < service->count; i++) {
 		look_at(service, i, tables, reports, now_ms);
@@ -382,15 +385,15 @@ bool weir_steal_service_relieved(const struct steal_service *service,
 
 // --- outcomes -------------------------------------------------------------------------------
 
-// Whether the victim's agent will answer other requests in the same way.
+// Whether the victim's agent will give this outcome to other requests as well.
 static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_COOKIES || outcome == WEIR_FLOW_STEAL_NO_LISTENER ||
 	       outcome == WEIR_FLOW_STEAL_CANNOT_TELL || outcome == WEIR_FLOW_STEAL_OFF ||
 	       outcome == WEIR_FLOW_STEAL_SILENT;
 }
 
-// Whether it concerns only a port, or an address and port: others that clients may use may be
-// served. Returns false if it concerns the whole backend.
+// Whether an outcome concerns only a port, or an address and port, while clients may use other
+// ports or addresses. Returns false if the outcome concerns the whole backend.
 static bool is_of_place(const struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, struct weir_refused_place *ret) {
 	*ret = (struct weir_refused_place){
@@ -404,14 +407,14 @@ static bool is_of_place(const struct steal_service *service, const struct steal_
 	       (service->many_ports || service->many_addresses);
 }
 
-// Whether the agent permitted it.
+// Whether the agent permitted the steal.
 static bool is_permitted(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_MOVED || outcome == WEIR_FLOW_STEAL_CHANGED ||
 	       outcome == WEIR_FLOW_STEAL_GONE || outcome == WEIR_FLOW_STEAL_UNUSABLE ||
 	       outcome == WEIR_FLOW_STEAL_LIMIT || outcome == WEIR_FLOW_STEAL_NO_WORKER;
 }
 
-// Whether the agent can help. After silence, any answer suffices.
+// Whether the outcome shows that the agent can help. After a timeout, any answer does.
 static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_outcome outcome) {
 	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED ||
 		outcome == WEIR_FLOW_STEAL_LATE) {
@@ -420,7 +423,8 @@ static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_o
 	return is_permitted(outcome);
 }
 
-// Update the plan. A thief pauses only if it could not take the connection itself.
+// Update the plan. A thief pauses only if the thief was the reason that the connection could not
+// move.
 static void end_in_plan(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	bool moved = outcome == WEIR_FLOW_STEAL_MOVED;
@@ -468,8 +472,8 @@ void weir_steal_service_ended(struct steal_service *service, const struct steal_
 		weir_refused_places_add(&service->refused, &place, now_ms);
 	} else if (is_of_agent(outcome) &&
 		   !(outcome == WEIR_FLOW_STEAL_SILENT && victim->answered) &&
-		   now_ms >= victim->paused_ms) { // else already paused by another request of the
-						  // round
+		   now_ms >= victim->paused_ms) { // otherwise another request of the round
+						  // has paused the victim
 		victim->paused_ms = now_ms + ((uint64_t)PAUSE_MS << victim->pauses);
 		victim->pauses += victim->pauses < PAUSES_MOST;
 		victim->silent = outcome == WEIR_FLOW_STEAL_SILENT;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal service: a service that steals, and its backends. Finds victims and thieves by the accept
-// queues that agents report and by the half-open flows that workers count, and plans which flows
-// move to which backends.
+// Steal service: a service whose connections may move between its backends. Finds victims and
+// thieves by accept queues that agents report and by half-open flows that workers count. Plans
+// which flows move to which backends.
 //
-// Threads: one, that of the loop. No clock: time is an argument.
+// Threads: the thread of the loop. No clock: time is an argument.
 #pragma once
 
 #include "flow_scan.h"
@@ -14,28 +14,30 @@
 #include "steal_costs.h"
 #include "steal_plan.h"
 
-#define WEIR_STEAL_WAITING 256u // flows of a service in a plan
+#define WEIR_STEAL_WAITING 256u // limit of flows of a service in a plan
 
 struct steal_member { // a backend of a service
 	uint16_t id;
-	bool full; // its accept queue
-	bool stalls; // half-open flows accumulate at it
+	bool full; // its accept queue is full
+	bool stalls; // half-open flows accumulate at the backend
 	bool thief; // takes new flows, and its accept queue has room
-	double fill; // of its accept queue, 0 to 1
-	double queue; // connections in it, with those that will arrive soon
+	double fill; // fill level of its accept queue, 0 to 1
+	double queue; // connections in its accept queue, or about to arrive
 	double service_s; // estimate of weir_steal_service_s; below 0 = unknown
-	uint32_t room; // further connections that fit
-	uint32_t longest_ms; // longest wait of a connection that it has not accepted, in a plan
+	uint32_t room; // further connections that fit into its accept queue
+	uint32_t longest_ms; // in a plan: longest wait of a connection that the backend has not
+			     // accepted
 	uint32_t requests; // requests to its agent in this round
-	bool answered; // one of them was answered
-	bool permitted; // one of them was permitted
+	bool answered; // the agent answered a request in this round
+	bool permitted; // the agent permitted a request in this round
 	uint32_t refusals; // consecutive rounds without a permission
 	uint64_t paused_ms; // no request to its agent before this time
-	uint32_t pauses; // since its agent last helped
-	bool silent; // reason of the last pause: no answer
-	uint32_t logged; // obstacles already logged: a bit per outcome
-	uint64_t logged_ms; // time of the first of them
-	uint32_t given[2]; // connections moved to it in this second and in the previous one
+	uint32_t pauses; // number of pauses since its agent last helped
+	bool silent; // the reason of the last pause was a missing answer
+	uint32_t logged; // outcomes that were logged: a bit per outcome
+	uint64_t logged_ms; // when the first of these outcomes was logged
+	uint32_t given[2]; // connections moved to the backend in this second and in the previous
+			   // second
 	uint64_t given_ms; // start of this second
 };
 
@@ -43,7 +45,7 @@ static inline bool weir_steal_member_saturated(const struct steal_member *member
 	return member->full || member->stalls;
 }
 
-// member: saturated.
+// Why connections leave a saturated member.
 static inline enum weir_flow_steal_reason weir_steal_member_reason(
 	const struct steal_member *member) {
 	return member->full ? WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE : WEIR_FLOW_STEAL_FOR_HALF_OPEN;
@@ -54,84 +56,85 @@ struct steal_service {
 	uint16_t id;
 	bool enabled;
 	bool saturated;
-	uint32_t after_ms; // as configured
+	uint32_t after_ms; // configured waiting time before a steal
 	uint32_t per_second;
-	bool many_ports; // clients may connect to several
-	bool many_addresses; // clients may connect to several
-	double tokens; // requests allowed now
+	bool many_ports; // clients may connect to several ports
+	bool many_addresses; // clients may connect to several addresses
+	double tokens; // number of requests allowed now
 	uint64_t filled_ms; // time of the last update of tokens
 	uint32_t report_most_ms; // an older report is not used for a thief
 	uint32_t count;
-	struct steal_member *members; // [count]: workers of the plan
+	struct steal_member *members; // [count], the workers of the plan
 	struct weir_stalling_settings stalling;
 	struct weir_stalling_backend *handshakes; // [count]
 	struct weir_stalling_place *places; // [count]
 	uint64_t counted_ms; // when half-open flows were last counted
-	uint32_t stalling_count; // members
+	uint32_t stalling_count; // number of members that stall
 	uint64_t *thieves; // bit per member
-	struct weir_steal_plan *plan; // tasks: a queue of each member, then waiting flows
+	struct weir_steal_plan *plan; // tasks: the queue of each member, then the waiting flows
 	struct weir_refused_places refused;
-	uint32_t turn; // member at which the search for victims starts
-	uint64_t incomplete; // rounds
+	uint32_t turn; // index of the member at which the search for victims starts
+	uint64_t incomplete; // rounds in which a worker did not report all waiting flows in time
 	uint64_t requests;
 	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT];
 };
 
 struct steal_planned {
-	uint32_t flow; // of the scan
-	uint32_t victim, thief; // members
-	uint16_t from, to; // backend ids of these
+	uint32_t flow; // index in the scan
+	uint32_t victim, thief; // indexes of members
+	uint16_t from, to; // backend ids of victim and thief
 	enum weir_flow_steal_reason reason;
-	uint32_t task, id; // of the plan
-	uint16_t port; // that the client connects to, network order
-	uint8_t family, address[16]; // the same
+	uint32_t task, id; // task and request of the plan
+	uint16_t port; // destination port of the client, network order
+	uint8_t family, address[16]; // destination address of the client
 };
 
-// syn_seen_ms: of the flow table. Returns 0 or -ENOMEM; the caller must call
-// weir_steal_service_fini in both cases.
+// Initialise a service. syn_seen_ms: timeout of the flow table. Returns 0 or -ENOMEM; the caller
+// must call weir_steal_service_fini in both cases.
 int weir_steal_service_init(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_config_service *config, uint32_t syn_seen_ms);
 void weir_steal_service_fini(struct steal_service *service);
 
-// Count the half-open flows of services, each about every WEIR_ROUND_MS. With many backends
-// and workers, less often and a few services at a time, so that the loop is not blocked. first:
-// service to start with. Returns `first` of the next call.
+// Count the half-open flows of services, of each service about every WEIR_ROUND_MS. With many
+// backends and workers, count less often and only a few services per call, so that the loop is not
+// blocked. first: index of the first service. Returns `first` for the next call.
 uint32_t weir_steal_services_count(struct steal_service *services, uint32_t count, uint32_t first,
 	const struct weir_segment *segment, uint64_t now_ms);
 
 // Find victims and thieves. Returns the number of backends to relieve now, up to
-// WEIR_WAITING_BACKENDS, and their ids; the next call continues with others. 0 if there is no
-// thief.
+// WEIR_WAITING_BACKENDS, and their ids in victims. The next call continues with other backends.
+// Returns 0 without a thief.
 uint32_t weir_steal_service_look(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms,
 	uint16_t victims[WEIR_WAITING_BACKENDS]);
 
-// Update its backends for a further plan of the same scan.
+// Update the backends of a service for a further plan with the last scan.
 void weir_steal_service_refresh(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms);
 
-// Let the next weir_steal_service_look begin with this backend.
+// The next weir_steal_service_look will begin with this backend.
 void weir_steal_service_begin_with(struct steal_service *service, uint16_t id);
 
-// The next backend from *place on that weir_steal_service_look last selected for relief. Returns
-// false if there is none.
+// The next backend, from *place on, that the last weir_steal_service_look selected for relief.
+// Returns false after the last backend.
 bool weir_steal_service_relieved(const struct steal_service *service,
 	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret);
 
-// Plan requests for the flows that the scan found. The service must have none in flight. Returns
-// their number, up to WEIR_FLOW_STEALS_AT_ONCE.
+// Plan requests for the flows that the scan found. The service must have no requests in flight.
+// Returns the number of requests, up to WEIR_FLOW_STEALS_AT_ONCE.
 uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
 	uint64_t now_ms, struct steal_planned *planned);
 
-// Whether to log this outcome, an obstacle at the victim's agent: not if it was logged recently.
+// Whether to log this outcome, which is an obstacle at the victim's agent. False if the outcome was
+// logged recently.
 bool weir_steal_service_is_to_log(struct steal_service *service,
 	const struct steal_planned *planned, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
 
-// Copy the state that a changed service keeps: its counts and rate, and its members' pauses and
-// recently moved connections. place: [WEIR_BACKEND_NONE], all 0 before and after.
+// Copy the state that a changed service keeps: counts and rate of the service, pauses and recently
+// moved connections of its members. place: [WEIR_BACKEND_NONE], all 0 before and after the call.
 void weir_steal_service_take_over(
 	struct steal_service *to, const struct steal_service *from, uint32_t *place);
-// Whether nothing relevant differs, so that one may continue as the other.
+// Whether two services have no relevant difference, so that the state of a is valid for b.
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b);
 
 // Process the end of a planned request.

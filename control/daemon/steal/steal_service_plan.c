@@ -7,10 +7,10 @@
 
 // --- the plan -------------------------------------------------------------------------------
 //
-// Backends are the planner's workers, connections that wait are tasks, an accept queue is one
-// running task. Their durations are the times that the backend needs, and a move costs the time
-// until the client's next SYN (steal_costs.h): connections leave a backend that will not have
-// finished its queue by then.
+// For the planner, backends are workers, waiting connections are tasks, and an accept queue is one
+// running task. The duration of a task is the time that the backend needs, and the cost of a move
+// is the time until the client's next SYN (steal_costs.h). So connections leave a backend that will
+// not have finished its queue at the time of the next SYN.
 
 static uint32_t member_of(const struct steal_service *service, uint16_t id) {
 	uint32_t i = 0;
@@ -21,10 +21,10 @@ static uint32_t member_of(const struct steal_service *service, uint16_t id) {
 	return i;
 }
 
-struct waiting { // flows in the plan, by task, from service->count on
+struct waiting { // waiting flows in the plan; the first has task service->count
 	uint32_t count;
-	uint32_t flow[WEIR_STEAL_WAITING]; // of the scan
-	uint32_t victims; // at which they wait
+	uint32_t flow[WEIR_STEAL_WAITING]; // index in the scan
+	uint32_t victims; // number of backends at which flows wait
 	struct {
 		uint32_t member;
 		uint16_t id;
@@ -32,7 +32,8 @@ struct waiting { // flows in the plan, by task, from service->count on
 	} victim[WEIR_WAITING_BACKENDS];
 };
 
-// The index of a flow's backend among the victims, or waiting->victims: not a victim, or complete.
+// The index of a flow's backend among the victims, or waiting->victims if it is not a victim or has
+// enough flows.
 static uint32_t victim_of(
 	const struct steal_service *service, struct waiting *waiting, uint16_t backend) {
 	const uint32_t most = WEIR_STEAL_WAITING / WEIR_WAITING_BACKENDS;
@@ -59,7 +60,7 @@ static uint32_t victim_of(
 	return v;
 }
 
-// Whether the member's agent refused steals at this flow's port, or address and port.
+// Whether the member's agent refused steals at the port of this flow, or at its address and port.
 static bool is_refused(const struct steal_service *service, uint32_t member,
 	const struct weir_flow_waiting_at *flow, uint64_t now_ms) {
 	struct weir_refused_place place = {
@@ -69,7 +70,7 @@ static bool is_refused(const struct steal_service *service, uint32_t member,
 	return weir_refused_places_contain(&service->refused, &place, now_ms);
 }
 
-// Find the victims, and the longest time that a connection has waited at each.
+// Find the victims, and for each victim the longest time that a connection has waited.
 static void find_victims(
 	struct steal_service *service, const struct weir_flow_scan *scan, struct waiting *waiting) {
 	waiting->count = waiting->victims = 0;
@@ -150,8 +151,8 @@ static uint32_t allowed_now(struct steal_service *service, uint64_t now_ms) {
 							  : WEIR_FLOW_STEALS_AT_ONCE;
 }
 
-// Take planned requests as far as there is room, up to the limit of each agent. The rest is not
-// planned again in this round. Returns the number taken.
+// Take planned requests, up to the limit of each agent and as far as there is room. Other requests
+// are not planned again in this round. Returns the number of taken requests.
 static uint32_t take(struct steal_service *service, const struct waiting *waiting,
 	const struct weir_steal_request *requests, uint32_t n, uint32_t share,
 	struct steal_planned *planned) {
@@ -201,7 +202,8 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 	allowed = allowed_now(service, now_ms);
 	share = (allowed + waiting.victims - 1) / waiting.victims;
 	share = share < WEIR_FLOW_STEALS_OF_AGENT ? share : WEIR_FLOW_STEALS_OF_AGENT;
-	// What is not taken leaves room for other victims. Each pass leaves fewer tasks to plan.
+	// Requests that are not taken leave room for other victims. Each pass leaves fewer tasks to
+	// plan.
 	do {
 		n = weir_steal_plan_balance(
 			service->plan, (double)now_ms / 1000, requests, allowed - count);

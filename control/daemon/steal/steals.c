@@ -4,21 +4,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define DEADLINE_NS 100000000u // a victim refuses requests that it reads later
+#define DEADLINE_NS 100000000u // victims refuse requests that they read after this time
 #define NS_PER_S 1e9
 
 struct weir_steals {
 	struct weir_mailboxes *mailboxes;
 	const struct weir_log *log;
-	const struct weir_segment *segment; // NULL = none attached
-	struct weir_bucket_moves *moves; // NULL = its flows are not in buckets
-	struct weir_bucket_look look; // too large for the stack
+	const struct weir_segment *segment; // NULL = no dataplane is attached
+	struct weir_bucket_moves *moves; // NULL = flows are not in buckets
+	struct weir_bucket_look look; // a member, because it is too large for the stack
 	struct {
-		uint64_t sequence; // of the last message to it; 0 = none
-		uint32_t id; // of the move that the message is for
+		uint64_t sequence; // number of the last message about the bucket; 0 = none
+		uint32_t id; // the move that this message requests
 	} sent[WEIR_BUCKETS];
 	bool attached; // a segment was attached before
-	bool out_of_memory; // for this segment's moves: each tick retries
+	bool out_of_memory; // no memory for the moves of this segment: each tick retries
 	bool configured;
 	enum weir_stealing set;
 };
@@ -75,14 +75,15 @@ static void warn_if_against(const struct weir_steals *steals) {
 	if (steals->segment != NULL && weir_steals_impossible(steals) == NULL &&
 		is_against_configuration(steals)) {
 		weir_log_write(steals->log, WEIR_LOG_WARN,
-			"workers.steal is %s, but %s by weirctl worker steal: weirctl worker "
-			"steal configured",
+			"workers.steal is %s in the configuration, but stealing was switched %s by "
+			"weirctl worker steal; to follow the configuration, run \"weirctl worker "
+			"steal configured\"",
 			steals->configured ? "true" : "false", steals->configured ? "off" : "on");
 	}
 }
 
-// Publish for the workers, which also send requests to each other, and for the next control
-// process.
+// Publish whether workers steal: for the workers, which also send requests to each other, and for
+// the next control process.
 static void publish(const struct weir_steals *steals) {
 	if (steals->segment == NULL) {
 		return;
@@ -175,7 +176,7 @@ static void start_moves(struct weir_steals *steals) {
 	publish(steals);
 }
 
-// Retry after attaching the segment ran out of memory.
+// Retry if memory was lacking when the segment was attached.
 static void retry_moves(struct weir_steals *steals) {
 	start_moves(steals);
 	if (!steals->out_of_memory) {

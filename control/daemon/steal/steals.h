@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steals: moves buckets of flows from busy workers to less busy ones. bucket_moves.h decides in
-// every tick; this module sends its requests to the victims through the segment's mailboxes, and
-// returns their responses and the owners of buckets to it. Workers steal only while this is on
-// (weir_news.stealing): as configured by workers.steal, or as set by an operator, which is kept in
-// the segment after the end of this process.
+// Steals: moves buckets of flows from busy workers to less busy workers. bucket_moves.h decides in
+// every tick. This module sends the requests to the victims through the mailboxes of the segment,
+// and passes responses and owners of buckets to bucket_moves.h. Workers steal only while stealing
+// is on (weir_news.stealing): as configured by workers.steal, or as set by an operator. The segment
+// keeps the operator's setting after the end of this process.
 //
-// Threads: one, that of the loop.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <stdbool.h>
@@ -26,8 +26,8 @@ int weir_steals_create(
 void weir_steals_free(struct weir_steals *steals);
 
 // Attach a segment, which must stay until weir_steals_detach. The operator's setting is read from
-// the first segment of this process, and written to later ones. If out of memory, workers do not
-// steal until a tick can allocate.
+// the first segment of this process, and written to later segments. If out of memory, workers do
+// not steal until a tick can allocate.
 void weir_steals_attach(struct weir_steals *steals, const struct weir_segment *segment);
 void weir_steals_detach(struct weir_steals *steals); // NULL is allowed
 // Set the configured value (workers.steal).
@@ -41,11 +41,11 @@ void weir_steals_tick(struct weir_steals *steals);
 
 // Why workers do not steal now; NULL = they do.
 const char *weir_steals_off(const struct weir_steals *steals);
-// The same; or why they steal although the configuration turns it off.
+// As weir_steals_off; or why workers steal although the configuration turns stealing off.
 const char *weir_steals_why(const struct weir_steals *steals);
-// Why they cannot steal, whatever the settings; NULL = they can.
+// Why workers cannot steal, whatever the settings; NULL = they can.
 const char *weir_steals_impossible(const struct weir_steals *steals);
 enum weir_stealing weir_steals_set_to(const struct weir_steals *steals);
 bool weir_steals_configured(const struct weir_steals *steals);
-// Of the attached segment; NULL = its flows are not in buckets.
+// The moves in the attached segment; NULL = its flows are not in buckets.
 const struct weir_bucket_moves *weir_steals_moves(const struct weir_steals *steals);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests /status.json every two seconds and shows it. Rates in tables are differences between the
-// last two replies of weir-control; plots show the samples of weir-metrics: the last twenty minutes, or
-// the last day. Received text is
-// inserted as text, never as markup.
+// Requests /status.json every two seconds and shows its values. Rates in tables are differences between
+// the last two replies of weir-control; plots show the samples of weir-metrics of the last twenty
+// minutes or the last day. Received text is inserted as text, never as markup.
 "use strict";
 
 const PERIOD_MS = 2000;
 const PATIENCE_MS = 30000; // the timeout of weir-metrics, too
-const ROWS_MAX = 2000; // of a table
-const SAMPLES = 240; // of a ring of history
+const ROWS_MAX = 2000; // maximum rows of a table
+const SAMPLES = 240; // samples in a ring of the history
 const PLOTS = [
 	{title: "Packets", unit: "/s", lines: [["rx_packets", "received"], ["forwarded", "forwarded"]]},
 	{title: "Drops", unit: "/s", lines: [["dropped", "dropped"]]},
@@ -21,8 +20,8 @@ const byId = (id) => document.getElementById(id);
 let before = null; // the previous reply: {time, workers, drops, service, backend}
 let shown = null; // the latest reply
 let status = null;
-let instance = ""; // its name
-let range = 0; // which of the rings of history the plots show
+let instance = ""; // name of the instance
+let range = 0; // index of the ring of the history that the plots show
 let waiting = null; // timer of the next update; null while a request runs
 
 // --- numbers --------------------------------------------------------------------------------------
@@ -47,7 +46,7 @@ function percent(part) {
 		: part.toFixed(part > 0 && part < 10 ? 2 : 1) + " %";
 }
 
-// As weir_duration_text: 4.1s, 15m12s, 3h05m, 2d04h.
+// Formats a duration like weir_duration_text: 4.1s, 15m12s, 3h05m, 2d04h.
 function duration(ms) {
 	if (ms === null || ms === undefined) {
 		return "–";
@@ -62,7 +61,7 @@ function duration(ms) {
 	return `${s}.${tenths % 10}s`;
 }
 
-// Rate per second of a counter; null if it is unknown or was reset.
+// Rate per second of a counter; null if the counter is unknown or was reset.
 function rate(now, then) {
 	const seconds = before && shown ? (shown.time - before.time) / 1000 : 0;
 	return seconds > 0 && Number.isFinite(now) && Number.isFinite(then) && now >= then
@@ -71,8 +70,8 @@ function rate(now, then) {
 
 // --- tables ---------------------------------------------------------------------------------------
 
-// cells: [text, class, share]; with the member group for the head of a group of rows. Elements are
-// reused, and updated only if the text changes.
+// Fills a table. A row is a list of cells [text, class, share]; a row with the member "group" is the
+// head of a group of rows. Elements are reused, and updated only if the text changes.
 function fill(id, titles, rows, select) {
 	const table = byId(id);
 	if (!table.tHead) {
@@ -128,8 +127,9 @@ function svg(name, attributes) {
 	return element;
 }
 
-// The samples of a ring of history. Those of a day end with the newest samples of all: the last known one
-// and, if that is a gap, the last one. After a pause of weir-metrics a ring has ones older than its time.
+// The samples of a ring of the history. The ring of a day is extended by the newest samples of the other
+// ring: the last known sample and, if a gap follows, the last sample. After a pause of weir-metrics, a ring
+// has samples older than its period.
 function samplesOf(history, number) {
 	const {samples, period_ms: period} = history.rings[number], recent = history.rings[0].samples;
 	const all = [...samples];
@@ -141,8 +141,8 @@ function samplesOf(history, number) {
 	return all.filter((sample) => sample[0] >= all.at(-1)[0] - period * SAMPLES);
 }
 
-// [[time, value or null], ...] of one figure. null: no answer, or weir-metrics was not running. A rate is that
-// since the sample before, so the first one also stands there.
+// The values of a figure: [[time, value or null], ...]. null: no reply, or weir-metrics was not running. A
+// rate covers the time since the previous sample, so that the first rate is repeated at that sample.
 function series(history, number, name, gauge) {
 	const column = history.columns.indexOf(name), points = [], pause = 3 * history.rings[number].period_ms;
 	let last = null;
@@ -250,8 +250,8 @@ function makeRange() {
 
 // --- sections -------------------------------------------------------------------------------------
 
-// {key of the row: row as an object} of a kind of rows. A backend that returns at another address
-// has the same name as the one that is being removed.
+// A map of a kind of rows: key of the row to the row as an object. The key of a backend includes its
+// address: a new backend may have the name of a backend that is being removed.
 function rowsOf(control, kind) {
 	const columns = control.columns[kind], rows = new Map();
 	for (const values of control.rows) {
@@ -299,7 +299,7 @@ function showDrops() {
 		rows.length ? rows : [[[shown.workers.length ? "none" : "–"], [""], [""]]]);
 }
 
-// The progress of a drain; "" without one.
+// The progress of a drain as text; "" without a drain.
 function drainText(drain) {
 	if (!drain) {
 		return "";
@@ -309,7 +309,7 @@ function drainText(drain) {
 			+ (drain.recount_ms ? ", flows are recounted for another " + duration(drain.recount_ms) : "");
 }
 
-// Of a service; some of its binds may be drained, while others are not.
+// The drain of a service as text. Some of its binds may be drained while others are not.
 function serviceDrain(service) {
 	const drained = (service.drained_binds || []).length, all = service.binds.length;
 	return drained === 0 ? "" : (drained < all ? `${drained} of ${all} addresses: ` : "")
@@ -358,7 +358,7 @@ function stateOf(row) {
 		}
 	}
 	if (typeof row.binds_refuse_ms === "number") {
-		words.push("its removed binds refuse packets for another " + duration(row.binds_refuse_ms));
+		words.push("removed binds refuse packets for another " + duration(row.binds_refuse_ms));
 	}
 	if (!row.resolved) {
 		words.push("no next hop");
@@ -379,7 +379,7 @@ function achieved() {
 	return sums;
 }
 
-// "web/" matches all of the service, but not "new-web".
+// Whether a backend matches the filter. "web/" matches all backends of service web, but not of new-web.
 function isWanted(name, text) {
 	return text.endsWith("/") ? name.startsWith(text) : name.includes(text);
 }
@@ -400,7 +400,8 @@ function backendCells(row, sum) {
 		[row.fails === null ? "–" : short(row.fails)]];
 }
 
-// The service's own line. Backends of a removed service remain while they have flows.
+// The row of a service in the table of backends. Backends of a removed service are listed while they have
+// flows.
 function groupCells(name, sum) {
 	const row = shown.service.get(name);
 	return Object.assign([[name], [row ? row.policy : ""], row ? eligibleOf(row, " eligible") : ["removed", "warn"],
@@ -408,7 +409,7 @@ function groupCells(name, sum) {
 		[before && row ? short(sum) : ""], [""], [""], [""]], {group: true});
 }
 
-// {service: [row, ...]}, in the order of the services, removed ones last.
+// A map {service: [row, ...]} in the order of the services, removed services last.
 function backendsByService() {
 	const groups = new Map([...shown.service.keys()].map((name) => [name, []]));
 	for (const [name, row] of shown.backend) {
@@ -441,7 +442,7 @@ function showBackends() {
 		["Failed checks", "number"]], rows);
 }
 
-// A change of a backend's health, another event of it, or the end of a drain.
+// An event of the health history: a change of health, another event of a backend, or the end of a drain.
 function healthEvent(event) {
 	const one = {time: event.time_ms, of: event.backend ? `${event.service}/${event.backend}` : event.service};
 	if (event.source === "drain") {
@@ -452,7 +453,7 @@ function healthEvent(event) {
 			: {what: `${event.from} → ${event.to}`, why: `${event.source}: ${event.why}`}};
 }
 
-// An entry of the audit.
+// An event for an entry of the audit list.
 function changeEvent(change) {
 	const [object, verb] = change.command.split("."), done = change.outcome === "done";
 	const what = {"config.reload": "reload", "service.set": "policy", "weight.set": "weight",
@@ -479,8 +480,8 @@ function showEvents() {
 			[event.what, event.kind], [event.why]]) : [[["none yet"], [""], [""], [""]]]);
 }
 
-// "lb-0 · weir": the host first, because that differs in any case, and tabs are narrow. The name of
-// the instance is that of the last reply of weir-control.
+// The title, like "lb-0 · weir": the host first, because tabs are narrow, and hosts always have different
+// names. The name of the instance is from the last reply of weir-control.
 function showName(problem) {
 	const control = status.control && status.control.control;
 	instance = control ? control.instance : instance;
@@ -489,7 +490,7 @@ function showName(problem) {
 	document.title = (problem ? "⚠ " : "") + (name ? name + " – " : "") + "Weir";
 }
 
-// [text, class]. Unknown without weir-control.
+// The badge of the dataplane as [text, class]; unknown without weir-control.
 function dataplaneBadge(control) {
 	if (!control) {
 		return ["", ""];
@@ -500,7 +501,7 @@ function dataplaneBadge(control) {
 			: `${stalled.length} of ${workers} workers stalled`, "bad"];
 }
 
-// Why this instance should get no traffic, or why the page shows old values; "" = neither.
+// Text: why this instance should get no traffic, or why the page shows old values; "" = no problem.
 function headProblem(control) {
 	if (!control) {
 		return `${status.why}. Health checks have stopped; while weir-dataplane runs, it forwards with its last`

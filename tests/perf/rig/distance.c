@@ -14,10 +14,10 @@
 #define SAMPLES 2000u
 #define SAMPLES_MIN 50u
 #define LONGEST_S 0.02
-#define LOST_S 0.000005 // a round trip longer than that was interrupted
+#define LOST_S 0.000005 // a longer round trip was interrupted
 
 struct table {
-	uint64_t ball __attribute__((aligned(128))); // odd: written by the other side
+	uint64_t ball __attribute__((aligned(128))); // odd: written by the other thread
 	bool stop __attribute__((aligned(128)));
 };
 

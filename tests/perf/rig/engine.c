@@ -10,12 +10,12 @@
 #include <rte_mbuf.h>
 #include <rte_pause.h>
 
-#define LATE_S 0.001 // what is later than that is skipped, not sent in one long burst
-#define AWAY_S 0.00005 // longer than any turn of the loop takes
-#define LONG_AWAY_S 0.0001 // what was due meanwhile may be more than a ring holds
+#define LATE_S 0.001 // packets later than that are skipped, not sent in one long burst
+#define AWAY_S 0.00005 // longer than any iteration of the loop takes
+#define LONG_AWAY_S 0.0001 // the packets due in that time may be more than a ring holds
 #define SILENCE_S 0.0002
-#define SILENCE_PACKETS 20 // at low rates silence is natural
-#define SETTLE_S 0.2 // how long to wait for the last packets
+#define SILENCE_PACKETS 20 // at low rates gaps between packets are normal
+#define SETTLE_S 0.2 // time to wait for the last packets
 #define STAMP_MASK ((1ull << 48) - 1)
 #define BACKENDS_SAMPLED 16384u // flows whose backend is remembered
 
@@ -25,7 +25,7 @@ struct rig_engine {
 	struct rig_latency latency;
 	uint64_t random;
 	uint32_t next_flow;
-	uint32_t backend[BACKENDS_SAMPLED]; // of flow n; 0: not known
+	uint32_t backend[BACKENDS_SAMPLED]; // backend of flow n; 0: not known
 };
 
 struct slice {
@@ -34,24 +34,24 @@ struct slice {
 	bool disturbed;
 };
 
-// A trial under way.
+// A running trial.
 struct run {
 	struct rig_engine *engine;
 	const struct rig_trial_params *params;
 	struct rig_result *result;
 	uint64_t start;
 	uint64_t end;
-	uint64_t before; // time of the loop's last turn
+	uint64_t before; // time of the last iteration of the loop
 	uint64_t away_ticks;
 	uint64_t away_max_ticks;
 	double packets_per_tick;
 	uint64_t late_packets;
 	uint64_t window_ticks;
 	uint64_t slice_ticks;
-	uint64_t heard; // time when packets last came back, or none were in flight
+	uint64_t heard; // time when packets last came back, or when no packets were in flight
 	uint64_t silence_ticks;
 	uint64_t long_away_ticks;
-	struct slice slice[RIG_SLICES + 1]; // the last one: everything beyond the end
+	struct slice slice[RIG_SLICES + 1]; // last slice: everything after the end of the trial
 };
 
 int rig_engine_create(const struct rig_engine_params *params, struct rig_engine **ret) {
@@ -176,7 +176,7 @@ static int send_burst(struct run *run, uint32_t n) {
 	slice->offered += n;
 	if (sent < n) {
 		rte_pktmbuf_free_bulk(pkts + sent, n - sent);
-		// At full speed nothing is due: packets that do not fit are only retried.
+		// At full speed no packets are due: packets that do not fit are only retried.
 		if (run->packets_per_tick > 0) {
 			run->result->refused += n - sent;
 			slice->refused += n - sent;
@@ -273,7 +273,7 @@ static uint16_t receive_burst(struct run *run) {
 	return n;
 }
 
-// Drop packets of previous trials, so that they do not count in this one.
+// Drop packets of previous trials, so that they do not count in this trial.
 static void drain(struct rig_engine *engine) {
 	struct rte_mbuf *pkts[RIG_BURST_MAX];
 	uint64_t deadline = rte_rdtsc() + rte_get_tsc_hz() / 1000;
@@ -338,7 +338,7 @@ static int loop(struct run *run, uint64_t gap_ticks) {
 		}
 	}
 	if (run->packets_per_tick > 0 && limit == 0) {
-		// Packets that were still due at the end of the time.
+		// Packets that were still due when the time ended.
 		result->skipped =
 			(uint64_t)((double)(run->end - run->start) * run->packets_per_tick) -
 			result->offered;

@@ -35,7 +35,7 @@
 #define WORDS_MAX 16
 
 struct generator {
-	uint16_t port[2]; // sending, receiving
+	uint16_t port[2]; // the ports for sending and receiving
 	struct rte_mempool *receive_pool;
 	struct rte_mempool *send_pool;
 	struct rig_engine *engine;

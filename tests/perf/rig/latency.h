@@ -39,6 +39,6 @@ static inline void rig_latency_add(struct rig_latency *latency, uint64_t value) 
 
 void rig_latency_clear(struct rig_latency *latency);
 
-// The smallest value that this share (0 to 1) of all does not exceed; 0 if there are none. Rounded
-// up to the end of its slot, but not beyond the largest value.
+// The smallest value that this share (0 to 1) of all latencies does not exceed; 0 without
+// latencies. The value is rounded up to the end of its slot, but not beyond the largest value.
 uint64_t rig_latency_quantile(const struct rig_latency *latency, double share);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes of the rig, and the CPU time taken from them by others."""
+"""Processes of the rig, and the CPU time that other processes take from them."""
 import contextlib
 import ctypes
 import os
@@ -62,7 +62,7 @@ class Process:
             time.sleep(0.02)
 
     def ask(self, line, seconds):
-        """Send a line, return the answer."""
+        """Send a line to the process, return the answer."""
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
@@ -85,13 +85,13 @@ class Process:
     # --- scheduling -----------------------------------------------------------------------
 
     def busiest_thread(self):
-        """Path of the thread with the most CPU time so far: the polling one."""
+        """Path of the thread with the most CPU time so far, which is the polling thread."""
         return max((f"/proc/{self.process.pid}/task/{tid}"
                     for tid in os.listdir(f"/proc/{self.process.pid}/task")), key=ran_ns)
 
 
 def schedstat(thread):
-    """ns on a CPU, ns ready but waiting for one."""
+    """(ns on a CPU, ns ready but waiting for a CPU) of a thread."""
     with open(f"{thread}/schedstat", encoding="ascii") as file:
         ran, waited, _ = file.read().split()
     return int(ran), int(waited)

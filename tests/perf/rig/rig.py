@@ -5,8 +5,8 @@
              sends flows to the VIP  ------------------>   picks a backend,
              receives IPv4 in IPv4   <------------------   encapsulates
 
-testpmd (macswap) can replace the dataplane, to measure the cost of the rig itself. Or the generator
-sends on real ports, to a dataplane on another machine.
+testpmd (macswap) can replace the dataplane, to measure the cost of the rig itself. The generator can
+also send on real ports, to a dataplane on another machine.
 """
 import contextlib
 import glob
@@ -25,9 +25,9 @@ from search import Trial
 GATEWAY_MAC = "02:00:00:00:00:01"
 FCS = 4
 ENCAPSULATION = 20
-NOISE = 0.01  # share of a trial's time; above this it is noisy
-NEAR_NS = 200  # round trip of a cache line between two CPUs; above this they share no L3 cache
-STATE_TRIES = 20  # more attempts of a trial, until the CPUs are placed well
+NOISE = 0.01  # share of a trial's time; a trial above this limit is noisy
+NEAR_NS = 200  # round trip of a cache line between two CPUs; above this limit the CPUs share no L3 cache
+STATE_TRIES = 20  # further attempts of a trial, until the host has placed the CPUs well
 QUIET_SHARE_MIN = 0.2
 FLOWS_MIN = 65536
 
@@ -103,7 +103,7 @@ class Rig:
     # --- devices --------------------------------------------------------------------------
 
     def device_of(self, who):
-        """Name and devargs of the port of "dataplane" or "generator"; and whether the other one
+        """Name and devargs of the port of "dataplane" or "generator"; and whether the other process
         must start first."""
         options, path = self.options, os.path.join(self.dir, "link.sock")
         if options.device == "vhost":
@@ -156,8 +156,8 @@ class Rig:
             self.start_testpmd()
             return
         self.write_config()
-        # Both pass the dataplane's memory to the other process, with a file descriptor for each
-        # part.
+        # With these options processes pass the dataplane's memory to the other process, with a file
+        # descriptor for each part.
         lends = self.options.zero_copy or self.options.device == "vhost"
         extra = "--single-file-segments" if lends else ""
         process = self.start("dataplane", binary(self.options.build, "weir-dataplane"),
@@ -187,7 +187,7 @@ class Rig:
 
     @staticmethod
     def group():
-        """Started by root, control runs as user nobody."""
+        """The group of control's user: when started by root, control runs as user nobody."""
         return ["--group", "nogroup"] if os.geteuid() == 0 else []
 
     @staticmethod
@@ -221,12 +221,12 @@ class Rig:
         return 1500 if self.options.device == "memif" else 1600
 
     def largest_frame(self):
-        """With FCS, so that it still fits the port's MTU when encapsulated."""
+        """Size with FCS of the largest frame that still fits the port's MTU when encapsulated."""
         if self.options.dut != "weir":
             return 1518
         return min(self.mtu() - ENCAPSULATION, 1500) + 14 + FCS
 
-    # --- asking ---------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------
 
     def ask(self, line, seconds):
         answer = json.loads(self.processes["generator"].ask(line, seconds))
@@ -275,7 +275,7 @@ class Rig:
     # --- trials ---------------------------------------------------------------------------
 
     def traffic(self, size):
-        """Set the packets of trials from now on; size in bytes with FCS. Opens all flows."""
+        """Set the packets of further trials; size in bytes with FCS. Opens all flows."""
         options = self.options
         self.ask(f"traffic protocol={options.protocol} frame={size - FCS} "
                  f"flows={options.flows} vip={options.vip} port={options.vip_port} "
@@ -283,8 +283,9 @@ class Rig:
         return self.open_flows()
 
     def open_flows(self):
-        """Send a SYN, then data of each flow, so that all are established. Repeated if too many are
-        lost, which may be caused by a busy machine. Returns the number still lost."""
+        """Send a SYN, then data of each flow, so that all flows are established. Repeated if too many
+        packets are lost, which a busy machine may cause. Returns the number of lost packets in the
+        last attempt."""
         flows = self.options.flows
         for rate in (1000000, 500000, 200000, 200000, 200000):
             for kind in ("syn", "data"):
@@ -328,13 +329,13 @@ class Rig:
         return result
 
     def distance(self):
-        """Round trip of a cache line between the two CPUs, ns; None if they were too busy."""
+        """Round trip of a cache line between the two CPUs, ns; None if the CPUs were too busy."""
         if self.options.dut == "elsewhere":
             return None
         return self.ask(f"distance cpu={self.options.cpus[1]}", 10)["distance_ns"]
 
     def searched(self, seconds):
-        """A function for search.maximum."""
+        """Returns a trial function for search.maximum."""
         def run(rate):
             result = self.trial(rate, seconds)
             # Almost no undisturbed time: no result.
@@ -353,13 +354,13 @@ def state_of(distances):
 
 
 def judge(result, delta, took):
-    """Add to a trial's result the values derived from it and from the counters' differences."""
+    """Add to a trial's result the values derived from the result and from the counters' differences."""
     offered, seconds = result["offered"], result["seconds"]
     result["offered_pps"] = offered / seconds
     result["received_pps"] = result["received_in_time"] / seconds
     result["lost"] = offered - result["received"]
     result["loss"] = max(0.0, result["lost"] / offered) if offered else 0.0
-    # Packets refused while nothing disturbed the two, and packets lost after the ring at any time.
+    # Packets refused in undisturbed time, and packets lost after the ring at any time.
     refused = result["quiet_refused"] / max(1, result["quiet_offered"])
     behind = max(0, result["sent"] - result["received"]) / max(1, offered)
     result["quiet_loss"] = refused + behind
@@ -370,8 +371,7 @@ def judge(result, delta, took):
     result["noise"] = noise
     result["dataplane_ran"] = delta.get("dataplane_ran_ns", 0) / took / 1e9
     result["noisy"] = any(share > NOISE for share in noise.values())
-    # The generator is late by itself, not because others used its CPU: then the rate exceeds its
-    # maximum.
+    # The generator is late although it had its CPU: the rate exceeds the generator's maximum.
     result["generator_late"] = result["skipped"] / max(1, offered + result["skipped"])
     if "busy_cycles" in delta:
         cycles = delta["busy_cycles"] + delta["idle_cycles"]

@@ -6,19 +6,19 @@ A trial on a busy machine can fail for reasons unrelated to the device. Such a t
 """
 
 TRIALS_MAX = 40
-GROWTH = 1.4  # of the rate, while nothing is lost
-FOLLOWS = 0.97  # share of the requested rate: below this the generator is at its limit
+GROWTH = 1.4  # factor of the rate, while no packet is lost
+FOLLOWS = 0.97  # share of the requested rate; below this share the generator is at its limit
 
 
 class Trial:
-    """The data of a trial for the search: share lost (0 to 1), rate carried, noisy."""
+    """Data of a trial for the search: share lost (0 to 1), rate carried, noisy."""
 
     def __init__(self, rate, loss, noisy=False, details=None):
         self.rate, self.loss, self.noisy, self.details = rate, loss, noisy, details
 
 
 def best_of(trial, rate, limit, retries):
-    """Run trial(rate), repeat it while it is noisy and loses too much; return the best."""
+    """Run trial(rate), repeat it while it is noisy and loses too much; return the best attempt."""
     best = trial(rate)
     for _ in range(retries):
         if best.loss <= limit or not best.noisy:

@@ -89,7 +89,7 @@ static int teardown(void **state) {
 	while (rte_ring_dequeue(lab->ring, &m) == 0) {
 		rte_pktmbuf_free(m);
 	}
-	// No buffer is lost by any trial.
+	// Trials lose no buffer.
 	assert_int_equal(rte_mempool_in_use_count(lab->pool), 0);
 	rte_eth_dev_stop(lab->port);
 	rte_eth_dev_close(lab->port);
@@ -123,7 +123,7 @@ TEST(each_flow_in_turn_returns, setup, teardown) {
 	assert_int_equal(result.received, result.sent);
 	assert_int_equal(result.unexpected + result.broken + result.moved + result.stragglers, 0);
 	assert_int_equal(rig_engine_latency(lab->engine)->count, result.received);
-	// At 20,000 per second they take at least a fortieth of a second.
+	// At 20,000 per second the packets take at least a fortieth of a second.
 	assert_true(result.seconds > 0.02);
 }
 
@@ -172,7 +172,7 @@ TEST(full_ring_refuses, setup, teardown) {
 	assert_int_equal(result.sent, RING - 1);
 	assert_int_equal(result.refused, FLOWS - RING + 1);
 	assert_int_equal(result.received, 0);
-	// Nothing came back, so there was no undisturbed time.
+	// No packet came back, so there was no undisturbed time.
 	assert_true(result.disturbed_slices > 0);
 	rig_engine_free(engine);
 	while (rte_ring_dequeue(nobody, &m) == 0) {

@@ -10,7 +10,7 @@ from search import Trial
 
 
 def device(capacity, ceiling=float("inf")):
-    """Loses packets beyond its capacity; the generator makes at most `ceiling`."""
+    """A device that loses packets beyond its capacity; the generator makes at most `ceiling`."""
     def trial(rate):
         offered = min(rate, ceiling)
         return Trial(offered, max(0.0, 1 - capacity / offered))

@@ -153,7 +153,7 @@ TEST(encapsulated_packet_contains_flow_stamp_and_backend) {
 		assert_true(seen.stamp == STAMP);
 		assert_int_equal(seen.backend, 0x0a00000b);
 		assert_true(rig_traffic_intact(&traffic, true, back, &seen));
-		back[IP_AT + 8]--; // TTL of the outer header
+		back[IP_AT + 8]--; // change the TTL of the outer header
 		assert_false(rig_traffic_intact(&traffic, true, back, &seen));
 	}
 }
@@ -166,7 +166,8 @@ TEST(t3_other_packets_are_rejected) {
 	rig_traffic_set_trial(&traffic, 1);
 	write_one(&traffic, 1, frame);
 	encapsulate(frame, RIG_FRAME_MIN, back);
-	// Not encapsulated, another length, another VIP, a flow that does not exist.
+	// Frames that are not encapsulated, or have another length, another VIP, or an unknown
+	// flow.
 	assert_int_equal(
 		rig_traffic_read(&traffic, true, frame, RIG_FRAME_MIN, &seen), RIG_UNEXPECTED);
 	assert_int_equal(rig_traffic_read(&traffic, true, back, RIG_FRAME_MIN + OUTER + 1, &seen),
@@ -178,7 +179,7 @@ TEST(t3_other_packets_are_rejected) {
 	encapsulate(frame, RIG_FRAME_MIN, back);
 	assert_int_equal(rig_traffic_read(&traffic, true, back, RIG_FRAME_MIN + OUTER, &seen),
 		RIG_UNEXPECTED);
-	// Of the trial before.
+	// A packet of the previous trial.
 	write_one(&traffic, 1, frame);
 	encapsulate(frame, RIG_FRAME_MIN, back);
 	rig_traffic_set_trial(&traffic, 2);

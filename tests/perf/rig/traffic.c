@@ -12,13 +12,13 @@
 #define ETHER_BYTES 14u
 #define IP_BYTES 20u
 #define L4_AT (ETHER_BYTES + IP_BYTES)
-#define STAMP_BYTES 6u // 48 bits of the TSC: a day
+#define STAMP_BYTES 6u // 48 bits of the TSC, enough for a day
 #define STAMP_MASK ((1ull << (8 * STAMP_BYTES)) - 1)
 #define NETWORK 0xc6120000u // 198.18.0.0/15
 #define NETWORK_BITS 17
 #define PORT_FIRST 1024u
 #define TTL 64
-#define FLAGS_SYN 0x5002u // with the header's length, as a 16-bit word
+#define FLAGS_SYN 0x5002u // flags with the header's length, as a 16-bit word
 #define FLAGS_DATA 0x5018u
 #define FLAGS_AT 12u
 
@@ -67,7 +67,8 @@ static uint32_t fold(uint32_t sum) {
 	return ((sum >> 16) + sum) & 0xffff;
 }
 
-// The checksum for a sum. UDP has no checksum of 0; in TCP and IPv4 the two are equal.
+// The checksum for a sum. UDP has no checksum of 0; in TCP and IPv4 the checksums 0 and 0xffff are
+// equal.
 static uint32_t checksum(uint32_t sum) {
 	uint32_t result = ~fold(sum) & 0xffff;
 
@@ -97,7 +98,7 @@ void rig_traffic_source(uint32_t flow, uint32_t *ret_address, uint16_t *ret_port
 static void write_ip(const struct rig_traffic_params *params, uint8_t *ip) {
 	ip[0] = 0x45;
 	put16(ip + 2, params->frame_bytes - ETHER_BYTES);
-	ip[6] = 0x40; // don't fragment
+	ip[6] = 0x40; // don't fragment (DF)
 	ip[8] = TTL;
 	ip[9] = params->protocol;
 	put32(ip + 16, params->vip);

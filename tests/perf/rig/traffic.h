@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The rig's packets: many flows to one VIP, each packet with its timestamp and the number of its
-// flow, which return inside the encapsulated packet. Used by engine.c for each packet. Independent
-// of ports and rates.
+// flow, which come back inside the encapsulated packet. Used by engine.c for each packet.
+// Independent of ports and rates.
 //
 // Threads: none; a struct rig_traffic is read-only after rig_traffic_init.
 // Guarantees: T1 no two flows share a source address and port. T2 every packet has correct IPv4,
@@ -13,11 +13,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RIG_FRAME_MIN 60u // bytes in memory: without the FCS
+#define RIG_FRAME_MIN 60u // bytes in memory, without the FCS
 #define RIG_FRAME_MAX 1514u
 
 enum rig_kind {
-	RIG_SYN, // opens a TCP flow; a datagram with UDP
+	RIG_SYN, // opens a TCP flow; an ordinary datagram with UDP
 	RIG_DATA, // ACK and data
 };
 
@@ -26,14 +26,14 @@ struct rig_traffic_params {
 	uint16_t frame_bytes;
 	uint32_t flows;
 	uint32_t vip; // host order
-	uint16_t port; // of the VIP
+	uint16_t port; // port of the VIP
 	uint8_t source_mac[6];
 	uint8_t destination_mac[6];
 };
 
 struct rig_traffic {
 	struct rig_traffic_params params;
-	uint32_t trial; // in each packet; a packet of another trial is late
+	uint32_t trial; // number in each packet; a packet of another trial is late
 	uint32_t ip_sum; // sum of the constant part of packets
 	uint32_t l4_sum;
 	uint16_t stamp_at; // offsets in the frame
@@ -52,8 +52,8 @@ struct rig_seen {
 
 enum rig_verdict {
 	RIG_OURS,
-	RIG_STRAGGLER, // of another trial
-	RIG_UNEXPECTED, // anything else
+	RIG_STRAGGLER, // a packet of another trial
+	RIG_UNEXPECTED, // any other packet
 };
 
 // Returns 0, -EINVAL (protocol, size, no flows).
@@ -68,11 +68,11 @@ void rig_traffic_fill(const struct rig_traffic *traffic, uint8_t *frame);
 void rig_traffic_write(const struct rig_traffic *traffic, uint32_t flow, enum rig_kind kind,
 	uint64_t stamp, uint8_t *frame);
 
-// encapsulated: IPv4 in IPv4 is expected, otherwise the frame as sent.
+// encapsulated: whether IPv4 in IPv4 is expected; if not, the frame as sent.
 enum rig_verdict rig_traffic_read(const struct rig_traffic *traffic, bool encapsulated,
 	const uint8_t *frame, uint32_t bytes, struct rig_seen *ret);
 
-// Whether all checksums of a frame accepted by rig_traffic_read are correct, and its addresses are
-// those of the flow. Slow.
+// Whether all checksums of a frame accepted by rig_traffic_read are correct, and whether its
+// addresses are those of the flow. Slow.
 bool rig_traffic_intact(const struct rig_traffic *traffic, bool encapsulated, const uint8_t *frame,
 	const struct rig_seen *seen);

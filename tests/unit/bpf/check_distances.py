@@ -5,9 +5,9 @@
 usage: check_distances.py OBJECT...
 
 That verifier does not track that a byte-swapped word (be16) has 16 bits, and refuses to add an
-unbounded value to a packet pointer. Newer kernels, on which the other tests may run, do track it.
-So this test checks that no such word is added to a 64-bit register, such as a pointer, before it is
-masked.
+unbounded value to a packet pointer. Newer kernels, on which the other tests may run, do track this.
+So this test checks that no byte-swapped word is added to a 64-bit register, such as a pointer, before
+it is masked.
 """
 import re
 import subprocess

@@ -74,7 +74,7 @@ static inline struct iphdr *put_ipv4(struct frame *frame, const char *source,
 	ip->protocol = protocol;
 	inet_pton(AF_INET, source, &ip->saddr);
 	inet_pton(AF_INET, destination, &ip->daddr);
-	memset(put(frame, NULL, option_bytes), 1, option_bytes); // "no operation"
+	memset(put(frame, NULL, option_bytes), 1, option_bytes); // option 1: "no operation"
 	return ip;
 }
 

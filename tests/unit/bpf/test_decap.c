@@ -35,19 +35,19 @@ enum { NOT_ECT = 0, ECT1 = 1, ECT0 = 2, CE = 3 };
 
 struct decap_case {
 	const char *name;
-	int outer, inner; // families
+	int outer, inner; // outer and inner address family, 4 or 6
 	int result; // enum weir_decap_result or PASSED
 	int tags;
 	uint32_t outer_options, inner_options;
 	uint8_t outer_ecn, inner_ecn, expect_ecn;
-	bool marked; // counted as congestion_marked, too
+	bool marked; // also counted as congestion_marked
 	const char *source, *destination; // outer addresses; NULL = the balancer, this host
 	uint16_t fragment; // outer IPv4 frag_off
 	int offset; // overwrite this byte of the outer header (after its checksum was computed) ...
 	uint8_t value; // ... with this
-	int inner_offset; // or of the inner one; -1 stands for byte 0
+	int inner_offset; // overwrite this byte of the inner header; -1 stands for byte 0
 	uint8_t inner_value;
-	int protocol; // outer; 0 = the right one
+	int protocol; // protocol of the outer header; 0 = the correct one
 	uint32_t padding; // bytes after the packet
 	uint32_t cut; // truncate the outer packet to this length; 0 = not truncated
 };
@@ -228,7 +228,7 @@ static void put_inner(struct frame *frame, const struct decap_case *test, uint8_
 
 		put_ports(frame, 4711, 80);
 		ip->priority = 0xb;
-		// Rest of DSCP EF, start of the flow label
+		// The rest of DSCP EF, and the start of the flow label
 		ip->flow_lbl[0] = (uint8_t)(0x85 | ecn << 4);
 		ip->hop_limit = 17;
 		finish_ipv6(frame, ip);
@@ -298,7 +298,7 @@ static int run(const struct lab *lab, const struct frame *in, struct frame *out)
 	return r ? r : (int)opts.retval;
 }
 
-// Returns the counted results as bits; checks that each was counted once.
+// Returns the counted results as bits; checks that each result was counted once.
 static uint32_t counted(const struct lab *lab, uint64_t *before) {
 	uint32_t bits = 0;
 

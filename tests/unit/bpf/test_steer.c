@@ -21,12 +21,12 @@
 #include "test.h"
 
 #define VIP4 "198.51.100.10"
-#define RANGE4 "198.51.100.30" // TCP, 1000 to 1007, 4096 to 8191, 32768 and more
-#define ANY_PORT4 "198.51.100.20" // UDP, every port
+#define RANGE4 "198.51.100.30" // VIP with TCP ports 1000 to 1007, 4096 to 8191, and from 32768
+#define ANY_PORT4 "198.51.100.20" // VIP with every UDP port
 #define HOST4 "10.0.0.2"
 #define VIP6 "2001:db8:f::10"
 #define HOST6 "2001:db8:a::2"
-#define PADDED "c633:640a::" // the bytes of VIP4, zero padded, as an IPv6 address
+#define PADDED "c633:640a::" // the bytes of VIP4, padded with zeroes, as an IPv6 address
 #define CLIENT4 "192.0.2.2"
 #define CLIENT6 "2001:db8:c::2"
 
@@ -45,16 +45,16 @@ struct steer_case {
 	int expect; // XDP_REDIRECT or XDP_PASS
 	const char *destination; // determines the family of the packet; NULL: no IP header
 	uint8_t protocol;
-	uint16_t port; // or the ICMP type
+	uint16_t port; // destination port, or the ICMP type
 	int tags;
 	uint16_t tag_type; // Ethernet type of the outermost tag; 0 = the default
 	uint32_t option_bytes;
 	uint16_t fragment; // IPv4 frag_off, or IPv6 offset and flag of FRAG headers
-	uint8_t extension[10]; // IPv6, in order, until 255
+	uint8_t extension[10]; // IPv6 extension headers, in order, ended by 255
 	uint8_t extensions;
 	uint32_t cut; // truncate the IP packet to this length; 0 = not truncated
-	int version; // written into the header; 0 = the correct value
-	int ihl; // written into the header; 0 = the correct value
+	int version; // version in the header; 0 = the correct value
+	int ihl; // IHL in the header; 0 = the correct value
 };
 
 #define EXTENSIONS(...) .extension = {__VA_ARGS__}, .extensions = sizeof((uint8_t[]){__VA_ARGS__})
@@ -182,7 +182,7 @@ struct lab {
 	void *umem;
 };
 
-// k: of a block of 2^k ports.
+// Allow a block of 2^k ports.
 static void allow_value(struct lab *lab, const char *address, uint8_t protocol, uint16_t port,
 	unsigned int k, uint32_t value) {
 	const uint8_t family = strchr(address, ':') != NULL ? 6 : 4;
@@ -433,7 +433,7 @@ TEST(steer_leaves_open_connections_of_removed_binds_to_the_dataplane) {
 	}
 	assert_int_equal(run_tcp(lab, VIP4, 443, SYN), XDP_PASS);
 	assert_int_equal(run_tcp(lab, VIP4, 1024, SYN), XDP_PASS);
-	assert_int_equal(run_tcp(lab, HOST6, 443, SYN | 0x40), XDP_PASS); // with ECE
+	assert_int_equal(run_tcp(lab, HOST6, 443, SYN | 0x40), XDP_PASS); // flags with ECE
 	assert_int_equal(run_tcp(lab, VIP4, 80, SYN), XDP_REDIRECT); // a present bind
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	assert_in_range(used_s(lab, 443), (uint64_t)now.tv_sec - 5, (uint64_t)now.tv_sec);
@@ -452,7 +452,7 @@ TEST(steer_needs_the_flags_to_find_an_open_connection) {
 	assert_int_equal(run(lab, &frame), XDP_PASS);
 }
 
-// A program of the host uses the address and port of a removed bind: the kernel keeps its
+// A program of the host uses the address and port of a removed bind: the kernel keeps the program's
 // connections.
 TEST(steer_leaves_the_kernel_its_own_connections) {
 	struct lab *lab = *state;

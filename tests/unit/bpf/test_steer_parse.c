@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // steer.bpf.c against the dataplane's parser: for the same IPv6 frames, with all kinds of extension
-// header chains, the program redirects exactly those to the dataplane that the parser accepts as
-// traffic of a VIP. Needs CAP_BPF and CAP_NET_RAW.
+// header chains, the program redirects exactly the frames to the dataplane that the parser accepts
+// as traffic of a VIP. Needs CAP_BPF and CAP_NET_RAW.
 #include <errno.h>
 #include <linux/if_xdp.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ enum header {
 	AUTH,
 	ATOMIC,
 	FIRST, // fragment header of a first fragment
-	LATER, // ... and of another one
+	LATER, // fragment header of another fragment
 	LAST,
 	HEADERS
 };
@@ -47,20 +47,20 @@ static const uint8_t type_of[HEADERS] = {[HOP] = 0,
 	[FIRST] = 44,
 	[LATER] = 44,
 	[LAST] = 44};
-// Offset and flag; ATOMIC has reserved bits set.
+// Offset and flag of fragment headers; ATOMIC has reserved bits set.
 static const uint16_t part_of[HEADERS] = {
 	[ATOMIC] = 0x0006, [FIRST] = 0x0001, [LATER] = 0x0401, [LAST] = 0x0808};
 
 struct chain {
 	enum header header[HEADERS_MAX];
-	uint8_t units[HEADERS_MAX]; // in units of 8 bytes, beyond the minimum
+	uint8_t units[HEADERS_MAX]; // length beyond the minimum, in units of 8 bytes
 	unsigned int count;
 	// Number of the header, from 1, whose length exceeds the packet; 0 = none
 	unsigned int overlong;
-	uint8_t protocol; // behind the chain
-	uint16_t port; // destination, or the ICMP type
+	uint8_t protocol; // protocol after the chain
+	uint16_t port; // destination port, or the ICMP type
 	uint16_t lost; // number of bytes cut from the end of the IP packet
-	bool padded; // padded to the original length
+	bool padded; // whether the frame is padded to its original length
 	bool to_host;
 	uint8_t tags;
 };
@@ -69,7 +69,7 @@ struct lab {
 	struct steer_bpf *steer;
 	int socket;
 	void *umem;
-	unsigned int redirected, passed; // frames
+	unsigned int redirected, passed; // number of frames
 	unsigned int kinds[WEIR_PACKET_FRAGMENT + 1];
 };
 
@@ -166,14 +166,14 @@ static void print_chain(const struct chain *chain) {
 		chain->padded ? ", padded" : "");
 }
 
-// --- both -----------------------------------------------------------------------------------
+// --- comparison -----------------------------------------------------------------------------
 
 static bool is_served(uint8_t protocol, uint16_t port) {
 	return (protocol == 6 && port == TCP_PORT) || (protocol == 17 && port == UDP_PORT);
 }
 
 // An invalid packet to a VIP must reach the dataplane, which drops it; if its ports can be read,
-// only if a service has the port.
+// this is required only if a service has the port.
 static bool suspect_is_ours(const struct weir_descriptor *d, const struct frame *f) {
 	switch ((enum weir_drop_reason)d->verdict.reason) {
 	case WEIR_DROP_TCP_TRUNCATED:
@@ -300,7 +300,7 @@ TEST_EACH(setup, teardown);
 
 // --- tests ----------------------------------------------------------------------------------
 
-// What may follow a chain.
+// Payloads that may follow a chain.
 static const struct {
 	uint8_t protocol;
 	uint16_t port;
@@ -357,7 +357,8 @@ TEST(steer_and_parser_agree_on_random_chains) {
 			.to_host = frame_random(&random) % 8 == 0,
 			.tags = (uint8_t)(frame_random(&random) % 3)};
 
-		for (unsigned int i = 0; i < chain.count; i++) { // most without fragment headers
+		// most chains have no fragment header
+		for (unsigned int i = 0; i < chain.count; i++) {
 			chain.header[i] =
 				(enum header)(frame_random(&random) %
 					      (frame_random(&random) % 4 ? ATOMIC + 1 : HEADERS));

@@ -4,8 +4,8 @@
 
 usage: check_completion.py COMPLETION SCENARIOS PROGRAM...
 
-Every option and command of a help must be offered, and nothing else; so must the words that a help
-gives for an option. These are determined by trial: a program refuses every other word.
+Exactly the options and commands of a help must be offered, and the words that a help gives for an
+option. The words are determined by trial: a program refuses every other word.
 """
 import os
 import re
@@ -14,14 +14,14 @@ import subprocess
 import sys
 import tempfile
 
-# Options whose help says only "one of" a few words: at least these must be found.
+# Options whose help lists a few words after "one of": at least these options must be found.
 WORDS = {"--log-level", "--mode", "--format", "--case", "--order", "--policy", "--headers",
          "--publish", "--family", "--protocol"}
 
 
 class Completion:
     """One bash, in which programs are functions that print a cached help: starting a program that
-    links DPDK takes longer than everything else here."""
+    links DPDK takes longer than the rest of this test."""
 
     def __init__(self, path, programs, folder):
         functions = []
@@ -62,7 +62,7 @@ def refused(program, words, option):
 
 
 def check(complete, program, words, text, problems):
-    """Offered options and words after these words of a command line."""
+    """Options and words that the completion offers at the end of a command line."""
     name = os.path.basename(program)
     where = " ".join([name, *words])
     options = set(re.findall(r"^  (?:    |-\w, )(--[a-z-]+)", text, re.M))

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-// Run a command. Returns whether it succeeded; otherwise prints it to standard error.
+// Run a command. Returns whether it succeeded; if not, prints the command to standard error.
 bool shell_runs(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// For tests of cmocka: the test fails if the command fails.
+// For cmocka tests: the test fails if the command fails.
 #define SHELL(...) assert_true(shell_runs(__VA_ARGS__))

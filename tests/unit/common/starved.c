@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static long allocations_left = -1; // -1 = no limit
+static long allocations_left = -1; // number of allocations that still succeed; -1 = no limit
 
 void starved_after(long n) {
 	allocations_left = n < 0 ? -1 : n;

@@ -6,5 +6,5 @@
 // Threads: one.
 #pragma once
 
-// The next n allocations succeed, none after them; below 0: all succeed again.
+// The next n allocations succeed, all later ones fail; below 0: all succeed again.
 void starved_after(long n);

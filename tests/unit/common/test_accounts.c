@@ -20,7 +20,7 @@ TEST(groups_are_found_by_name_and_number) {
 	assert_int_equal(
 		weir_account_group("group", "12x", "weir", &gid, why, sizeof(why)), -ENOENT);
 	assert_int_equal(weir_account_group("group", "", "weir", &gid, why, sizeof(why)), -ENOENT);
-	// The kernel would take it as "unchanged".
+	// The kernel would interpret this id as "unchanged".
 	assert_int_equal(
 		weir_account_group("group", "4294967295", "weir", &gid, why, sizeof(why)), -ENOENT);
 	assert_int_equal(gid, 12345);

@@ -15,7 +15,7 @@ struct options {
 	const char *name;
 	bool json, quiet;
 	uint32_t count;
-	int values; // of --add
+	int values; // number of values of --add
 };
 
 static int add_value(const struct weir_option *option, const char *value, void *options, char *why,
@@ -157,7 +157,7 @@ TEST(line_mistakes_are_reported_with_a_remedy) {
 		{{"--json="}, "--json takes no value; use --json alone"},
 		{{"--jsn"}, "unknown option --jsn; did you mean --json?"},
 		{{"--cont=3"}, "unknown option --cont=3; did you mean --count?"},
-		{{"--co"}, "unknown option --co"}, // --config, --count
+		{{"--co"}, "unknown option --co"}, // ambiguous: --config, --count
 		{{"--conf", "x"}, "unknown option --conf; did you mean --config?"},
 		{{"--vers"}, "unknown option --vers; did you mean --version?"},
 		{{"--More"}, "unknown option --More"},

@@ -16,7 +16,7 @@
 
 struct lab {
 	int listener;
-	int peer[SOCKETS]; // they do not read
+	int peer[SOCKETS]; // peers that do not read
 	int pair[2];
 };
 
@@ -68,7 +68,8 @@ static int pass(int over, const int *fds, size_t count) {
 	return sendmsg(over, &message, MSG_NOSIGNAL) == 1 ? 0 : -errno;
 }
 
-// The message has the last references to several such connections.
+// Send a message that has the last references to several such connections. Their close waits for
+// data that the peer does not read.
 static void send_lingering(struct lab *lab) {
 	int fds[SOCKETS];
 
@@ -150,7 +151,7 @@ TEST(foreign_descriptors_are_refused) {
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, lab.pair), 0);
 	weir_foreign_refuse(lab.pair[1]);
 	if (getsockopt(lab.pair[1], SOL_SOCKET, 83, &(int){0}, &(socklen_t){sizeof(int)})) {
-		skip(); // a kernel before 6.16
+		skip(); // on a kernel before 6.16
 	}
 	assert_int_equal(pass(lab.pair[0], &lab.pair[0], 1), -EPERM);
 	assert_int_equal(send(lab.pair[0], "x", 1, 0), 1);

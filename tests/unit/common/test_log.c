@@ -133,7 +133,7 @@ TEST(log_that_cannot_be_written_returns) {
 	weir_log_write(&log, WEIR_LOG_INFO, "nowhere");
 }
 
-// The reader is stopped and the pipe is full: logging does not block, and the number of missing
+// The log reader is stopped and the pipe is full: logging does not block, and the number of missing
 // lines is reported.
 TEST(log_does_not_wait_for_its_reader) {
 	unsigned int lost = 0, count = 0;
@@ -143,7 +143,7 @@ TEST(log_does_not_wait_for_its_reader) {
 
 	assert_int_equal(pipe(fds), 0);
 	log.fd = fds[1];
-	while (lost == 0) { // blocks forever if a line waits for room
+	while (lost == 0) { // blocks forever if a log line waits for room in the pipe
 		weir_log_write(&log, WEIR_LOG_INFO, "line %u", count++);
 		assert_true(count < 100000);
 	}

@@ -25,18 +25,18 @@ static const struct row {
 	{"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
 	{"\xc2\x9b"
 	 "31m",
-		"??31m"}, // CSI
+		"??31m"}, // control sequence introducer (CSI)
 	{"\xe2\x80\xa8"
 	 "x\xe2\x80\xa9",
 		"???x???"}, // separators of lines and paragraphs
 	{"\xe2\x80\xae"
 	 "x\xe2\x81\xa6",
-		"???x???"}, // from right to left
-	{"\xc3(", "?("}, // no continuation
-	{"\xc3", "?"}, // cut
+		"???x???"}, // bidirectional control characters
+	{"\xc3(", "?("}, // no UTF-8 continuation byte
+	{"\xc3", "?"}, // truncated UTF-8 sequence
 	{"\xf0\x9f\x98", "???"},
-	{"\xc0\xaf\xe0\x80\xaf", "?????"}, // longer than need be
-	{"\xed\xa0\x80", "???"}, // surrogate
+	{"\xc0\xaf\xe0\x80\xaf", "?????"}, // overlong UTF-8 sequences
+	{"\xed\xa0\x80", "???"}, // UTF-16 surrogate
 	{"\xf4\x90\x80\x80\xff\xfe", "??????"},
 };
 
@@ -114,10 +114,10 @@ TEST(any_bytes_make_one_object_of_bounded_size) {
 
 // --- the journal --------------------------------------------------------------------------
 
-struct journal { // a socket instead of journald's
+struct journal { // a socket in place of journald's socket
 	char dir[32], path[64];
 	int fd;
-	int stream; // instead of a stderr connected by systemd
+	int stream; // in place of a stderr connected by systemd
 	struct weir_log log;
 	unsigned int lost;
 	char text[WEIR_LOG_DATAGRAM_BYTES + 1];
@@ -217,7 +217,7 @@ TEST(journal_accepts_the_longest_record, setup, teardown) {
 	assert_int_equal(journal->text[strlen(journal->text) - 1], '\n');
 }
 
-// There is no reader: this test blocks forever if a record waits for room.
+// The journal has no reader: this test blocks forever if a record waits for room.
 TEST(slow_journal_is_not_waited_for, setup, teardown) {
 	struct journal *journal = *state;
 	unsigned int count = 0;
@@ -250,7 +250,7 @@ TEST(missing_journal_gets_text_on_its_stream, setup, teardown) {
 	weir_log_write(&journal->log, WEIR_LOG_INFO, "no such socket");
 	assert_true(stream_bytes(journal) > bytes);
 	assert_int_equal(journal->lost, 0);
-	bind_journal(journal); // it was started again
+	bind_journal(journal); // journald was started again
 	weir_log_write(&journal->log, WEIR_LOG_INFO, "back");
 	assert_non_null(strstr(received(journal), "MESSAGE=back\n"));
 }
@@ -260,7 +260,7 @@ TEST(sink_is_the_journal_only_if_stderr_is, setup, teardown) {
 	struct weir_log log = {.fd = journal->fd};
 	static const char *const wrong[] = {"", "x", "1", "1:", "0:0", "99999999999999999999:1"};
 
-	weir_log_open(&log, WEIR_LOG_FORMAT_AUTO); // redirected since
+	weir_log_open(&log, WEIR_LOG_FORMAT_AUTO); // stderr was redirected meanwhile
 	assert_int_equal(log.sink, WEIR_LOG_TEXT);
 	log.fd = journal->stream;
 	weir_log_open(&log, WEIR_LOG_FORMAT_TEXT);

@@ -4,7 +4,8 @@
 
 #define MS UINT64_C(1000000)
 
-// CPU time of looks in 10 s that take this long each, as soon as they are permitted.
+// CPU time within 10 s of readings that take this long each and start as soon as they are
+// permitted.
 static uint64_t used_in_10_s(uint64_t look_ns) {
 	struct weir_look_budget budget = {.share = 10, .burst_ns = 10 * MS};
 	uint64_t used_ns = 0, start_ns = 5000 * MS, now_ns = start_ns;

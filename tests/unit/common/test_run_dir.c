@@ -130,7 +130,7 @@ TEST(directory_writable_by_others_is_repaired_and_logged) {
 	assert_int_equal(chmod(lab->path, 0707), 0);
 	assert_int_equal(make(lab, NONE), 0);
 	expect(lab->path, geteuid(), 0705);
-	// Our own subdirectory in it, too.
+	// Also with the subdirectory of weir-control in the directory.
 	assert_int_equal(mkdir(lab->control, 0700), 0);
 	assert_int_equal(chmod(lab->control, 0777), 0);
 	assert_int_equal(make_control(lab, NONE), 0);
@@ -169,7 +169,7 @@ TEST(file_of_that_name_is_refused) {
 	assert_int_equal(make(lab, NONE), -ENOTDIR);
 	assert_non_null(strstr(lab->why, lab->path));
 	assert_int_equal(unlink(lab->path), 0);
-	// A link could lead anywhere.
+	// A symbolic link could lead to any directory.
 	assert_int_equal(symlink("/tmp", lab->path), 0);
 	assert_true(make(lab, NONE) < 0);
 	assert_int_equal(unlink(lab->path), 0);
@@ -186,7 +186,7 @@ TEST(directory_of_another_user_is_refused_with_a_remedy) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
-		skip(); // no other user exists
+		skip(); // the system has no other user
 	}
 	assert_int_equal(mkdir(lab->path, 0700), 0);
 	assert_int_equal(chown(lab->path, STRANGER, (gid_t)-1), 0);
@@ -210,12 +210,12 @@ TEST(controls_directory_is_for_its_user) {
 	assert_int_equal(make_control(lab, CONTROL), 0);
 	expect(lab->control, CONTROL, 0750);
 	assert_int_equal(make_control(lab, CONTROL), 0);
-	// Created while others could write: its contents cannot be trusted.
+	// The directory was created while other users could write: its contents cannot be trusted.
 	assert_int_equal(chown(lab->control, STRANGER, (gid_t)-1), 0);
 	assert_int_equal(make_control(lab, CONTROL), -EPERM);
 	assert_non_null(strstr(lab->why, "belongs to user 4242 instead of 4243"));
 	expect(lab->control, STRANGER, 0750);
-	// Root's becomes the user's.
+	// A directory owned by root gets the user as its owner.
 	assert_int_equal(chown(lab->control, 0, (gid_t)-1), 0);
 	assert_int_equal(make_control(lab, CONTROL), 0);
 	expect(lab->control, CONTROL, 0750);
@@ -227,7 +227,7 @@ static int as_control(struct lab *lab) {
 		return 1;
 	}
 	if (make(lab, NONE) != -EPERM || strstr(lab->why, "chmod 750") == NULL) {
-		return 2; // root's, and mode 0777
+		return 2; // owned by root, with mode 0777
 	}
 	if (make_control(lab, NONE) != 0) {
 		return 3; // writable by all users
@@ -271,7 +271,7 @@ TEST(without_root_privileges_it_names_the_remedy) {
 	assert_int_equal(rmdir(lab->control), 0);
 	assert_int_equal(chmod(lab->path, 0755), 0);
 	assert_int_equal(in_child(lab, without_a_directory), 0);
-	// It exists as the dataplane creates it.
+	// The directory exists as the dataplane creates it.
 	assert_int_equal(make_control(lab, CONTROL), 0);
 	assert_int_equal(in_child(lab, without_a_directory), 3);
 }

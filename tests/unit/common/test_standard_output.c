@@ -6,8 +6,8 @@
 #include "standard_output.h"
 #include "test.h"
 
-// A process that was started without them: what it opens next is none of the three, and output
-// fails.
+// A process that was started without standard descriptors: the descriptors that it opens next are
+// none of the three, and output fails.
 TEST(missing_descriptors_are_claimed) {
 	for (int missing = 0; missing < 8; missing++) {
 		pid_t child = fork();

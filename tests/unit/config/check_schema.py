@@ -6,7 +6,7 @@ usage: check_schema.py PRINT_KEYS SCHEMA CONFIG_FOLDER CONFIGURATION_MD
 
 The schema is generated from the parser's table and the meanings in the documentation
 (config/make_schema.py). This test checks that the other columns of the documentation agree with the
-parser, that the samples are valid, and that the schema refuses invalid ones.
+parser, that the samples are valid, and that the schema refuses invalid samples.
 """
 import copy
 import glob
@@ -52,7 +52,8 @@ def range_text(prop, unit=None):
 
 
 def type_text(row):
-    """The type column of the documentation."""
+    """Required contents of the documentation: type, range and default as in the schema, other columns
+    as in the parser's table."""
     types = {"integer": "integer", "boolean": "boolean", "object": "object", "list": "array",
              "cores": "array", "number": "number", "weight": "integer or string"}
     return types.get(row["kind"], "string") + (" or null" if row["nullable"] else "")
@@ -110,7 +111,7 @@ def check_samples(schema, folder):
         sample = json.load(open(file, encoding="utf-8"))
         for error in validator.iter_errors(sample):
             check(False, f"{file}: {error.json_path}: {error.message}")
-        # It would be as public as the default seed, without a warning.
+        # A hash_seed in a sample would be as public as the default seed, but without a warning.
         check("hash_seed" not in sample.get("instance", {}), f"{file}: a sample sets the seed")
         # The schema must also refuse invalid documents.
         for mutate in (lambda c: c.update(bananas=1), lambda c: c["ports"][0].pop("device"),

@@ -9,7 +9,7 @@
 
 struct extra_config {
 	struct weir_config config;
-	uint32_t spare_ms; // 1..9, default 3; read by the dataplane
+	uint32_t spare_ms; // range 1..9, default 3; read by the dataplane
 };
 
 struct extra_keys {

@@ -232,7 +232,7 @@ TEST(difference_json_has_only_what_applies) {
 	weir_config_free(after);
 }
 
-// Two lists of n backends that share half of them; the time must not grow with n squared.
+// Two lists of n backends that share half of their backends; the time must not grow with n squared.
 static struct weir_config *many(uint32_t n, uint32_t first) {
 	size_t room = 256 + n * 96, used;
 	char *text = malloc(room);
@@ -258,7 +258,8 @@ TEST(difference_of_10000_backends_is_fast) {
 
 	assert_int_equal(weir_config_compare(before, after, &difference), 0);
 	assert_int_equal(difference.count, 10000);
-	// Measured at a few ms; comparing each with each takes seconds.
+	// The comparison takes a few ms; comparing each backend with each other backend takes
+	// seconds.
 	assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 1.0);
 	weir_difference_fini(&difference);
 	weir_config_free(before);

@@ -22,8 +22,8 @@ static void check_key(const struct weir_json_key *key) {
 	}
 }
 
-// The dataplane reads its keys when it starts; a key with a field has a reader. The unit is in the
-// name of the key, or of the enclosing object.
+// Keys for the dataplane take effect when it starts; a key with a field has a reader. The unit is
+// in the name of the key, or of the enclosing object.
 static void check_use(const struct weir_json_key *key, const char *parent) {
 	static const char *const units[] = {"ms", "bytes", "percent"};
 	bool no_field = key->type == &weir_json_type_struct || key->type == &weir_json_type_ignored;
@@ -31,7 +31,7 @@ static void check_use(const struct weir_json_key *key, const char *parent) {
 	assert_int_equal(key->read_by == 0, no_field);
 	assert_int_equal(
 		(key->read_by & WEIR_CONFIG_DATAPLANE) != 0, key->needs == WEIR_JSON_NEEDS_RESTART);
-	assert_true(key->max <= 9007199254740992.0); // exact in a double
+	assert_true(key->max <= 9007199254740992.0); // so that the value is exact in a double
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
 		char suffix[16];
 
@@ -44,7 +44,7 @@ static void check_use(const struct weir_json_key *key, const char *parent) {
 	}
 }
 
-// Requirements of a difference. weir_config_keep_running copies elements unchanged.
+// Requirements for computing a difference. weir_config_keep_running copies elements unchanged.
 static void check_list(const struct weir_json_key *key) {
 	assert_true(key->object->bytes > 0);
 	assert_non_null(key->object->identify);

@@ -66,7 +66,7 @@ static int count_files(const struct lab *lab) {
 		count++;
 	}
 	closedir(dir);
-	return count - 2; // "." and ".."
+	return count - 2; // not counting "." and ".."
 }
 
 TEST(running_file_has_the_dataplanes_part) {
@@ -135,7 +135,8 @@ TEST(running_file_that_cannot_be_written_is_not_there) {
 		-ENOENT);
 }
 
-// One of several, or of a later version, or no file at all, is as good as none.
+// A file with several configurations, a file of a later version, and a missing file all count as no
+// file.
 TEST(running_file_that_is_broken_is_refused) {
 	struct lab *lab = *state;
 	struct weir_config *config = NULL;
@@ -146,7 +147,7 @@ TEST(running_file_that_is_broken_is_refused) {
 	assert_int_equal(weir_config_running_read(lab->dir, 0, &config), -ENOENT);
 	assert_int_equal(unlink(lab->file), 0);
 	assert_int_equal(mkfifo(lab->file, 0600), 0);
-	alarm(10); // a hang ends the test
+	alarm(10); // ends the test if it hangs
 	assert_int_equal(weir_config_running_read(lab->dir, EPOCH, &config), -EINVAL);
 	alarm(0);
 }

@@ -29,14 +29,13 @@ struct expected {
 	"instance.hash_seed: is the default, which is public: clients can aim all flows at one " \
 	"backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same on all " \
 	"instances that share VIPs; a restart with another hash_seed breaks open flows: " \
-	"first " \
-	"drain or withdraw this instance\n"
+	"first drain or withdraw this instance\n"
 #define ZERO_WEIGHTS "all weights are 0: the service gets no new flows; set a weight above 0\n"
 
 #define OWN_ADDRESS \
-	"backends drop packets from an address of their own; use addresses that no " \
+	"backends drop packets from their own addresses; use addresses that no " \
 	"backend has\n"
-// A port with this outer source, and a service whose only backend has this address.
+// A port with this outer source address, and a service whose only backend has this address.
 #define SOURCE(source, address) \
 	"{" SEED \
 	" \"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"source_ipv4\": \"" source \
@@ -47,15 +46,15 @@ struct expected {
 #define STEALS_AFTER(ms) "\n\"agent\": {}, \"steal\": {\"after_ms\": " ms "},"
 #define NEVER_MOVED(ms) \
 	"ms is not below flow_table.timeout_ms.syn_seen (" ms \
-	" ms), the timeout of such connections: none is moved; use less, or a longer " \
+	" ms), the timeout of such connections: no connection is moved; use less, or a longer " \
 	"timeout\n"
 
 static const struct expected cases[] = {
 	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND)), ""},
-	{CONFIG("\n", ""), // no service, no hash
+	{CONFIG("\n", ""), // without a service, no hash is computed
 		"2:64: services: is empty: nothing is forwarded, and \"weirctl status\" is "
 		"critical; add a service\n"},
-	// Nothing detects a dead backend.
+	// Without a health check, no dead backend is detected.
 	{CONFIG(SEED "\n", SERVICE("", BIND, BACKEND)), "2:65: services[0]: " NEVER_CHECKED("")},
 	{CONFIG(SEED "\n",
 		 UNCHECKED("", BIND, BACKEND) ",\n{\"name\": \"a\", \"binds\": [" OTHER_BIND
@@ -66,7 +65,7 @@ static const struct expected cases[] = {
 	{CONFIG(SEED, SERVICE("\"agent\": {},", BIND, BACKEND)), ""},
 	{CONFIG(SEED, SERVICE("\"agent_check\": {\"port\": 9777},", BIND, BACKEND)), ""},
 	{CONFIG(SEED, SERVICE("\"outlier_ejection\": {},", BIND, BACKEND)), ""},
-	// The default seed, omitted and written out.
+	// The default seed, omitted and configured.
 	{CONFIG("", UNCHECKED("", BIND, BACKEND)), "1:1: " PUBLIC_SEED},
 	{"{\n\"instance\": {\"name\": \"lb\"}, " PORTS
 	 ", \"services\": [" UNCHECKED("", BIND, BACKEND) "]}",
@@ -74,7 +73,7 @@ static const struct expected cases[] = {
 	{"{\n\"instance\": {\"hash_seed\":\n  \"0x5765697253656564\"}, " PORTS
 	 ", \"services\": [" UNCHECKED("", BIND, BACKEND) "]}",
 		"3:3: " PUBLIC_SEED},
-	// All weights 0; one above 0 is valid.
+	// All weights are 0; a single weight above 0 is valid.
 	{CONFIG(SEED "\n", UNCHECKED("\n", BIND,
 				   NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
 					   "b", "10.0.0.2", ", \"weight\": 0"))),
@@ -88,7 +87,7 @@ static const struct expected cases[] = {
 			      "\n" NAMED("a", "2001:db8::1", "") ",\n" NAMED("b", "2001:db8::2",
 				      "") ",\n" NAMED("c", "2001:DB8:0::1", ""))),
 		"4:26: services[0].backends[2].address: 2001:db8::1 is also the address of backend "
-		"\"a\" in line 2: the server gets the flows of both; keep one of them, with the "
+		"\"a\" in line 2: the server gets the flows of both backends; keep one, with the "
 		"sum of the weights\n"},
 	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND) ", {\"name\": \"other\", \"binds\": [" OTHER_BIND
 						   "], \"backends\": [" BACKEND "], " NO_CHECK "}"),
@@ -103,7 +102,7 @@ static const struct expected cases[] = {
 	{SOURCE("10.0.0.0/24", "10.0.1.0"), ""},
 	{SOURCE("10.0.0.2", "10.0.0.3"), ""},
 	{SOURCE("10.0.0.0/24", "a00:1::"), ""}, // begins with the bytes of 10.0.0.1
-	// An agent-check at the port of the VIP, where the server listens.
+	// An agent-check at the port of the VIP, at which the server itself listens.
 	{CONFIG(SEED, SERVICE("\n\"health_check\": {\"type\": \"agent-check\"},", BIND, BACKEND)),
 		"2:17: services[0].health_check: has type \"agent-check\" and no port: it "
 		"connects to port 80, that of the service; add \"port\"\n"},
@@ -111,10 +110,11 @@ static const struct expected cases[] = {
 			      BIND, BACKEND)),
 		""},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"tcp\"},", BIND, BACKEND)), ""},
-	// Connections expire in the flow table before they may be moved.
+	// Connections expire in the flow table before stealing may move them.
 	{CONFIG(FORGETS_AFTER("5000"), UNCHECKED(STEALS_AFTER("5000"), BIND, TWO_BACKENDS)),
 		"2:36: services[0].steal.after_ms: 5000 " NEVER_MOVED("5000")},
-	{CONFIG(SEED, UNCHECKED(STEALS_AFTER("60000"), BIND, TWO_BACKENDS)), // the default of 5 s
+	// the default timeout of 5 s
+	{CONFIG(SEED, UNCHECKED(STEALS_AFTER("60000"), BIND, TWO_BACKENDS)),
 		"2:36: services[0].steal.after_ms: 60000 " NEVER_MOVED("5000")},
 	{CONFIG(FORGETS_AFTER("500"),
 		 UNCHECKED("\n\"agent\": {}, \"steal\": {},", BIND, TWO_BACKENDS)),
@@ -126,20 +126,19 @@ static const struct expected cases[] = {
 	{CONFIG(FORGETS_AFTER("500"), UNCHECKED("", BIND, TWO_BACKENDS)), ""},
 	{CONFIG(SEED, UNCHECKED("\n\"agent\": {}, \"steal\": {},", UDP_BIND, TWO_BACKENDS)),
 		"2:23: services[0].steal: moves TCP connections, and the service has no bind of "
-		"TCP: remove it\n"},
+		"TCP: remove \"steal\"\n"},
 	{CONFIG(SEED, UNCHECKED("\"agent\": {}, \"steal\": {},", UDP_BIND ", " BIND, TWO_BACKENDS)),
 		""},
 	{CONFIG(SEED, UNCHECKED("\n\"agent\": {}, \"steal\": {},", BIND, BACKEND)),
 		"2:23: services[0].steal: moves connections to other backends, and the service has "
-		"one: add a backend, or remove it\n"},
+		"one backend: add a backend, or remove \"steal\"\n"},
 	{CONFIG(SEED, UNCHECKED("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
 		""},
-	// Backends without flows are the ones that should get connections.
+	// Connections should move to backends without flows, whose agents report less often.
 	{CONFIG(SEED, UNCHECKED("\n\"agent\": {\"inactive_interval_ms\": 60001}, \"steal\": {},",
 			      BIND, TWO_BACKENDS)),
 		"2:35: services[0].agent.inactive_interval_ms: 60001 ms is above 60000 ms: "
-		"backends "
-		"without flows report too rarely to get stolen connections; use "
+		"backends without flows report too rarely to get stolen connections; use "
 		"less\n"},
 	{CONFIG(SEED, UNCHECKED("\"agent\": {\"inactive_interval_ms\": 60000}, \"steal\": {},",
 			      BIND, TWO_BACKENDS)),
@@ -147,13 +146,13 @@ static const struct expected cases[] = {
 	{CONFIG(SEED,
 		 UNCHECKED("\"agent\": {\"inactive_interval_ms\": 60001},", BIND, TWO_BACKENDS)),
 		""},
-	// In the order of the file.
+	// Warnings are in the order of the file.
 	{CONFIG("", UNCHECKED("", BIND,
 			    "\n" NAMED("a", "10.0.0.1", ", \"weight\": 0") ",\n" NAMED(
 				    "b", "10.0.0.1", ", \"weight\": 0"))),
 		"1:1: " PUBLIC_SEED "1:165: services[0].backends: " ZERO_WEIGHTS
 		"3:26: services[0].backends[1].address: 10.0.0.1 is also the address of backend "
-		"\"a\" in line 2: the server gets the flows of both; keep one of them, with the "
+		"\"a\" in line 2: the server gets the flows of both backends; keep one, with the "
 		"sum of the weights\n"},
 };
 
@@ -194,7 +193,7 @@ TEST(a_file_with_errors_has_no_warnings) {
 	weir_config_errors_fini(&errors);
 }
 
-// A file whose backends all have the same address; free it.
+// A file whose backends all have the same address; the caller frees it.
 static char *with_backends_of_one_address(int backends, const char *address, const char *seed) {
 	size_t room = (size_t)backends * 64 + 1000, used;
 	char *text = malloc(room);
@@ -220,22 +219,23 @@ TEST(too_many_warnings_are_counted) {
 
 	assert_int_equal(weir_config_parse(text, strlen(text), &config, &errors), 0);
 	assert_int_equal(errors.warning_count, 1000);
-	assert_string_equal(
-		errors.warning[999].reason, "101 more warnings not shown; fix these first");
+	assert_string_equal(errors.warning[999].reason,
+		"101 more warnings not shown; fix the entries above first");
 	weir_config_errors_fini(&errors);
 	weir_config_free(config);
 	free(text);
 }
 
-// Reading blocks the event loop of weir-control: it must not take seconds, for any file.
+// Reading a file blocks the event loop of weir-control, so it must not take seconds, for any file.
 TEST(largest_file_is_read_fast_with_any_errors) {
 	static const struct {
 		const char *address;
 		int result;
 		const char *last;
 	} files[] = {
-		{"10.0.0.1", 0, "64535 more warnings not shown; fix these first"},
-		{"198.51.100.10", -22, "64535 more errors not shown; fix these first"}, // the VIP
+		{"10.0.0.1", 0, "64535 more warnings not shown; fix the entries above first"},
+		{"198.51.100.10", -22,
+			"64535 more errors not shown; fix the entries above first"}, // the VIP
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -246,7 +246,8 @@ TEST(largest_file_is_read_fast_with_any_errors) {
 
 		assert_int_equal(
 			weir_config_parse(text, strlen(text), &config, &errors), files[i].result);
-		// Takes 0.2 s of CPU time; 14 s if the position of every backend is searched.
+		// Reading takes 0.2 s of CPU time; searching the position of every backend would
+		// take 14 s.
 		assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
 		assert_string_equal(
 			config != NULL ? errors.warning[999].reason : errors.error[999].reason,

@@ -38,7 +38,7 @@ TEST(too_many_errors_are_counted) {
 	assert_int_equal(errors.count, WEIR_JSON_ERRORS_MAX);
 	assert_string_equal(errors.error[0].reason, "error 1");
 	assert_string_equal(errors.error[WEIR_JSON_ERRORS_MAX - 1].reason,
-		"51 more errors not shown; fix these first");
+		"51 more errors not shown; fix the entries above first");
 	weir_config_errors_fini(&errors);
 }
 
@@ -86,7 +86,7 @@ TEST(formatted_error_contains_only_what_is_known) {
 	} cases[] = {
 		{{.line = 3, .column = 7, .path = "a.b", .reason = "why"}, "f:3:7: a.b: why"},
 		{{.line = 3, .column = 7, .reason = "why"}, "f:3:7: why"},
-		{{.line = 1, .reason = "why"}, "f:1: why"}, // jansson: an empty file
+		{{.line = 1, .reason = "why"}, "f:1: why"}, // as jansson reports an empty file
 		{{.reason = "why"}, "f: why"},
 	};
 	char text[64];

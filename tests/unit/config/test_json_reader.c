@@ -55,7 +55,7 @@ struct seen {
 	bool small_present, small_valid, medium_present, medium_valid, unknown;
 };
 
-static struct seen seen_last; // by check_everything
+static struct seen seen_last; // set by check_everything
 
 static void check_everything(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
@@ -207,7 +207,7 @@ TEST(reader_missing_key_and_wrong_type) {
 	weir_config_errors_fini(&errors);
 }
 
-// A key may be written with escapes; positions must stay in step.
+// A key may be written with escapes; the positions of following keys must stay correct.
 TEST(reader_resolves_escaped_keys) {
 	struct weir_config_errors errors;
 	struct everything all;

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A worker never locks, allocates or logs (S1): checks the functions that a turn of its loop can
-call.
+"""A worker never locks, allocates or logs (S1): checks the functions that an iteration of its loop can call.
 
 usage: check_worker_calls.py WEIR_DATAPLANE
 
 Follows every call and jump of the disassembled program from weir_worker_turn and from the functions
-of the policies, which are called by pointer. Only the functions of other libraries listed below are
-allowed. Drivers and mempools are called by pointer, too, and are not followed.
+of the policies, which are called by pointer. Only the functions of other libraries that this file
+lists are allowed. Drivers and mempools are also called by pointer, and are not followed.
 """
 import bisect
 import re
@@ -23,7 +22,7 @@ ALLOWED = {
     "rte_pktmbuf_free_bulk", "__rte_pktmbuf_linearize", "__rte_pktmbuf_read",
     "rte_eth_call_rx_callbacks",
     "rte_eth_call_tx_callbacks",
-    "__rte_panic",  # a packet buffer was overwritten: ends the process
+    "__rte_panic",  # called if a packet buffer was overwritten: ends the process
     "__stack_chk_fail",
 }
 
@@ -34,7 +33,7 @@ def output(*command):
 
 class Program:
     def __init__(self, path):
-        self.name = {}  # by address
+        self.name = {}  # names by address
         self.targets = {}  # addresses of a function's calls and jumps
         here = None
         for line in output("objdump", "-d", "--no-show-raw-insn", path).splitlines():
@@ -73,7 +72,7 @@ class Program:
         while todo:
             here = todo.pop()
             if self.name[here].endswith("@plt"):
-                continue  # another library's
+                continue  # a function of another library
             for there in map(self.function, self.targets[here]):
                 if there not in caller:
                     caller[there] = here
@@ -85,7 +84,7 @@ def main():
     program = Program(sys.argv[1])
     caller = program.reached()
     names = {program.name[a] for a in caller}
-    # Fewer, or no library function at all, would mean that the check no longer works.
+    # If these functions are not found, the check does not work any more.
     for wanted in (ROOT, "weir_pipeline_process", "weir_flow_insert", "weir_icmp_too_big",
                    "weir_path_send", "rte_pktmbuf_free_bulk@plt"):
         if wanted not in names:

@@ -52,8 +52,8 @@ static struct lab *make_segment(void) {
 	assert_int_equal(weir_writer_open(lab->control, &lab->writer), 0);
 	assert_int_equal(weir_writer_reserve(lab->writer, LAB_SERVICES, LAB_BACKENDS), 0);
 	lab_publish_default(lab);
-	// Without its entry the flow would go to another backend, because this choice is not that
-	// of Maglev.
+	// A flow whose entry is lost would go to another backend, because this choice differs from
+	// Maglev's.
 	lab_publish_policy(lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
 	return lab;
 }
@@ -165,7 +165,7 @@ void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing) {
 	__atomic_store_n(&rig->lab->control->news->stealing, stealing, __ATOMIC_RELAXED);
 }
 
-// The way in which packets of the ports reach the workers.
+// Set how packets of the ports reach the workers.
 static void spread_ports(struct rig *rig) {
 	rig->spreading.workers = WORKERS;
 	rig->spreading.ports = LAB_PORTS;
@@ -462,7 +462,7 @@ enum weir_bucket_answer moves_rig_answer_of(struct rig *rig, uint32_t victim) {
 	return answer;
 }
 
-// --- turn by turn -----------------------------------------------------------------------------
+// --- step by step -----------------------------------------------------------------------------
 
 void moves_rig_turn_all(struct rig *rig, unsigned int turns) {
 	for (unsigned int i = 0; i < turns; i++) {
@@ -498,9 +498,10 @@ uint32_t moves_rig_begin_from(struct rig *rig, uint32_t first, uint32_t *ret_buc
 	return 0;
 }
 
-// --- what must hold -------------------------------------------------------------------------
+// --- checks ---------------------------------------------------------------------------------
 
-// Every worker's gauges agree with each other, and together with the existing flows.
+// Check that each worker's gauges are consistent, and that the sums of all workers agree with the
+// existing flows.
 void moves_rig_check_gauges(const struct rig *rig) {
 	const struct weir_segment *segment = rig->lab->segment;
 	uint64_t expected[4] = {0}, flows = 0;
@@ -556,7 +557,7 @@ void moves_rig_check_packets(const struct rig *rig) {
 	assert_int_equal(forwarded, rig->sent);
 	assert_int_equal(received, rig->sent + handed);
 	assert_int_equal(of_buckets, rig->sent);
-	assert_int_equal(new_flows, FLOWS); // none began a second time
+	assert_int_equal(new_flows, FLOWS); // no flow began a second time
 }
 
 void moves_rig_check_owners(const struct rig *rig) {

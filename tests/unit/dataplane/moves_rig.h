@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves rig: three workers, three ports with one transmit queue each, or more on the outgoing one
-// if the test needs them, real pipelines on a bucketed segment, and the network on both sides:
-// packets of many flows that carry a number, whose order and backends are checked when they arrive.
+// Moves rig: three workers, three ports with one transmit queue each, or several queues on the
+// outgoing port if the test needs them, real pipelines on a bucketed segment, and the network on
+// both sides: packets of many flows that carry a number, whose order and backends are checked when
+// they arrive.
 #pragma once
 
 #include <pthread.h>
@@ -18,27 +19,27 @@
 #include "worker.h"
 
 #define WORKERS 3u
-#define IN_PORTS 2u // ports 0 and 1 get packets; service 0 leaves by port 2
+#define IN_PORTS 2u // ports 0 and 1 receive packets; packets of service 0 leave by port 2
 #define OUT 2u
-#define VICTIM 1u // of the moves turn by turn
+#define VICTIM 1u // victim of the moves step by step
 #define FLOWS 3000u
-#define HOT 24u // of them that have most packets: 12 of each port
-#define UNDER_WAY 600u // packets: fewer than a ring has room for
+#define HOT 24u // number of flows with most of the packets: 12 of each port
+#define UNDER_WAY 600u // maximum number of packets in flight: fewer than a ring has room for
 #define RSS_QUEUES WORKERS
-#define RSS_ENTRIES 1024u // port 0 has so many, port 1 half of them
+#define RSS_ENTRIES 1024u // entries of port 0's table; port 1 has half as many
 #define SYN 2
 #define ACK 0x10
 
 struct seen {
-	uint32_t sent, received; // packets
-	uint16_t backend; // 1 + its number; 0 = none yet
+	uint32_t sent, received; // number of packets
+	uint16_t backend; // 1 + number of the backend; 0 = none yet
 };
 
 struct rig {
-	struct lab *lab; // without a pipeline
+	struct lab *lab; // the lab has no pipeline
 	struct weir_plan plan;
 	struct weir_buffers buffers;
-	uint16_t out_queues; // of port OUT; queue 0 is worker 2's, queue 1 worker 0's
+	uint16_t out_queues; // queues of port OUT; queue 0 belongs to worker 2, queue 1 to worker 0
 	struct ring_device ring[LAB_PORTS];
 	struct weir_device device[LAB_PORTS];
 	struct weir_port port[LAB_PORTS];
@@ -53,13 +54,13 @@ struct rig {
 	uint64_t sent, received;
 	uint64_t random, sequence;
 	uint64_t answers[WEIR_BUCKET_ANSWER_COUNT];
-	// The way in which the devices of receiving ports distribute packets.
+	// How the devices of receiving ports distribute packets.
 	bool rss;
 	struct weir_rss_key key;
 	struct weir_spreading spreading;
 	struct nic_model nic[IN_PORTS];
 	struct weir_config config;
-	struct weir_config_port config_port[LAB_PORTS]; // of `config`
+	struct weir_config_port config_port[LAB_PORTS]; // ports of `config`
 	struct weir_log log;
 	struct weir_queue_tables *tables;
 	pthread_t main;
@@ -71,49 +72,50 @@ uint64_t moves_rig_clock_ns(void);
 
 // number: part of the device names; each number is used once. Workers run in threads.
 struct rig *moves_rig_make(unsigned int number);
-// Workers do not run as threads: the test executes their turns.
+// Workers do not run as threads: the test runs their iterations.
 struct rig *moves_rig_make_still(unsigned int number);
-struct rig *moves_rig_make_queues(unsigned int number, uint16_t queues); // of port OUT
+// queues: transmit queues of port OUT
+struct rig *moves_rig_make_queues(unsigned int number, uint16_t queues);
 // Ports 0 and 1 are models of NICs with a queue for each worker. Workers do not run as threads.
 struct rig *moves_rig_make_rss(unsigned int number);
-void moves_rig_start(struct rig *rig); // the workers, in threads
-// The main thread of a dataplane, which changes the tables of the devices as soon as buckets have
-// moved. Stop it before the workers.
+void moves_rig_start(struct rig *rig); // starts the workers, in threads
+// Start the main thread of a dataplane, which changes the tables of the devices as soon as buckets
+// have moved. Stop it before the workers.
 void moves_rig_start_main(struct rig *rig);
 void moves_rig_stop_main(struct rig *rig);
-void moves_rig_stop(struct rig *rig); // the workers
+void moves_rig_stop(struct rig *rig); // stops the workers
 void moves_rig_unmake(struct rig *rig); // checks that no packet buffer is left
 void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing);
 
 // A packet of a flow, with its number as TCP sequence number, on the flow's port.
 void moves_rig_send_packet(struct rig *rig, uint32_t flow);
-// What has arrived, checked.
+// Receive and check the packets that have arrived.
 void moves_rig_receive_all(struct rig *rig);
-// The same for one queue of port OUT, at most n packets.
+// Receive and check at most n packets from one queue of port OUT.
 void moves_rig_receive(struct rig *rig, uint16_t queue, uint32_t n);
-// A few packets more, mostly of hot flows.
+// Send a few more packets, mostly of hot flows.
 void moves_rig_pump(struct rig *rig);
-// Wait until everything that was sent has arrived.
+// Wait until all sent packets have arrived.
 void moves_rig_settle(struct rig *rig);
-// Two packets of each flow.
+// Send two packets of each flow.
 void moves_rig_begin_flows(struct rig *rig);
 
-// As control: request a bucket from a worker, and wait for the answer.
+// Act as control: request a bucket from a worker, and wait for the answer.
 void moves_rig_ask(
 	struct rig *rig, uint32_t victim, uint32_t bucket, uint32_t thief, uint64_t deadline_ns);
 bool moves_rig_answered(struct rig *rig, uint32_t victim, enum weir_bucket_answer *ret);
 enum weir_bucket_answer moves_rig_answer_of(struct rig *rig, uint32_t victim);
 
-// For workers without threads: run this many turns of each.
+// For workers without threads: run this many iterations of each worker.
 void moves_rig_turn_all(struct rig *rig, unsigned int turns);
 // For workers without threads. Start a flow of port 0, from this number on, whose bucket belongs to
 // VICTIM. Returns its number.
 uint32_t moves_rig_begin_from(struct rig *rig, uint32_t first, uint32_t *ret_bucket);
 
-// Check, when no packet is in flight, that every worker's gauges agree with each other, and
-// together with the existing flows.
+// Check, when no packet is in flight, that each worker's gauges are consistent, and that the sums
+// of all workers agree with the existing flows.
 void moves_rig_check_gauges(const struct rig *rig);
-// No packet was dropped or counted twice, no flow started a second time.
+// Check that no packet was dropped or counted twice, and that no flow started a second time.
 void moves_rig_check_packets(const struct rig *rig);
-// Segment, pipelines and distributors agree on the owner of each bucket.
+// Check that segment, pipelines and distributors agree on the owner of each bucket.
 void moves_rig_check_owners(const struct rig *rig);

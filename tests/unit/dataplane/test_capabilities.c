@@ -80,7 +80,7 @@ static int child_keeps_nothing(void) {
 	if (weir_capabilities_drop_everywhere(false) < 0) {
 		return 2;
 	}
-	// And no capability can be regained.
+	// No capability can be regained.
 	if (weir_capabilities_drop_everywhere(true) < 0) {
 		return 3;
 	}

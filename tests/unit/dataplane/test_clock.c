@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#define HZ 2000000000ull // a counter of the test's own, two cycles a nanosecond
+#define HZ 2000000000ull // a counter of the test, two cycles per nanosecond
 
 static uint64_t monotonic_ns(void) {
 	struct timespec now;
@@ -43,7 +43,7 @@ TEST(correction_follows_the_kernel_and_never_decreases) {
 	struct weir_clock clock;
 	uint64_t told, before;
 
-	// The counter runs ahead: a whole period passes at once.
+	// The counter runs ahead: a whole period passes in one step.
 	weir_clock_init(&clock, 0, HZ);
 	told = weir_clock_ns(&clock, HZ / 1000 - 1);
 	weir_clock_correct(&clock, HZ / 1000);

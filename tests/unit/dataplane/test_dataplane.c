@@ -141,7 +141,7 @@ static void feed_numbered(struct world *w, uint16_t flow, uint32_t number) {
 
 	frame_build(&spec, &f);
 	frame_put32(f.bytes + f.l4 + 4, number);
-	// A kernel may move a flow to another queue: it stays on its worker nevertheless.
+	// A kernel may move a flow to another queue: the flow stays on its worker.
 	assert_true(ring_device_feed(&w->wan, (uint16_t)(number / 4 % 2), f.bytes, f.n));
 }
 
@@ -169,7 +169,7 @@ TEST(flows_stay_on_their_worker_and_in_order) {
 		for (uint16_t flow = 0; flow < FLOWS; flow++) {
 			feed_numbered(w, flow, round);
 		}
-		// A ring to a worker has room for several rounds, but not for all.
+		// A ring to a worker has room for several rounds, but not for all rounds.
 		if (round % 4 == 3 || round == ROUNDS - 1) {
 			wait_until_on(&w->lan, (round + 1) * FLOWS);
 		}

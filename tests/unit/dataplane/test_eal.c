@@ -111,7 +111,7 @@ TEST(an_isolated_cpu_can_be_used_for_workers) {
 		isolated++;
 	}
 	if (isolated == CPU_SETSIZE) {
-		skip(); // there is one CPU
+		skip(); // the machine has only one CPU
 	}
 	CPU_ZERO(&others);
 	CPU_SET(first_cpu(), &others);
@@ -186,7 +186,7 @@ TEST(extra_words_are_last_and_may_be_quoted) {
 	assert_non_null(strstr(lab->why, "--eal"));
 }
 
-// In a separate process, because DPDK can be started once per process.
+// DPDK is started in a separate process, because it can be started only once per process.
 TEST(dpdk_starts_with_them_and_leaves_no_files) {
 	struct lab *lab = *state;
 	char directory[256];
@@ -225,7 +225,7 @@ TEST(an_invalid_extra_argument_is_an_error_and_does_not_exit) {
 	if (pid == 0) {
 		int n = make(lab);
 
-		(void)!freopen("/dev/null", "w", stdout); // DPDK's usage
+		(void)!freopen("/dev/null", "w", stdout); // hides the usage that DPDK prints
 		(void)!freopen("/dev/null", "w", stderr);
 		_exit(n > 0 && weir_eal_init(n, lab->arguments, lab->why, sizeof(lab->why)) < 0 &&
 					strstr(lab->why, "DPDK") != NULL

@@ -33,7 +33,7 @@ struct lab {
 	char config[64];
 	char run_dir[64];
 	char log[64];
-	const char *group; // to run with
+	const char *group; // group with which to run
 };
 
 static int open_namespace(void **state) {
@@ -58,7 +58,7 @@ static int open_lab(void **state) {
 
 	*state = lab;
 	if (lab == NULL || geteuid() != 0) {
-		return 0; // skipped by the test
+		return 0; // the test skips itself
 	}
 	lab->group = "0";
 	snprintf(lab->directory, sizeof(lab->directory), "/tmp/weir-test-XXXXXX");
@@ -125,7 +125,7 @@ static pid_t spawn(struct lab *lab, const char *run_dir) {
 	pid_t pid;
 	int log;
 
-	unlink(lab->log); // its message about an earlier program
+	unlink(lab->log); // the driver's message about an earlier program
 	log = open(lab->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(log >= 0);
 	pid = spawn_with_log(lab, run_dir, log);
@@ -265,7 +265,7 @@ TEST(control_receives_segment_and_vip_map) {
 	}
 	check_log(lab, "weir-control attached (pid");
 	stop(lab, pid, SIGTERM);
-	// Its end is visible on the connection.
+	// The end of the process is visible on the connection.
 	assert_int_equal(read(connection, &byte, 1), 0);
 	close(connection);
 	close(handover.vip_map_fd[0]);
@@ -284,7 +284,7 @@ TEST(a_second_process_is_refused_and_the_first_continues) {
 	other = spawn(&second, lab->run_dir);
 	assert_int_equal(exit_status(&second, other), 1);
 	check_log(&second, "another weir-dataplane is running in this run directory");
-	// In another run directory, but on the same interface.
+	// A second dataplane in another run directory, but on the same interface.
 	snprintf(second.run_dir, sizeof(second.run_dir), "%s/run2", lab->directory);
 	other = spawn(&second, second.run_dir);
 	assert_int_equal(exit_status(&second, other), 1);
@@ -305,7 +305,7 @@ TEST(after_a_kill_it_starts_again_at_once) {
 		if (i > 0) {
 			check_log(lab, "detached stale XDP program");
 		}
-		// The one file: those of the killed ones are gone.
+		// One file remains: the files of killed processes are removed.
 		assert_int_equal(weir_config_running_read(lab->run_dir, 0, &runs), 0);
 		weir_config_free(runs);
 		assert_int_equal(kill(pid, SIGKILL), 0);
@@ -333,7 +333,8 @@ TEST(sighup_does_not_end_it) {
 	stop(lab, pid, SIGTERM);
 }
 
-// A log without a reader: it was killed, or has read enough.
+// The resident memory of a process, whose log has no reader: the reader was killed, or has read
+// enough.
 static unsigned long resident_kib(pid_t pid) {
 	char path[64], line[128];
 	unsigned long kib = 0;
@@ -349,7 +350,7 @@ static unsigned long resident_kib(pid_t pid) {
 	return kib;
 }
 
-// It has some of the 2 GB that it takes for its tables when the signal comes.
+// When the signal arrives, the process has allocated some of the 2 GB for its tables.
 TEST(sigterm_ends_it_before_it_has_its_memory) {
 	struct lab *lab = *state;
 	double deadline = now_s() + DEADLINE_S;
@@ -361,7 +362,7 @@ TEST(sigterm_ends_it_before_it_has_its_memory) {
 	while (resident_kib(pid) < 300000 && now_s() < deadline) {
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
-	kill(pid, SIGSTOP); // with a chunk to take, however slow this test is
+	kill(pid, SIGSTOP); // when one chunk is still to be allocated, however slow this test is
 	kill(pid, SIGTERM);
 	kill(pid, SIGCONT);
 	assert_int_equal(exit_status(lab, pid), 0);
@@ -371,7 +372,7 @@ TEST(sigterm_ends_it_before_it_has_its_memory) {
 	check_nothing_left(lab);
 }
 
-// The signal is pending when the process begins: it ends before it has its ports.
+// The signal is pending when the process begins: it ends before it opens its ports.
 TEST(sigterm_ends_it_while_dpdk_starts) {
 	struct lab *lab = *state;
 	sigset_t set;
@@ -380,7 +381,7 @@ TEST(sigterm_ends_it_while_dpdk_starts) {
 	device_lab_need_root();
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_BLOCK, &set, NULL); // of the process, too
+	sigprocmask(SIG_BLOCK, &set, NULL); // also applies to the process
 	pid = spawn(lab, lab->run_dir);
 	kill(pid, SIGTERM);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
@@ -468,7 +469,7 @@ TEST(failed_starts_give_a_reason_and_leave_no_files) {
 	pid_t pid;
 
 	device_lab_need_root();
-	write_config(lab, AF_XDP_PORT, 1ul << 28); // 10 GiB each
+	write_config(lab, AF_XDP_PORT, 1ul << 28); // 10 GiB for each worker
 	SHELL("sed -i 's/\\[0,0\\]/[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]/' %s", lab->config);
 	pid = spawn(lab, lab->run_dir);
 	assert_int_equal(exit_status(lab, pid), 1);

@@ -37,7 +37,7 @@ TEST(ordinary_pages_give_a_warning_with_a_remedy) {
 
 	assert_int_equal(weir_memory_choose(&plan, &facts, &memory, why, sizeof(why)), 0);
 	assert_false(memory.huge_pages);
-	assert_non_null(strstr(why, "76 MiB of them needed, 74 free"));
+	assert_non_null(strstr(why, "76 MiB needed, 74 MiB free"));
 	assert_non_null(strstr(why, "vm.nr_hugepages=38"));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves: step by step, with real rings. tests/stress/moves.c has the threads and the flow tables.
+// Moves of buckets, step by step, with real rings. tests/stress/moves.c tests threads and flow
+// tables.
 #include "moves.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 #define WORKERS 4
 #define PORTS 2
-#define V 1 // it has bucket 1 and distributes port 1
+#define V 1 // the victim, which has bucket 1 and distributes port 1
 #define A 2
 #define BUCKET 1
 #define LATER 1000
@@ -109,7 +110,7 @@ static void switch_all(struct moves_lab *lab) {
 	}
 }
 
-// Everything that two workers do in turns without packets.
+// Do everything that two workers do in iterations without packets.
 static void move(struct moves_lab *lab, struct weir_mover *victim, struct weir_mover *thief) {
 	uint32_t bucket;
 
@@ -136,18 +137,19 @@ TEST(a_move_goes_through_its_states) {
 	assert_false(weir_mover_end(lab.thief, &bucket));
 	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_NOTHING);
 	weir_distributor_switch(lab.distributor[0]);
-	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_NOTHING); // the other one
+	// the other distributor has not switched
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_NOTHING);
 	weir_distributor_switch(lab.distributor[1]);
 	for (uint32_t p = 0; p < PORTS; p++) {
 		assert_int_equal(weir_distributor_worker(lab.distributor[p], BUCKET), A);
 	}
 	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
-	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE); // the next slice
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE); // give the next slice
 	assert_null(weir_mover_adopt(lab.thief));
 	weir_mover_released(lab.victim);
 	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_NOTHING);
 	assert_ptr_equal(weir_mover_adopt(lab.thief), &lab.victim->move);
-	assert_false(weir_mover_end(lab.thief, &bucket)); // not adopted yet
+	assert_false(weir_mover_end(lab.thief, &bucket)); // the part is not adopted yet
 	weir_mover_adopted(lab.thief);
 	assert_null(weir_mover_adopt(lab.thief));
 	assert_int_equal(lab.moves->owner[BUCKET], V);
@@ -167,10 +169,10 @@ TEST(the_victim_processes_all_packets_from_before_the_switch) {
 	(void)put(&lab, 0, BUCKET);
 	(void)put(&lab, 0, BUCKET + WORKERS);
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
-	m = put(&lab, 0, BUCKET); // before the boundary
+	m = put(&lab, 0, BUCKET); // a packet before the boundary
 	assert_int_equal(weir_distributor_worker(lab.distributor[0], BUCKET), V);
 	switch_all(&lab);
-	(void)put(&lab, 0, BUCKET + WORKERS); // behind the end
+	(void)put(&lab, 0, BUCKET + WORKERS); // a packet after the end
 	for (unsigned int i = 0; i < 3; i++) {
 		struct rte_mbuf *taken;
 
@@ -205,11 +207,12 @@ TEST(the_thief_holds_only_packets_of_the_bucket) {
 	assert_ptr_equal(out[1], pkts[3]);
 	out[0] = packet(BUCKET);
 	assert_int_equal(weir_mover_hold(lab.thief, out, 1, 1, &refused), 0);
-	assert_int_equal(held(lab.thief, out, 4, &port), 0); // its part has not arrived
+	// the part of the bucket has not arrived
+	assert_int_equal(held(lab.thief, out, 4, &port), 0);
 	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
 	weir_mover_released(lab.victim);
 	weir_mover_adopted(lab.thief);
-	assert_false(weir_mover_end(lab.thief, &bucket)); // packets wait
+	assert_false(weir_mover_end(lab.thief, &bucket)); // packets wait in the ring
 	assert_int_equal(held(lab.thief, out, 4, &port), 2);
 	assert_int_equal(port, 0);
 	assert_ptr_equal(out[0], pkts[0]);
@@ -250,7 +253,7 @@ TEST(a_full_hold_queue_refuses_and_keeps_the_order) {
 	assert_int_equal(held(lab.thief, pkts, 1, &port), 1);
 	assert_ptr_equal(pkts[0], first);
 	rte_pktmbuf_free(first);
-	unmake(&lab); // frees the others
+	unmake(&lab); // frees the other packets
 }
 
 static void hold_n(struct moves_lab *lab, unsigned int n) {
@@ -278,7 +281,7 @@ TEST(each_turn_processes_a_burst_more_than_has_arrived) {
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
 	switch_all(&lab);
 	hold_n(&lab, 3 * WEIR_BURST);
-	assert_int_equal(due(lab.thief), 0); // not adopted
+	assert_int_equal(due(lab.thief), 0); // the part is not adopted
 	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
 	weir_mover_released(lab.victim);
 	weir_mover_adopted(lab.thief);
@@ -286,7 +289,7 @@ TEST(each_turn_processes_a_burst_more_than_has_arrived) {
 	take_held(&lab, WEIR_BURST);
 	hold_n(&lab, 10);
 	assert_int_equal(due(lab.thief), WEIR_BURST + 10);
-	// Nothing was processed for lack of room: this is not caught up at once.
+	// Packets that were not processed for lack of room are not processed all at once later.
 	assert_int_equal(due(lab.thief), WEIR_BURST);
 	take_held(&lab, WEIR_BURST);
 	take_held(&lab, WEIR_BURST);
@@ -324,13 +327,14 @@ TEST(every_refusal_has_its_reason) {
 	assert_int_equal(ask(victim, A, A), WEIR_BUCKET_NOT_OWNER);
 	check_untouched(&lab);
 	assert_int_equal(ask(victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
-	assert_int_equal(ask(victim, BUCKET, A), WEIR_BUCKET_BUSY); // asked twice
-	assert_int_equal(ask(victim, BUCKET + WORKERS, 3), WEIR_BUCKET_BUSY); // the victim is
-	assert_int_equal(ask(&lab.moves->mover[3], 3, A), WEIR_BUCKET_BUSY); // the thief is
+	assert_int_equal(ask(victim, BUCKET, A), WEIR_BUCKET_BUSY); // requested twice
+	assert_int_equal(ask(victim, BUCKET + WORKERS, 3), WEIR_BUCKET_BUSY); // the victim is busy
+	assert_int_equal(ask(&lab.moves->mover[3], 3, A), WEIR_BUCKET_BUSY); // the thief is busy
 	assert_int_equal(lab.moves->mover[3].move.state, WEIR_MOVING_NOTHING);
-	// A thief may be a victim meanwhile, even of its victim.
+	// A thief may be a victim at the same time, even of its own victim.
 	assert_int_equal(ask(lab.thief, A, V), WEIR_BUCKET_CONFIRMED);
-	assert_int_equal(ask(lab.thief, BUCKET, V), WEIR_BUCKET_NOT_OWNER); // not yet
+	// the bucket has not moved yet
+	assert_int_equal(ask(lab.thief, BUCKET, V), WEIR_BUCKET_NOT_OWNER);
 	unmake(&lab);
 }
 
@@ -388,7 +392,7 @@ TEST(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest) {
 	assert_int_equal(bucket, BUCKET);
 	assert_int_equal(thief, 3);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
-	// Not before a millisecond has passed.
+	// No bucket moves before a millisecond has passed.
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
 	// A bucket with more than half of the packets stays: the next busiest one moves.
@@ -396,10 +400,10 @@ TEST(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest) {
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
 	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
 	assert_int_equal(bucket, second);
-	// If it is alone in the burst, none moves.
+	// If the bucket is alone in the burst, no bucket moves.
 	weir_moves_press(lab.moves, distributor, V, pkts, 4, 3 * WEIR_URGENT_NS);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
-	// No ring is short enough.
+	// No worker's ring is short enough.
 	fill(&lab, 2, WEIR_DISTRIBUTOR_RING / 4);
 	fill(&lab, 3, WEIR_DISTRIBUTOR_RING / 4);
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 4 * WEIR_URGENT_NS);
@@ -417,12 +421,12 @@ TEST(an_unsuccessful_search_is_not_repeated_at_once) {
 	for (unsigned int i = 0; i < 8; i++) {
 		pkts[i] = packet(i < 4 ? BUCKET : BUCKET + WORKERS);
 	}
-	// Four packets of one bucket: none moves.
+	// Four packets of one bucket: no bucket moves.
 	weir_moves_press(lab.moves, distributor, V, pkts, 4, WEIR_URGENT_NS);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
-	// One packet: no search.
+	// One packet causes no search.
 	weir_moves_press(lab.moves, distributor, V, pkts, 1, 2 * WEIR_URGENT_NS);
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
 	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
@@ -495,7 +499,7 @@ TEST(a_shift_holds_until_other_queues_are_empty) {
 	lab.distributor[0]->put[V] = 3;
 	weir_shift_drain(lab.moves);
 	assert_null(weir_mover_shift(lab.victim));
-	weir_distributor_received(lab.distributor[0], 0); // from a poll before the request
+	weir_distributor_received(lab.distributor[0], 0); // received from a poll before the request
 	poll(lab.distributor[0], 5);
 	assert_null(weir_mover_shift(lab.victim));
 	lab.distributor[0]->put[V] = 4;
@@ -506,7 +510,7 @@ TEST(a_shift_holds_until_other_queues_are_empty) {
 	weir_mover_took(lab.victim, 0, 4);
 	hold = weir_mover_shift(lab.victim);
 	assert_non_null(hold);
-	weir_mover_shift_end(lab.victim); // one waits
+	weir_mover_shift_end(lab.victim); // one packet waits
 	assert_true(weir_mover_is_shifting(lab.victim));
 	assert_int_equal(weir_hold_take(hold, &pkts[1], 1, &port), 1);
 	assert_int_equal(weir_distributor_bucket_of(pkts[1]), BUCKET + WORKERS);
@@ -541,7 +545,7 @@ TEST(a_shift_is_refused_unless_one_worker_owns_and_keeps_all_buckets) {
 	assert_int_equal(ask(lab.victim, BUCKET + WORKERS, A), WEIR_BUCKET_CONFIRMED);
 	ask_for_shift(&lab);
 	assert_null(weir_mover_shift(lab.victim));
-	assert_int_equal(weir_shift_state(lab.moves), WEIR_SHIFT_REFUSED); // it is leaving
+	assert_int_equal(weir_shift_state(lab.moves), WEIR_SHIFT_REFUSED); // the queue is leaving
 	assert_false(weir_mover_is_shifting(lab.victim));
 	unmake(&lab);
 	lab = make();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A bucket moves between workers that send on two queues of a device, turn by turn: its packets
-// must not overtake those still in the device. The test simulates the device and the clock.
+// A bucket moves between workers that send on two queues of a device, step by step: its packets
+// must not overtake packets that are still in the device. The test simulates the device and the
+// clock.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,14 +13,14 @@
 #include "test.h"
 #include "worker_private.h"
 
-#define WAIT_NS 1000000u // what a move waits for a device at most
-#define UNREPORTED_NS 50000u // and when it says that all has departed
-#define OF_OWNER 2u // which has queue 0
-#define OF_FIRST 0u // which has queue 1
+#define WAIT_NS 1000000u // maximum time that a move waits for a device
+#define UNREPORTED_NS 50000u // time after which a device without a report counts as empty
+#define OF_OWNER 2u // worker that has queue 0
+#define OF_FIRST 0u // worker that has queue 1
 
 // --- the device and the clock -------------------------------------------------------------------
 
-static uint32_t descriptors; // of each queue
+static uint32_t descriptors; // descriptors of each queue
 
 static int tell(void *ring, uint16_t offset) {
 	return descriptors - 1 - offset < rte_ring_count(ring) ? RTE_ETH_TX_DESC_FULL
@@ -55,18 +56,18 @@ static struct rig *make(
 	return rig;
 }
 
-// --- what must hold -----------------------------------------------------------------------------
+// --- checks -------------------------------------------------------------------------------------
 
 struct moving {
 	uint32_t flow, bucket;
-	uint16_t queue; // of the victim
+	uint16_t queue; // transmit queue of the victim
 };
 
 static bool has_moved(const struct rig *rig, const struct moving *moving, uint32_t thief) {
 	return weir_segment_bucket_owner(rig->lab->segment, moving->bucket) == thief;
 }
 
-// Packet 2 of a flow (the first suitable one from this number) waits in the device when its bucket
+// Packet 2 of a flow (the first suitable flow from this number) waits in the device when its bucket
 // moves, and packet 3 arrives.
 static struct moving begin_from(struct rig *rig, uint32_t first, uint32_t thief) {
 	struct moving moving = {.queue = rig->transmit->path[OUT][VICTIM].queue};
@@ -106,7 +107,7 @@ static void check_goes_on(struct rig *rig, const struct moving *moving, uint32_t
 	pass(rig, 1);
 	moves_rig_turn_all(rig, 20);
 	assert_true(has_moved(rig, moving, thief));
-	moves_rig_receive_all(rig); // checks the order
+	moves_rig_receive_all(rig); // also checks the order
 	assert_int_equal(rig->received, rig->sent);
 }
 
@@ -128,13 +129,13 @@ TEST(a_flow_does_not_overtake_itself_between_queues) {
 	check_order(101, 3, OF_FIRST);
 }
 
-// The victim puts its packets into a ring to worker 2.
+// The victim puts its packets into a ring to worker 2, which sends them.
 TEST(a_flow_does_not_overtake_itself_behind_a_transmit_ring) {
 	check_order(102, 2, OF_FIRST);
 }
 
-// The move does not wait for a packet of another bucket that the device gets after the last one of
-// the moving bucket.
+// The move does not wait for a packet of another bucket that the device gets after the last packet
+// of the moving bucket.
 TEST(a_move_does_not_wait_for_newer_packets) {
 	struct rig *rig = make(103, 3, tell);
 	uint32_t bucket, other = moves_rig_begin_from(rig, 0, &bucket);
@@ -210,7 +211,7 @@ TEST(a_thief_that_holds_many_packets_gets_the_bucket_at_once) {
 	moves_rig_receive(rig, moving.queue, 1);
 	moves_rig_receive_all(rig);
 	assert_int_equal(rig->received, rig->sent);
-	// The next move waits again.
+	// The next move waits for the device again.
 	moving.flow = moves_rig_begin_from(rig, moving.flow + IN_PORTS, &moving.bucket);
 	moves_rig_ask(rig, VICTIM, moving.bucket, OF_FIRST, UINT64_MAX);
 	check_waits(rig, &moving, OF_FIRST);

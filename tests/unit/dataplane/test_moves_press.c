@@ -16,25 +16,26 @@
 #include "test.h"
 #include "verdict.h"
 
-#define WORKERS 3u // 0 distributes and has no packets of its own
+#define WORKERS 3u // worker 0 distributes and has no packets of its own
 #define STEP_NS 10000ull
 #define SECOND_STEPS (1000000000ull / STEP_NS)
-#define CAPACITY 30 // packets of a worker in a step
+#define CAPACITY 30 // packets that a worker processes in a step
 #define MOVE_COST (3 * CAPACITY) // duration of a release or an adoption, in packets
-#define TURN_COST 1 // packets' time of a turn
+#define TURN_COST 1 // duration of an iteration, in packets
 #define DRAWS 1024u
 
 struct sim {
 	struct weir_distributor *distributor;
 	struct weir_moves *moves;
-	struct rte_mbuf packet[WEIR_BUCKETS]; // one flow for all packets of a bucket
-	uint16_t bucket_of[DRAWS]; // number of packets drawn
-	double per_step; // packets
-	uint64_t burst_steps; // duration with packets, then the same without; 0 = always
+	struct rte_mbuf packet[WEIR_BUCKETS]; // one packet stands for all packets of a bucket
+	uint16_t bucket_of[DRAWS]; // bucket of each number drawn
+	double per_step; // packets per step
+	// duration with packets, then without packets; 0 = always with packets
+	uint64_t burst_steps;
 	bool presses;
 	uint64_t now, random;
 	double due;
-	int64_t budget[WORKERS]; // of time, in packets
+	int64_t budget[WORKERS]; // remaining time of each worker, in packets
 	uint64_t sent, processed, dropped, moves_ended;
 };
 
@@ -77,8 +78,8 @@ static void end(struct sim *sim) {
 	free(sim);
 }
 
-// Packets of buckets: `hot` of DRAWS in one bucket of worker 1, the others evenly in `cold` buckets
-// of each worker.
+// Packets of buckets: `hot` of DRAWS in one bucket of worker 1, the other packets evenly in `cold`
+// buckets of each worker.
 static void load(struct sim *sim, uint32_t hot, uint32_t cold) {
 	for (uint32_t i = 0; i < DRAWS; i++) {
 		uint32_t other = i % (2 * cold);
@@ -90,7 +91,7 @@ static void load(struct sim *sim, uint32_t hot, uint32_t cold) {
 
 // --- the distributor ------------------------------------------------------------------------
 
-// As worker.c does.
+// Hand packets over as worker.c does.
 static void hand_over(struct sim *sim, uint32_t target, struct rte_mbuf **pkts, uint16_t n) {
 	struct weir_distributor *distributor = sim->distributor;
 	unsigned int room, taken;
@@ -221,14 +222,14 @@ static double lost(const struct sim *sim) {
 
 TEST_GROUP(device_lab_eal);
 
-// For any load: a bucket may move back and forth some hundred times per second, and so use the time
+// For any load: a bucket may move back and forth some hundred times per second, which uses the time
 // of both workers. The cost of moves is bounded by their number, and never much higher than the
 // savings.
 TEST(moves_of_full_rings_pay) {
 	static const struct {
 		const char *name;
 		uint32_t hot, cold;
-		double load; // share of the time of both workers
+		double load; // load as a share of the time of both workers
 		uint64_t burst_steps;
 		double more, less; // share of all packets: maximum lost by moves, and minimum saved
 	} cases[] = {

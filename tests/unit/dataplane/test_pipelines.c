@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipelines of all workers: which of them share flow memory, and which parts each of them owns.
+// Pipelines of all workers: which pipelines share flow memory, and which parts each pipeline owns.
 #include "pipelines.h"
 
 #include <errno.h>
@@ -120,7 +120,8 @@ TEST(sharing_needs_workers_and_a_memory_for_all) {
 		weir_pipelines_flow_bytes(&most, true) > weir_pipelines_flow_bytes(&most, false));
 }
 
-// Everything created before the failure is freed, and the message names the key to lower.
+// When memory is insufficient, everything created before the failure is freed, and the message
+// names the key to lower.
 TEST(too_little_memory_is_reported) {
 	struct weir_config config = config_of(2, 1u << 26);
 	struct weir_segment *segment = segment_of(2);

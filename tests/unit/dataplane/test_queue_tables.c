@@ -21,12 +21,12 @@
 // --- the device -----------------------------------------------------------------------------
 
 static struct {
-	uint16_t entries; // of its table now
+	uint16_t entries; // present number of entries of the device's table
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
 	unsigned int updates;
-	bool grows; // its table has the size that was last set
-	bool lies; // and changes nothing
-	bool no_key; // it is not told
+	bool grows; // the device's table gets the size that was last set
+	bool lies; // the device accepts changes but makes none
+	bool no_key; // the device does not report its key
 } device;
 
 int __wrap_rte_eth_dev_rss_reta_query(
@@ -71,7 +71,7 @@ int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t id, struct rte_eth_rss_conf *c
 	return 0;
 }
 
-// --- what is found --------------------------------------------------------------------------
+// --- information ----------------------------------------------------------------------------
 
 // mlx5 with a power of two of queues has one entry per queue until its table is set.
 TEST(small_tables_of_mlx5_grow) {
@@ -124,7 +124,7 @@ TEST(a_key_that_is_not_reported_is_none) {
 	assert_int_equal(rss.why, WEIR_BUCKETING_RSS_HASH);
 }
 
-// --- what is changed ------------------------------------------------------------------------
+// --- changes --------------------------------------------------------------------------------
 
 struct tables {
 	struct weir_spreading spreading;
@@ -133,7 +133,7 @@ struct tables {
 	struct weir_config config;
 	struct weir_config_port port;
 	struct weir_log log;
-	uint32_t workers; // and queues
+	uint32_t workers; // number of workers, and of queues
 	struct weir_queue_tables *tables;
 	char last_line[256];
 	unsigned int lines;
@@ -207,7 +207,7 @@ static void unmake(struct tables *lab) {
 	free(lab);
 }
 
-// All buckets of the entry have belonged to this worker for long.
+// Make this worker the long-time owner of all buckets of the entry.
 static void give(struct tables *lab, uint32_t entry, uint8_t worker) {
 	for (uint32_t b = entry; b < WEIR_BUCKETS; b += ENTRIES) {
 		lab->distribution.moves->owner[b] = worker;
@@ -270,8 +270,7 @@ TEST(a_device_that_would_restart_keeps_its_table) {
 	unmake(lab);
 }
 
-// Entries changed externally or by a reset are restored within about a minute, which is logged
-// once.
+// Entries changed externally or by a reset are restored within about a minute; this is logged once.
 TEST(tables_changed_by_others_are_restored) {
 	struct tables *lab = make(2, false);
 	uint64_t now_ns = START;
@@ -285,7 +284,7 @@ TEST(tables_changed_by_others_are_restored) {
 	}
 	assert_int_equal(lab->lines, 1);
 	assert_non_null(strstr(lab->last_line, "wan: 64 of 128 entries"));
-	for (uint32_t i = 0; i < 65; i++) { // until it was read again
+	for (uint32_t i = 0; i < 65; i++) { // until the table was read again
 		run(lab, now_ns += SECOND);
 	}
 	assert_int_equal(device.updates, 64);
@@ -293,7 +292,7 @@ TEST(tables_changed_by_others_are_restored) {
 		assert_int_equal(device.queue[e], e % 2);
 	}
 	assert_int_equal(lab->lines, 1);
-	// A device that ignores changes: this is reported again.
+	// A device that ignores changes causes another log message.
 	device.lies = true;
 	device.queue[1] = 0;
 	for (uint32_t i = 0; i < 300; i++) {

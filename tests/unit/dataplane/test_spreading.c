@@ -23,7 +23,7 @@ struct nics {
 	const struct weir_device *wire[2];
 };
 
-static unsigned int made; // names of devices are used once
+static unsigned int made; // each device name is used once
 
 // Add a NIC, not opened yet.
 static struct nic_model *add(struct nics *nics, uint16_t entries) {
@@ -33,7 +33,8 @@ static struct nic_model *add(struct nics *nics, uint16_t entries) {
 	snprintf(name, sizeof(name), "spread%u", made++);
 	ring_device_make(name, QUEUES, &nics->ring[i]);
 	device_lab_plan(nics->ring[i].name, QUEUES, &nics->plan[i]);
-	nics->plan[i].device[0].devargs.pci = true; // because RSS is used for these devices only
+	// because the dataplane uses RSS only for PCI devices
+	nics->plan[i].device[0].devargs.pci = true;
 	for (uint32_t b = 0; b < WEIR_RSS_KEY_ROOM; b++) {
 		nics->plan[i].device[0].rss_key[b] = (uint8_t)(b * 37 + 11);
 	}
@@ -104,7 +105,7 @@ TEST(large_tables_are_set_as_a_whole) {
 	forget(&nics);
 }
 
-// The effect of each fault of the first NIC.
+// The effect of a fault of the first NIC.
 static enum weir_bucketing bucketing_with(void (*spoil)(struct nics *nics)) {
 	struct nics nics = {0};
 	struct weir_spreading spreading;
@@ -116,7 +117,8 @@ static enum weir_bucketing bucketing_with(void (*spoil)(struct nics *nics)) {
 	weir_spreading_plan(nics.wire, 2, WORKERS, true, &spreading);
 	for (uint32_t e = 0; e < 128 && nics.model[0].update_result == 0; e++) {
 		if (spreading.bucketing != WEIR_BUCKETING_YES) {
-			assert_int_equal(nics.model[0].queue[e], e % QUEUES); // as it was
+			// the entry is unchanged
+			assert_int_equal(nics.model[0].queue[e], e % QUEUES);
 		}
 	}
 	forget(&nics);

@@ -21,7 +21,8 @@ static void read_it(void *context) {
 	sem_post(&lab->called);
 }
 
-// Each time that the descriptor is readable, while the caller does something else.
+// The function is called each time that the descriptor is readable, while the caller does something
+// else.
 TEST(watch_calls_whenever_the_descriptor_is_readable) {
 	struct lab lab = {.fd = eventfd(0, EFD_CLOEXEC)};
 	struct weir_start_watch watch;

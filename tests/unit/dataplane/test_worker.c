@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Worker: turn by turn on devices whose other end is in the test; then the loop in a thread.
+// Worker: single iterations on devices whose other end is in the test; then the loop in a thread.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "test.h"
 #include "worker_lab.h"
 
-// --- turns --------------------------------------------------------------------------------
+// --- iterations-----------------------------------------------------------------------------
 
 TEST_GROUP(device_lab_eal);
 
@@ -86,7 +86,7 @@ TEST(without_an_exception_path_they_are_dropped_and_counted) {
 
 TEST(packets_from_the_kernel_are_sent_unchanged) {
 	struct worker_lab *w = worker_lab_make(4, WEIR_IDLE_POLL);
-	struct frame_spec spec = lab_tcp(1, ACK); // even to a VIP
+	struct frame_spec spec = lab_tcp(1, ACK); // a packet to a VIP, too
 	struct rte_mbuf *m;
 	struct frame f;
 
@@ -169,7 +169,7 @@ TEST(the_distributor_keeps_its_own_packets_and_hands_over_the_rest) {
 			handed = rte_ring_count(w->distributor->ring[0]);
 			assert_in_range(handed, 5, 35);
 		}
-		// The same flows are handed over each time.
+		// The same flows are handed over in each iteration.
 		assert_int_equal(rte_ring_count(w->distributor->ring[0]), handed * (round + 1u));
 	}
 	assert_int_equal(counters->rx_packets, 120);
@@ -215,8 +215,8 @@ TEST(handed_packets_are_processed) {
 	worker_lab_free(w);
 }
 
-// An ICMP error about an unknown flow goes to the next worker; here it has been offered to all of
-// them.
+// An ICMP error about an unknown flow goes to the next worker; here it has been offered to all
+// workers.
 TEST(offered_packets_visit_all_workers) {
 	static const struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
@@ -294,7 +294,7 @@ TEST(one_request_per_turn_is_answered) {
 	worker_lab_free(w);
 }
 
-// Its flows are not in buckets.
+// The worker's flows are not in buckets.
 TEST(a_bucket_request_is_refused_without_buckets) {
 	struct worker_lab *w = worker_lab_make(15, WEIR_IDLE_POLL);
 	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
@@ -318,7 +318,7 @@ static void turn_with(struct worker_lab *w, const struct frame *f) {
 	lab_check_counters(w->lab);
 }
 
-// A frame of this spec must be dropped for this reason.
+// Check that a frame of this spec is dropped for this reason.
 static void turn_for(
 	struct worker_lab *w, const struct frame_spec *spec, enum weir_drop_reason reason) {
 	uint64_t before = lab_counters(w->lab)->drops[reason];
@@ -345,7 +345,7 @@ static void drop_by_rows_and_selections(struct worker_lab *w) {
 	weir_worker_turn(w->worker);
 	known.tcp_flags = ACK;
 	known.payload = 1500;
-	known.source_port++; // not tracked
+	known.source_port++; // an untracked flow
 	turn_for(w, &known, WEIR_DROP_MTU_EXCEEDED);
 	known.source_port--;
 	known.payload = 10;
@@ -363,7 +363,7 @@ static void drop_by_rows_and_selections(struct worker_lab *w) {
 	params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
 	lab_publish_policy(lab, &params, (uint16_t[]){0}, 1);
 	weir_pipeline_settle(lab->pipeline);
-	// More than one unit, also if half-open flows do not count
+	// Above the limit, even if half-open flows do not count
 	for (unsigned int i = 0; i < 8; i++) {
 		syn.tcp_flags = i % 2 == 0 ? 2 : ACK;
 		worker_lab_feed(w, LAB_IN_PORT, &syn);
@@ -395,7 +395,7 @@ static void drop_by_devices(struct worker_lab *w) {
 	worker_lab_drain(w);
 	worker_lab_fill(w, 2);
 	turn_for(w, &tcp, WEIR_DROP_TX_FULL);
-	turn_for(w, &tcp, WEIR_DROP_TX_FULL); // now a known flow
+	turn_for(w, &tcp, WEIR_DROP_TX_FULL); // the flow is known now
 	worker_lab_drain(w);
 	worker_lab_fill(w, EXCEPTION);
 	turn_for(w, &kernel, WEIR_DROP_EXCEPTION_FULL);
@@ -427,8 +427,8 @@ static void drop_replies(struct worker_lab *w) {
 // For every outcome of packets, the worker's forwarded is the sum of the packets of its services,
 // and of its backends.
 TEST(counters_agree_under_every_drop_reason) {
-	// Covered by other tests: devices, rings between workers, closed ports, fragments,
-	// headroom.
+	// Drop reasons covered by other tests: devices, rings between workers, closed ports,
+	// fragments, headroom.
 	static const bool elsewhere[WEIR_DROP_REASON_COUNT] = {[WEIR_DROP_FRAME_TOO_LONG] = true,
 		[WEIR_DROP_HANDOFF_FULL] = true,
 		[WEIR_DROP_CLOSED_PORT] = true,
@@ -519,7 +519,7 @@ TEST(the_loop_reports_heartbeats_and_yields) {
 	assert_true(runner.cpu_s < (seconds(CLOCK_MONOTONIC) - start) * 0.7);
 	assert_true(counters->idle_cycles > 0);
 	assert_int_equal(counters->busy_cycles, 0);
-	// The worker is offline now: no grace period waits for it.
+	// The worker is offline now, so that no grace period waits for it.
 	lab_publish_services(w->lab);
 	assert_int_equal(weir_writer_synchronize(w->lab->writer, 5000), 0);
 	worker_lab_free(w);

@@ -32,7 +32,7 @@ static bool take(struct worker_lab *w, uint64_t number, struct weir_capture_pack
 	return weir_capture_take(w->lab->control, SELF, number, ret);
 }
 
-// The only record.
+// Returns the only record.
 static struct weir_capture_record one(struct worker_lab *w, uint64_t number) {
 	struct weir_capture_packet packet, other;
 
@@ -60,7 +60,7 @@ static void send(struct worker_lab *w, const struct frame_spec *spec) {
 	worker_lab_drain(w);
 }
 
-// --- what a record says -----------------------------------------------------------------------
+// --- contents of records ----------------------------------------------------------------------
 
 TEST_GROUP(device_lab_eal);
 
@@ -94,7 +94,8 @@ TEST(a_flow_is_followed_from_its_first_packet) {
 		assert_true(take(w, number, &packet));
 		assert_int_equal(packet.record.length, f.n);
 		assert_int_equal(packet.record.saved, RTE_MIN(f.n, 128u));
-		assert_memory_equal(packet.data, f.bytes, packet.record.saved); // as received
+		// the packet as received
+		assert_memory_equal(packet.data, f.bytes, packet.record.saved);
 		assert_int_equal(packet.record.port, LAB_IN_PORT);
 		assert_int_equal(packet.record.action, WEIR_ACTION_FORWARD);
 		assert_int_equal(packet.record.reason, WEIR_CAPTURE_NONE);
@@ -148,9 +149,9 @@ TEST(every_action_has_its_record) {
 	worker_lab_free(w);
 }
 
-// --- nothing else changes -----------------------------------------------------------------------
+// --- no side effects -----------------------------------------------------------------------------
 
-// The packets that a device sent: the bytes of all, concatenated.
+// The packets that a device sent, concatenated.
 static uint32_t sent_bytes(struct worker_lab *w, uint8_t *to, uint32_t room) {
 	uint32_t used = 0;
 
@@ -169,7 +170,7 @@ static uint32_t sent_bytes(struct worker_lab *w, uint8_t *to, uint32_t room) {
 	return used;
 }
 
-struct run { // all edges through a worker
+struct run { // a run of all edges through a worker
 	struct weir_worker_counters counters;
 	uint32_t used;
 	uint8_t sent[1u << 20];
@@ -204,7 +205,7 @@ static void run_edges(struct worker_lab *w, uint64_t number, struct run *ret) {
 	worker_lab_free(w);
 }
 
-// The same bytes leave, and all counters are the same.
+// With and without a capture, the same bytes are sent, and all counters are equal.
 TEST(packets_and_counters_do_not_depend_on_a_capture) {
 	static struct run without, with;
 	struct weir_capture_terms terms = any();
@@ -231,7 +232,7 @@ TEST(undeliverable_packets_are_drops) {
 
 	terms.actions = 1u << WEIR_ACTION_DROP;
 	number = order(w, &terms);
-	send(w, &tcp); // leaves
+	send(w, &tcp); // this packet is sent
 	none(w, number);
 	worker_lab_fill(w, 2);
 	send(w, &tcp);
@@ -274,7 +275,7 @@ TEST(undeliverable_packets_of_the_kernel_are_recorded) {
 	worker_lab_add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
 	worker_lab_feed(w, EXCEPTION, &tcp);
 	weir_worker_turn(w->worker);
-	none(w, number); // was sent: a packet of the kernel
+	none(w, number); // a packet of the kernel, which was sent
 	worker_lab_fill(w, LAB_IN_PORT);
 	worker_lab_feed(w, EXCEPTION, &tcp);
 	weir_worker_turn(w->worker);
@@ -292,8 +293,8 @@ TEST(undeliverable_packets_of_the_kernel_are_recorded) {
 	worker_lab_free(w);
 }
 
-// This worker's packets are recorded once; those of others are not recorded here, unless the ring
-// to them is full.
+// This worker's packets are recorded once. Packets of other workers are not recorded by this
+// worker, unless the ring to the other worker is full.
 TEST(handed_over_packets_are_left_to_the_other_worker) {
 	struct worker_lab *w = worker_lab_make(7, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
@@ -372,7 +373,7 @@ TEST(filters_select_by_owner_and_by_flow) {
 	send(w, &dns);
 	assert_int_equal(one(w, number).service, 1);
 	terms = any();
-	terms.backend = 9; // none of ours
+	terms.backend = 9; // not a backend of the lab
 	number = order(w, &terms);
 	send(w, &tcp);
 	none(w, number);
@@ -387,7 +388,7 @@ TEST(filters_select_by_owner_and_by_flow) {
 
 // Clients determine the offset of their ports. Options are written after an IPv6 header.
 TEST(long_headers_hide_no_flow_from_a_filter) {
-	uint8_t options[248] = {6}; // TCP follows
+	uint8_t options[248] = {6}; // TCP follows the options
 	struct frame_spec tcp = lab_tcp(5, SYN);
 	struct worker_lab *w = make(17);
 	struct weir_capture_terms terms = any();
@@ -419,7 +420,7 @@ TEST(a_rate_limits_records_and_a_full_ring_loses_them) {
 	struct weir_capture_packet packet;
 	uint64_t number, lost, limited, n = 0;
 
-	terms.interval_ns = WEIR_CAPTURE_SECOND_NS; // one a second
+	terms.interval_ns = WEIR_CAPTURE_SECOND_NS; // one packet per second
 	number = order(w, &terms);
 	for (unsigned int i = 0; i < 20; i++) {
 		send(w, &tcp);
@@ -429,7 +430,7 @@ TEST(a_rate_limits_records_and_a_full_ring_loses_them) {
 	}
 	weir_capture_missed(w->lab->control, SELF, number, &lost, &limited);
 	assert_int_equal(n + limited, 20);
-	assert_in_range(n, 1, 2); // the clock goes on
+	assert_in_range(n, 1, 2); // the clock advances meanwhile
 	assert_int_equal(lost, 0);
 	terms.interval_ns = 1000;
 	number = order(w, &terms);
@@ -444,7 +445,8 @@ TEST(a_rate_limits_records_and_a_full_ring_loses_them) {
 	worker_lab_free(w);
 }
 
-// Control died, or its client sleeps: the order is ignored. So is an invalid one.
+// Control died, or its client sleeps: the order is ignored after its deadline. An invalid order is
+// also ignored.
 TEST(an_order_ends_with_its_deadline) {
 	struct worker_lab *w = make(11);
 	const struct frame_spec tcp = lab_tcp(5, ACK);
@@ -465,7 +467,7 @@ TEST(an_order_ends_with_its_deadline) {
 	none(w, number);
 	terms = any();
 	number = order(w, &terms);
-	w->lab->control->capture_control->version |= 1; // half written
+	w->lab->control->capture_control->version |= 1; // a half-written order
 	send(w, &tcp);
 	none(w, number);
 	worker_lab_free(w);

@@ -9,9 +9,9 @@
 #include "test.h"
 #include "worker_private.h"
 
-#define YIELD_NS 100000u // the longest pause of a mode
+#define YIELD_NS 100000u // the maximum pause of a mode
 #define SLEEP_NS 1000000u
-#define WARM_UP 200 // turns, until the pauses are the longest
+#define WARM_UP 200 // iterations until pauses have their maximum duration
 #define PAUSES 40
 
 struct pauses_lab {
@@ -35,7 +35,7 @@ static int setup(void **state) {
 	assert_non_null(lab->worker);
 	weir_idle_init(&lab->worker->idle, WEIR_IDLE_POLL);
 	assert_int_equal(pipe(lab->queue), 0);
-	lab->device.id = RTE_MAX_ETHPORTS - 1; // no port of DPDK, because it has no interrupts
+	lab->device.id = RTE_MAX_ETHPORTS - 1; // not a DPDK port, which would have no interrupts
 	lab->device.xdp_sockets = 1;
 	lab->device.xdp_socket[0] = lab->queue[0];
 	*state = lab;

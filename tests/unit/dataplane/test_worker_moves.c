@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Buckets that move between real workers: under load, in threads; then turn by turn. The test acts
+// Buckets that move between real workers: under load, in threads; then step by step. The test acts
 // as control.
 #include "worker.h"
 
@@ -16,15 +16,16 @@
 #include "worker_private.h"
 
 #define DEADLINE_NS 1000000000ull
-#define MOVES 1000u // of each test under load; WEIR_TEST_MOVES in the environment: other ones
-#define DESCRIPTORS 512u // of each transmit queue
-#define SLOWLY 500u // a clock's second takes so many
-#define MOVES_BETWEEN_QUEUES 200u // each waits 25 ms at least
-#define LONG_NS 150000000ull // more than a move waits for a stuck device
+// moves of each test under load; WEIR_TEST_MOVES in the environment sets another number
+#define MOVES 1000u
+#define DESCRIPTORS 512u // descriptors of each transmit queue
+#define SLOWLY 500u // seconds in one second of the slow clock
+#define MOVES_BETWEEN_QUEUES 200u // each move waits at least 25 ms
+#define LONG_NS 150000000ull // longer than a move waits for a stuck device
 
 // --- control ------------------------------------------------------------------------------
 
-// The bucket of a flow, mostly one with many packets, that belongs to this worker.
+// The bucket of a flow, mostly of a flow with many packets, that belongs to this worker.
 static uint32_t bucket_of(struct rig *rig, uint32_t worker) {
 	const struct weir_segment *segment = rig->lab->control;
 	uint32_t bucket = (uint32_t)moves_rig_next_random(rig) % WEIR_BUCKETS;
@@ -109,7 +110,7 @@ static uint32_t moves_of_a_test(void) {
 static void check_moves(struct rig *rig, uint32_t moves) {
 	uint64_t held = 0, cycles = 0;
 
-	force(rig, moves); // of all
+	force(rig, moves); // moves of all tests
 	moves_rig_settle(rig);
 	wait_for_moves(rig);
 	moves_rig_stop(rig);
@@ -117,7 +118,7 @@ static void check_moves(struct rig *rig, uint32_t moves) {
 		const struct weir_steal_counters *counters = &rig->lab->segment->steal_counters[w];
 
 		held += counters->held_packets;
-		assert_true(counters->move_cycles > 0); // each was a giver and a taker
+		assert_true(counters->move_cycles > 0); // each worker has given and taken buckets
 		cycles += counters->move_cycles;
 	}
 	assert_true(held > 0);
@@ -146,7 +147,7 @@ TEST(a_thousand_moves_lose_and_reorder_nothing) {
 }
 
 // The driver of the outgoing port, which has two transmit queues: the test takes all packets from
-// one, then from the other.
+// one queue, then from the other.
 static int tell(void *queue, uint16_t offset) {
 	const struct rte_ring *ring = queue;
 	uint32_t waiting = ring->prod.tail - __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);
@@ -294,7 +295,7 @@ TEST(workers_end_in_the_middle_of_moves) {
 	}
 }
 
-// --- turn by turn -----------------------------------------------------------------------------
+// --- step by step -----------------------------------------------------------------------------
 
 // The device of the outgoing port accepts no more packets.
 static void fill_out(struct rig *rig) {
@@ -315,8 +316,8 @@ static void empty_out(struct rig *rig) {
 	}
 }
 
-// Run turns of the other workers for longer than a move waits for a device. Worker 2, which has the
-// transmit queue, does not run.
+// Run iterations of the other workers for longer than a move waits for a device. Worker 2, which
+// has the transmit queue, does not run.
 static void pause_sender(struct rig *rig) {
 	uint64_t end = moves_rig_clock_ns() + LONG_NS;
 
@@ -345,13 +346,13 @@ TEST(a_flow_does_not_overtake_itself_in_transmit_rings) {
 	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), VICTIM);
 	empty_out(rig);
 	moves_rig_turn_all(rig, 20);
-	moves_rig_receive_all(rig); // checks the order
+	moves_rig_receive_all(rig); // also checks the order
 	assert_int_equal(rig->received, rig->sent);
 	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), 2);
 	moves_rig_unmake(rig);
 }
 
-// Run turns until the victim has completed this many moves.
+// Run iterations until the victim has completed this many moves.
 static void turn_until_given(struct rig *rig, uint64_t moves) {
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
 	uint64_t start = moves_rig_clock_ns();
@@ -363,7 +364,7 @@ static void turn_until_given(struct rig *rig, uint64_t moves) {
 }
 
 // Packets of two buckets wait for a stuck device; one bucket has moved nevertheless. Returns the
-// other one.
+// other bucket.
 static uint32_t move_past_a_stuck_device(struct rig *rig) {
 	uint32_t bucket, other, first = moves_rig_begin_from(rig, 0, &bucket), second = first;
 
@@ -404,7 +405,7 @@ TEST(a_device_that_sends_again_is_waited_for_again) {
 	moves_rig_unmake(rig);
 }
 
-// --- packets on hold ----------------------------------------------------------------------------
+// --- held packets -------------------------------------------------------------------------------
 
 // The bucket of a flow moves to worker 0, which receives as many packets of the flow as it can
 // hold.
@@ -424,7 +425,7 @@ static void hold_many(struct rig *rig, uint32_t flow, uint32_t bucket) {
 }
 
 // Worker 2 sends a third of the packets that worker 0 could put into its transmit ring. More
-// packets of the bucket arrive while the others wait.
+// packets of the bucket arrive while held packets wait.
 TEST(held_packets_wait_for_transmit_rings) {
 	struct rig *rig = moves_rig_make_still(70);
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
@@ -437,7 +438,7 @@ TEST(held_packets_wait_for_transmit_rings) {
 		weir_worker_turn(rig->worker[0]);
 		if (round % 3 == 0) {
 			weir_worker_turn(rig->worker[2]);
-			moves_rig_receive_all(rig); // checks the order
+			moves_rig_receive_all(rig); // also checks the order
 		}
 		if (round == 60) {
 			pause_sender(rig);
@@ -468,7 +469,7 @@ TEST(held_packets_do_not_wait_for_a_stuck_device) {
 	moves_rig_unmake(rig);
 }
 
-// Worker 1 does not run: the distributor requests it to give a bucket to worker 2, without control.
+// Worker 1 does not run: the distributor makes it give a bucket to worker 2, without control.
 TEST(a_filling_ring_is_relieved_at_once) {
 	struct rig *rig = moves_rig_make_still(4);
 	struct rte_ring *ring = rig->distribution.distributor[0]->ring[1];

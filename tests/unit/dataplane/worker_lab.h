@@ -31,17 +31,17 @@ struct worker_lab {
 	struct weir_worker *worker;
 };
 
-// Ports 0 to 2. Packets are received on LAB_IN_PORT, which has an exception device. number: of the
-// lab, for the names of its devices.
+// Ports 0 to 2. Packets are received on LAB_IN_PORT, which has an exception device. number: the
+// lab's number, for the names of its devices.
 struct worker_lab *worker_lab_make(unsigned int number, enum weir_config_idle idle);
-void worker_lab_free(struct worker_lab *w); // checks the sums, too
-// Every packet is counted once, and every drop has a name.
+void worker_lab_free(struct worker_lab *w); // also checks the sums
+// Check that every packet is counted once, and that every drop has a reason.
 void worker_lab_check_sums(const struct weir_worker_counters *c);
 void worker_lab_add_source(struct worker_lab *w, enum weir_source_kind kind, uint8_t device);
 void worker_lab_feed(struct worker_lab *w, uint8_t device, const struct frame_spec *spec);
 uint32_t worker_lab_on_wire(struct worker_lab *w, uint8_t device);
-// What no service owns.
+// A packet that belongs to no service.
 struct frame_spec worker_lab_for_kernel(void);
-// Fill a device's transmit queue; and take the sent packets from all devices.
+// Fill a device's transmit queue, or take the sent packets from all devices.
 void worker_lab_fill(struct worker_lab *w, uint8_t device);
 void worker_lab_drain(struct worker_lab *w);

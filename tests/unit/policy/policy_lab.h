@@ -17,9 +17,9 @@
 #define HOUR (3600 * SECOND)
 
 struct world {
-	struct weir_policy_backend *backends; // of the worker
+	struct weir_policy_backend *backends; // backends of the worker
 	uint64_t *costs;
-	struct weir_candidate *candidates; // of the table
+	struct weir_candidate *candidates; // candidates of the table
 	struct weir_round *rounds;
 	uint16_t *slots;
 	struct weir_policy_worker worker;
@@ -44,7 +44,7 @@ static inline uint64_t fixture_random(uint64_t *seed) {
 	return x ^ x >> 31;
 }
 
-// A worker with `backends` backends; no table yet.
+// Create a worker with `backends` backends, without a table.
 static inline struct world *world_create(uint32_t backends) {
 	struct world *w = fixture_alloc(sizeof(*w));
 
@@ -114,7 +114,8 @@ static inline void world_publish(struct world *w, enum weir_policy policy, const
 		free(rounds);
 	}
 	if ((needs & WEIR_NEEDS_SLOTS) != 0 && n > 0) {
-		w->table.slot_count = n * 7; // in turn; the order does not matter here
+		// backends in turn; the order is not relevant in this test
+		w->table.slot_count = n * 7;
 		w->slots = malloc(w->table.slot_count * sizeof(w->slots[0]));
 		assert_non_null(w->slots);
 		for (uint32_t i = 0; i < w->table.slot_count; i++) {
@@ -130,7 +131,7 @@ static inline struct weir_chosen world_choose_hash(struct world *w, uint64_t has
 	return weir_policy_choose(&w->worker, w->client, &w->table, hash, w->now_ns);
 }
 
-// The chosen id; the choice must come from the policy itself.
+// Choose a backend; the choice must come from the policy itself. Returns the backend's id.
 static inline uint16_t world_choose(struct world *w) {
 	struct weir_chosen chosen = world_choose_hash(w, 0);
 

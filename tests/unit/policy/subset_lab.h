@@ -27,7 +27,7 @@ struct fleet {
 	uint32_t member[FLEET_CLIENTS_MAX][FLEET_BACKENDS_MAX];
 };
 
-// Fills the client's subset, returns its length.
+// A function that fills the client's subset, and returns its length.
 typedef uint32_t fleet_chooser(const struct weir_subset_params *params, uint32_t clients,
 	const uint8_t *usable, uint32_t n, uint32_t *ret_subset);
 

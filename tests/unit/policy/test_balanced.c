@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balanced weights: a loop with backends of different speeds, delays, limits, and silence.
+// Balanced weights: a control loop with backends of different speeds, delays, limits, and silent
+// backends.
 #include <math.h>
 
 #include "balanced.h"
@@ -66,11 +67,11 @@ TEST(speeds_are_found) {
 	assert_true(spread(&loop) > 7.9);
 	for (uint32_t i = 0; i < 120; i++) {
 		step(&loop, false);
-		// The load of the slowest one never drops far below its fair load.
+		// The load of the slowest backend never drops far below its fair load.
 		least = fmin(least, used(&loop, 0));
 	}
 	assert_true(spread(&loop) < 1.02);
-	assert_true(least > 0.4); // of 0.5
+	assert_true(least > 0.4); // of a fair load of 0.5
 }
 
 TEST(change_is_bounded) {
@@ -83,7 +84,7 @@ TEST(change_is_bounded) {
 			before[k] = loop.correction[k];
 		}
 		step(&loop, false);
-		for (uint32_t k = 0; k < N; k++) { // the gain, and the same again for centring
+		for (uint32_t k = 0; k < N; k++) { // the gain, and an equal correction for centring
 			assert_true(fabs(loop.correction[k] - before[k]) <= 0.2 + 1e-9);
 			assert_true(fabs(loop.correction[k]) <= 2 * log(10) + 1e-9);
 		}
@@ -107,7 +108,7 @@ TEST(silence) {
 		assert_true(step(&loop, true));
 		assert_true(fabs(loop.correction[0] - before) < 1e-9);
 	}
-	for (uint32_t i = 0; i < 15; i++) { // 180 s, then gradually
+	for (uint32_t i = 0; i < 15; i++) { // unchanged for 180 s, then gradually
 		step(&loop, true);
 	}
 	assert_true(loop.correction[0] / before > 0.3 && loop.correction[0] / before < 0.8);
@@ -124,7 +125,7 @@ TEST(errors_and_flows_in_progress_are_load) {
 
 	weir_balanced_report(&load, &settings, 0.1, 100, 100, SECOND);
 	assert_true(fabs(weir_balanced_read(&load, &settings, SECOND) - 1.1) < 1e-9);
-	weir_balanced_report(&load, &settings, 0.1, 100, 0, 7 * SECOND); // smoothed
+	weir_balanced_report(&load, &settings, 0.1, 100, 0, 7 * SECOND); // the report is smoothed
 	assert_true(load.utilization > 0.3 && load.utilization < 0.5);
 	assert_true(weir_balanced_utilization(0.5, 80, 100) == 0.8);
 	assert_true(weir_balanced_utilization(0.5, 80, 0) == 0.5);
@@ -132,8 +133,8 @@ TEST(errors_and_flows_in_progress_are_load) {
 	assert_true(weir_balanced_read(&load, &settings, 187 * SECOND) == WEIR_BALANCED_UNKNOWN);
 }
 
-// A single backend cannot be compared, and idle ones are equal. One with extreme reports does not
-// prevent finding the speeds of the others.
+// A single backend cannot be compared, and idle backends are equal. A backend with extreme reports
+// does not prevent finding the speeds of other backends.
 TEST(extreme_reports_of_one_do_not_affect_the_others) {
 	struct loop loop = loop_of(0.5, 1, 2, 1);
 

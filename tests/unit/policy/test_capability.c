@@ -34,7 +34,7 @@ static void check(double expected, double got) {
 	}
 }
 
-// Weir differs from gRPC here, which would keep the last good weight for three minutes.
+// gRPC would keep the last good weight for three minutes in this case; Weir does not.
 TEST(backend_that_fails_everything_at_no_cost_is_penalised) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};
@@ -58,15 +58,15 @@ TEST(only_successful_requests_may_count) {
 
 	check(100, weir_capability_weight(&settings, &half));
 	settings.successful = true;
-	check(200, weir_capability_weight(&settings, &none)); // the same without errors
+	check(200, weir_capability_weight(&settings, &none)); // the weight without errors
 	check(50, weir_capability_weight(&settings, &half));
-	check(1 / 1.5, weir_capability_weight(&settings, &all)); // a hundredth, never unknown
+	check(1 / 1.5, weir_capability_weight(&settings, &all)); // a hundredth, but never "unknown"
 	check(1 / 3.5, weir_capability_weight(&settings, &more));
 	settings.penalty = 0;
 	check(100, weir_capability_weight(&settings, &half));
 }
 
-// A changed setting applies to the reports that have arrived, without a new one.
+// A changed setting applies to earlier reports, without a new report.
 TEST(settings_may_change_between_reports) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability capability = {0};
@@ -114,8 +114,8 @@ TEST(blackout_restarts_after_expiry) {
 	check(400, weir_capability_read(&capability, &settings, 210 * S));
 }
 
-// The weight was not read while it was expired; gRPC reads it once a second, and detects the expiry
-// only by that.
+// The expired weight was not read; gRPC reads the weight once a second, and detects the expiry only
+// then.
 TEST(expiry_is_noticed_by_the_next_report) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};
@@ -161,7 +161,7 @@ TEST(smoothing_averages_rates_and_utilization) {
 	check(200, add(&capability, &settings, 100, 0, 0.5, 0));
 	check((100 + 100 * share) / (0.5 + 0.4 * share),
 		add(&capability, &settings, 200, 0, 0.9, 10 * S));
-	// The same again, in ten steps of a second: the step does not matter.
+	// Ten steps of a second give the same averages: the length of a step has no effect.
 	weir_capability_ready(&capability);
 	add(&capability, &settings, 100, 0, 0.5, 0);
 	for (uint64_t i = 1; i <= 10; i++) {
@@ -169,7 +169,8 @@ TEST(smoothing_averages_rates_and_utilization) {
 	}
 	check((100 + 100 * share) / (0.5 + 0.4 * share),
 		weir_capability_read(&capability, &settings, 10 * S));
-	// A report at the same time has no effect; long after, only the new one counts.
+	// A second report at the same time has no effect; after a long time, only the new report
+	// counts.
 	add(&capability, &settings, 1, 0, 1, 10 * S);
 	check((100 + 100 * share) / (0.5 + 0.4 * share),
 		weir_capability_read(&capability, &settings, 10 * S));
@@ -217,6 +218,7 @@ TEST(weights_of_extreme_capabilities_are_above_0) {
 	assert_int_equal(weights[0], 1);
 	assert_int_equal(weights[1], weights[2]);
 	assert_true(weights[1] >= 1u << 30);
-	assert_int_equal(weir_capability_weights(huge, 3, weights), 2); // their sum is infinite
+	// the sum of these weights is infinite
+	assert_int_equal(weir_capability_weights(huge, 3, weights), 2);
 	assert_int_equal(weights[2], weights[0]);
 }

@@ -21,7 +21,7 @@ static void set_open(struct world *w, uint16_t id) {
 	weir_policy_set_limit(&w->worker, w->client, id, UINT32_MAX);
 }
 
-// Closed before or after the table is adopted, until it is open again.
+// A backend is closed before or after the table is adopted, until it is open again.
 TEST(closed_backend_takes_no_flow) {
 	uint64_t seed = 5;
 
@@ -49,7 +49,8 @@ TEST(closed_backend_takes_no_flow) {
 		}
 		assert_true(w->backends[5].active > 0);
 		assert_true(w->backends[6].active > 0);
-		// When it is open again, it does not get all flows to make up for the missed ones.
+		// When the backend is open again, it does not get all flows to compensate for
+		// missed flows.
 		assert_true(w->backends[7].active > before || policy == WEIR_POLICY_LEAST_LOADED);
 		assert_int_equal(w->client->closed, 0);
 		assert_int_equal(w->worker.closed, 0);
@@ -58,7 +59,7 @@ TEST(closed_backend_takes_no_flow) {
 	}
 }
 
-// It is not at its limit: open backends at their limits are preferred.
+// The closed backend is not at its limit: open backends at their limits are preferred.
 TEST(flow_is_not_spilled_to_a_closed_backend) {
 	uint64_t seed = 6;
 
@@ -118,8 +119,8 @@ TEST(open_backend_is_found_among_thousands) {
 	}
 }
 
-// A rack fails, and all others are at their limits: a block with only closed backends rejects no
-// flow.
+// A rack fails, and all other backends are at their limits: a block of closed backends causes no
+// rejected flow.
 TEST(flow_is_spilled_past_blocks_of_closed_backends) {
 	uint64_t seed = 8;
 
@@ -140,8 +141,9 @@ TEST(flow_is_spilled_past_blocks_of_closed_backends) {
 	}
 }
 
-// The block of candidates after the closed ones has a single open one, which must not get all new
-// flows until the next table. (Not maglev: the slots of this lab are in the order of candidates.)
+// The block of candidates after the closed candidates has a single open one, which must not get all
+// new flows until the next table. (Not with maglev, because the slots of this lab are in the order
+// of candidates.)
 TEST(flows_spread_past_blocks_of_closed_backends) {
 	uint64_t seed = 9;
 
@@ -163,7 +165,8 @@ TEST(flows_spread_past_blocks_of_closed_backends) {
 	}
 }
 
-// "No backend", not "all are at their limit": flow control has not refused it.
+// The result is "no backend", not "all are at their limit", because flow control has not refused
+// the flow.
 TEST(none_of_many_is_chosen_when_all_are_closed) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 300, 1);
@@ -182,7 +185,7 @@ TEST(none_of_many_is_chosen_when_all_are_closed) {
 	}
 }
 
-// A closed backend has no limit of its own; one that is open again has the limit of its row.
+// A closed backend has no limit of its own; a backend that is open again has the limit of its row.
 TEST(limits_are_those_of_open_backends) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 4, 0);
 

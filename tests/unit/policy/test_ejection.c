@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ejection: which backends are ejected, which are not, and for how long.
+// Ejection: which backends are ejected, which backends are not, and for how long.
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define BACKENDS 40u
 #define SECOND 1000u
-#define INTERVAL 10u // looks, one a second
+#define INTERVAL 10u // evaluations in an interval, one per second
 
 struct world {
 	struct weir_ejection_settings settings;
@@ -33,7 +33,8 @@ static struct world begin(uint32_t count) {
 
 	for (uint32_t i = 0; i < count; i++) {
 		w.backends[i].candidate = true;
-		w.backends[i].count = (struct weir_ejection_count){1000 + i, 50}; // of before
+		// counts from before the test
+		w.backends[i].count = (struct weir_ejection_count){1000 + i, 50};
 	}
 	weir_ejection_look(&w.settings, &w.service, w.backends, count, w.now_ms);
 	return w;
@@ -49,8 +50,8 @@ static void look(struct world *w) {
 	weir_ejection_look(&w->settings, &w->service, w->backends, w->count, w->now_ms);
 }
 
-// The backends that one interval should eject, as bits, with the reason of the lowest one; each has
-// these connections in it, spread over the evaluations.
+// The backends that one interval should eject, as bits, with the reason of the lowest one. Each
+// backend has these connections in the interval, spread over the evaluations.
 static uint64_t interval(struct world *w, const struct weir_ejection_count counts[],
 	enum weir_ejection_reason *ret) {
 	uint64_t bits = 0;
@@ -138,7 +139,7 @@ TEST(shorter_interval_counts_from_now_on) {
 	struct world w = begin(2);
 
 	w.settings.consecutive_failures = 0;
-	w.service.interval_end_ms = w.now_ms + 3600 * SECOND; // by settings of before
+	w.service.interval_end_ms = w.now_ms + 3600 * SECOND; // set by previous settings
 	assert_int_equal(interval(&w, counts, &reason) | interval(&w, counts, &reason), 1);
 	assert_int_equal(reason, WEIR_EJECTION_FAILURE_PERCENT);
 }
@@ -149,7 +150,7 @@ TEST(runs_of_failures_continue_over_intervals) {
 	for (uint32_t turn = 0; turn < 4 * 20; turn++) {
 		feed(&w, 1, 1, 0);
 		feed(&w, 2, 1, 0);
-		feed(&w, 0, 0, turn % 20 == 0); // a failure in 20 s
+		feed(&w, 0, 0, turn % 20 == 0); // one failure in 20 s
 		look(&w);
 		assert_int_equal(w.backends[0].reason, WEIR_EJECTION_NONE);
 	}
@@ -169,11 +170,12 @@ TEST(runs_of_failures_continue_over_intervals) {
 	assert_int_equal(w.backends[0].reason, WEIR_EJECTION_NONE);
 }
 
-// Forged SYNs hit all backends alike: no share of them ejects one. 10^7 connections.
+// Forged SYNs reach all backends equally: no share of forged SYNs ejects a backend. 10^7
+// connections.
 TEST(floods_eject_no_backend) {
 	struct weir_prng random = {.state = 7};
 
-	for (uint32_t forged = 0; forged <= 1000; forged += 50) { // per mille
+	for (uint32_t forged = 0; forged <= 1000; forged += 50) { // share of forged SYNs, per mille
 		struct world w = begin(BACKENDS);
 
 		for (uint32_t turn = 0; turn < 30 * INTERVAL; turn++) {
@@ -213,13 +215,13 @@ TEST(durations_of_ejections_grow_and_shrink) {
 		assert_false(weir_ejection_is(b));
 		assert_false(weir_ejection_over(b, w.now_ms));
 	}
-	look(&w); // ends the interval in progress
-	for (uint32_t n = 9; n > 0; n--) { // one each
+	look(&w); // ends the present interval
+	for (uint32_t n = 9; n > 0; n--) { // one failure each
 		assert_int_equal(b->times, n);
 		assert_int_equal(interval(&w, good, &reason), 0);
 	}
 	assert_int_equal(weir_ejection_begin(&w.settings, b, w.now_ms), 30 * SECOND);
-	// The maximum duration is never shorter than the first one.
+	// The maximum duration is at least the first duration.
 	w.settings.base_ms = 900 * SECOND;
 	assert_int_equal(weir_ejection_begin(&w.settings, &w.backends[1], 0), 900 * SECOND);
 	assert_int_equal(weir_ejection_begin(&w.settings, &w.backends[1], 0), 900 * SECOND);
@@ -273,15 +275,15 @@ TEST(number_of_ejections_is_capped) {
 	}
 }
 
-// Seconds of a backend of three; each has the ICMP errors of this many flows, all different unless
-// `same`.
+// Run seconds of one of three backends. Each second has the ICMP errors of this many flows, all
+// different unless `same`.
 TEST(icmp_errors_eject) {
 	static const struct {
 		const char *name;
 		uint32_t unreachable_flows;
 		uint8_t errors[12];
-		bool same, serves; // it establishes a connection every second
-		uint32_t second; // of the ejection, 0 = none
+		bool same, serves; // serves: the backend establishes a connection every second
+		uint32_t second; // second of the ejection, 0 = none
 	} cases[] = {
 		{"as Linux sends them", 3, {6, 1, 1, 1}, false, false, 3},
 		{"one a second", 3, {1, 1, 1}, false, false, 3},
@@ -333,7 +335,7 @@ TEST(icmp_errors_eject_again) {
 		} while (w.backends[0].reason != WEIR_EJECTION_UNREACHABLE);
 		length_ms = weir_ejection_begin(&w.settings, &w.backends[0], w.now_ms);
 		assert_int_equal(length_ms, times * 30 * SECOND);
-		// Of flows that stay.
+		// The errors are about flows that stay.
 		weir_ejection_record_unreachable(&w.settings, &w.backends[0], flow++, w.now_ms);
 		assert_int_equal(w.backends[0].unreachable.messages, 0);
 		w.now_ms += length_ms;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fair share: shares by cost, ties, new backends, time that wraps, comparison with a simple
-// implementation, and more candidates than places.
+// implementation, and more candidates than slots.
 #include "backend_signal.h"
 #include "policy_lab.h"
 #include "policy_private.h"
@@ -34,8 +34,7 @@ TEST(idle_backends_take_turns) {
 		w->costs[i] = (i + 1) * MS;
 	}
 	world_publish(w, FS, NULL, NULL, 4);
-	// All flows have long ended when the next one starts: max(now, V) is now, whatever their
-	// costs.
+	// All flows have ended long before the next flow starts: max(now, V) is now, for any costs.
 	for (uint32_t i = 0; i < 40; i++) {
 		w->now_ns += SECOND;
 		assert_int_equal(world_flow(w), i % 4);
@@ -43,7 +42,7 @@ TEST(idle_backends_take_turns) {
 	world_free(w);
 }
 
-// A signal of errors, for another policy, must not be read as a cost of centuries.
+// A signal of errors, which is for another policy, must not be read as a cost of centuries.
 TEST(signals_of_other_kinds_are_unknown_costs) {
 	struct world *w = world_create(2);
 
@@ -68,7 +67,7 @@ TEST(unknown_costs_take_turns) {
 	world_free(w);
 }
 
-// Backends that were at their limit return in the order of their predicted ends.
+// Backends that are below their limit again are chosen in the order of their predicted ends.
 TEST(backends_below_their_limit_again_are_compared) {
 	struct world *w = world_create(4);
 
@@ -104,7 +103,7 @@ TEST(flow_that_is_not_inserted_is_not_charged) {
 	world_free(w);
 }
 
-// 32 bits of 1,024 ns are 73 minutes.
+// The range of the keys, 32 bits of 1,024 ns, is 73 minutes.
 TEST(hours_of_silence_are_harmless) {
 	static const uint64_t pauses[] = {35 * 60 * SECOND, 37 * 60 * SECOND, 72 * 60 * SECOND,
 		4398 * SECOND, 4399 * SECOND, 2 * HOUR, 24 * HOUR, 10000 * HOUR};
@@ -150,7 +149,7 @@ TEST(ends_far_ahead_of_the_clock) {
 }
 
 // A single cost may be as large as the range of the keys: a backend with such a flow must not look
-// like one that ends soon.
+// like a backend that ends soon.
 TEST(ends_beyond_the_keys_are_treated_as_late) {
 	struct world *w = world_create(2);
 	uint32_t counts[2] = {0};
@@ -213,17 +212,17 @@ TEST(hostile_costs_and_ids) {
 	world_free(w);
 }
 
-// --- a plain second implementation ---------------------------------------------------------
+// --- a second, simple implementation ---------------------------------------------------------
 
 #define MODEL_MAX WEIR_POLICY_EXACT
 
 struct model {
 	uint64_t end_ns[MODEL_MAX];
 	uint16_t candidates[MODEL_MAX];
-	uint8_t taken[MODEL_MAX]; // by backend: is a candidate
+	uint8_t taken[MODEL_MAX]; // whether the backend is a candidate
 	uint8_t closed[MODEL_MAX];
 	uint32_t backends;
-	uint64_t last_ns; // end of the last choice
+	uint64_t last_ns; // predicted end of the last choice
 	uint32_t count;
 	uint32_t cursor;
 };
@@ -252,7 +251,8 @@ static uint16_t model_choose(struct model *m, uint64_t now_ns) {
 
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
-	uint32_t of = m->backends > 200 ? 64 : 4; // a cursor is found if it moves by up to 128
+	// a cursor is found again if it moves by up to 128
+	uint32_t of = m->backends > 200 ? 64 : 4;
 	uint32_t keep = of - (uint32_t)(fixture_random(seed) % 4);
 
 	m->count = 0;
@@ -272,7 +272,7 @@ static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 }
 
 static void open_or_close(struct world *w, struct model *m, uint16_t id) {
-	bool close = m->closed[id] == 0 && id % 4 != 0; // some are always open
+	bool close = m->closed[id] == 0 && id % 4 != 0; // some backends are always open
 
 	if (close) {
 		weir_policy_close(&w->worker, w->client, id);
@@ -285,8 +285,8 @@ static void open_or_close(struct world *w, struct model *m, uint16_t id) {
 	m->closed[id] = close;
 }
 
-// Times are whole units, so that ties are the same in both implementations. scale: of costs and of
-// pauses.
+// Times are whole units, so that ties are the same in both implementations. The scales apply to
+// costs and to pauses.
 static void compare(uint32_t backends, uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
 	struct model *m = calloc(1, sizeof(*m));
 	struct world *w = world_create(backends);
@@ -329,10 +329,12 @@ TEST(equals_a_simple_implementation) {
 	for (uint32_t i = 0; i < 4; i++) {
 		compare(sizes[i], 1, 0, &seed);
 		compare(sizes[i], 100, 1, &seed);
-		compare(sizes[i], 1000, 100, &seed); // about as much work as time passes
-		compare(sizes[i], 1, 1000, &seed); // idle
-		compare(sizes[i], 20000000, 1, &seed); // minutes per flow: rebased repeatedly
-		compare(sizes[i], 1000, 500000000, &seed); // as often, because of the clock
+		compare(sizes[i], 1000, 100, &seed); // work about equals the elapsed time
+		compare(sizes[i], 1, 1000, &seed); // mostly idle
+		// minutes per flow, so that keys are rebased repeatedly
+		compare(sizes[i], 20000000, 1, &seed);
+		// keys are rebased equally often, because of the clock
+		compare(sizes[i], 1000, 500000000, &seed);
 	}
 }
 
@@ -387,8 +389,7 @@ static void returning_one_of(uint16_t n) {
 	world_publish(w, FS, NULL, NULL, n);
 	assert_in_range(flows_of_7(w, n, 10), 8, 13);
 	assert_in_range(flows_of_7(w, n, 100), 99, 101);
-	// The same for a backend that comes back when the number of candidates grows from few to
-	// many again.
+	// A backend comes back when the number of candidates grows from few to many again.
 	world_publish(w, FS, few, NULL, 100);
 	assert_int_equal(flows_of_7(w, n, 1000), 0);
 	world_publish(w, FS, NULL, NULL, n);
@@ -398,10 +399,10 @@ static void returning_one_of(uint16_t n) {
 
 TEST(returning_one_of_many_is_not_flooded) {
 	returning_one_of(300);
-	returning_one_of(1500); // more than a scan covers
+	returning_one_of(1500); // more candidates than a scan covers
 }
 
-// 150 flows per second, each at a random one of this many workers; shares in percent.
+// 150 flows per second, each at a random worker of `workers`; shares in percent.
 static void shares_of_workers(uint32_t workers, double shares[4]) {
 	struct world *w[16];
 	uint32_t counts[4] = {0};
@@ -432,7 +433,8 @@ static void shares_of_workers(uint32_t workers, double shares[4]) {
 	}
 }
 
-// Without accounting for the others, each of 16 workers would see idle backends and take turns.
+// Without accounting for other workers' flows, each of 16 workers would treat backends as idle and
+// choose them in turn.
 TEST(shares_do_not_depend_on_the_number_of_workers) {
 	double alone[4], shares[4];
 

@@ -94,7 +94,7 @@ TEST(spilled_flows_are_even) {
 	}
 }
 
-// Backend 5 takes no new flow, backend 6 one, while others can take them.
+// Backend 5 takes no new flow and backend 6 one flow, while other backends can take flows.
 TEST(own_limits_hold) {
 	uint64_t seed = 5;
 
@@ -116,8 +116,8 @@ TEST(own_limits_hold) {
 	}
 }
 
-// With a common limit as well, the smaller one counts; and raising or removing a limit has an
-// effect, although all backends had reached theirs before.
+// With a common limit as well, the smaller limit counts. Raising or removing a limit has an effect,
+// although all backends had reached their limits before.
 TEST(own_limit_that_rises_ends_exhaustion) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 40, WEIR_EXHAUSTED_REJECT);
@@ -175,7 +175,8 @@ TEST(spills_when_no_backend_takes_flows) {
 	}
 }
 
-// Flows that are spilled but not inserted are no load: the search must take turns nevertheless.
+// Flows that are spilled but not inserted are no load: the search must still choose backends in
+// turn.
 TEST(equals_take_turns) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 10, WEIR_EXHAUSTED_SPILL);
 
@@ -194,7 +195,7 @@ TEST(equals_take_turns) {
 	world_free(w);
 }
 
-// With more candidates than one choice searches, the next choice searches others.
+// With more candidates than one choice searches, the next choice searches other candidates.
 TEST(backend_below_its_limit_among_thousands_is_found) {
 	static const struct {
 		uint32_t n, tries;
@@ -254,7 +255,7 @@ TEST(none_is_rejected_while_one_of_many_has_room) {
 	}
 }
 
-// A backend that was removed from the table has room, too, but must not be chosen.
+// A backend that was removed from the table also has room, but must not be chosen.
 TEST(removed_backend_is_not_remembered) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 1000, WEIR_EXHAUSTED_REJECT);
@@ -307,7 +308,8 @@ TEST(backends_outside_the_table_do_not_lift_the_limit) {
 }
 
 // Flows taken from another worker bring a backend to its limit, whether or not a policy counts them
-// itself; half-open ones do not; after they are given to another worker, there is room again.
+// itself; half-open flows do not. After the flows are given to another worker, the backend has room
+// again.
 TEST(flows_of_other_workers_count) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 3, WEIR_EXHAUSTED_REJECT);
@@ -356,8 +358,8 @@ static void after(struct world *w, uint64_t now_ns) {
 	}
 }
 
-// A scan passes over backends that were found full until the next look. Two workers, limit 1: one
-// has flows at all backends but one.
+// A scan skips backends that were found full until they are checked again. Two workers, limit 1:
+// one worker has flows at all backends except one.
 static void check_scan(uint32_t backends) {
 	struct weir_limit_word *words = fixture_alloc(backends * sizeof(words[0]));
 	struct world *both[2], *w;
@@ -406,7 +408,7 @@ static void check_scan(uint32_t backends) {
 }
 
 TEST(backends_full_of_others_flows_leave_the_scan) {
-	check_scan(100); // keys in the client
-	check_scan(300); // in the worker
-	check_scan(1500); // in windows that are loaded when needed
+	check_scan(100); // keys are in the client
+	check_scan(300); // keys are in the worker
+	check_scan(1500); // keys are in windows that are loaded when needed
 }

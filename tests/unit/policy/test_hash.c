@@ -134,7 +134,7 @@ TEST(flow_hash_depends_on_every_input) {
 
 // A factor of 0 would cancel the other half of the address: impossible without knowing the seed.
 TEST(ipv6_hash_has_no_address_that_cancels_the_rest) {
-	const uint64_t rest = 3 | 4u << 16 | 6ull << 32; // is used in the destination's factor
+	const uint64_t rest = 3 | 4u << 16 | 6ull << 32; // used in the destination's factor
 	const uint64_t low[] = {0xd1342543de82ef95ull, 0x589965cc75374cc3ull ^ rest};
 
 	for (unsigned int i = 0; i < 2; i++) {
@@ -147,8 +147,8 @@ TEST(ipv6_hash_has_no_address_that_cancels_the_rest) {
 	}
 }
 
-// The source port is combined with byte 8 of the destination: the same bits there must not give the
-// same hash.
+// The source port is combined with byte 8 of the destination: equal bits in both must not give
+// equal hashes.
 TEST(ipv6_hash_distinguishes_ports_from_addresses) {
 	const uint8_t source[16] = {1};
 	uint8_t destination[16] = {2};

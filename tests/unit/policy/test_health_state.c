@@ -12,7 +12,7 @@
 #define VERDICTS WEIR_HEALTH_VERDICT_COUNT
 #define WORDS WEIR_HEALTH_WORD_COUNT
 
-TEST_ARGUMENT(document_path); // docs/guide/health.md
+TEST_ARGUMENT(document_path); // path of docs/guide/health.md
 static char *document;
 
 static struct weir_health_facts facts_of(unsigned int verdict, unsigned int word) {
@@ -60,7 +60,7 @@ TEST(every_verdict_in_every_pair) {
 					facts_of(v, w), (enum weir_health_verdict)next);
 
 				assert_facts(facts, next, fell ? WEIR_HEALTH_WORD_NONE : w);
-				// A repetition changes nothing.
+				// A repeated verdict changes nothing.
 				facts = weir_health_set_verdict(
 					facts, (enum weir_health_verdict)next);
 				assert_facts(facts, next, fell ? WEIR_HEALTH_WORD_NONE : w);
@@ -93,7 +93,7 @@ TEST(every_word_in_every_pair) {
 	}
 }
 
-// The server was started again between two checks, and none has failed.
+// The server was started again between two checks, and no check has failed.
 TEST(end_of_down_waits_for_checks) {
 	struct weir_health_facts facts =
 		facts_of(WEIR_HEALTH_VERDICT_PASSING, WEIR_HEALTH_WORD_DOWN);
@@ -128,7 +128,8 @@ TEST(lame_duck_ends_by_ready_or_by_refusing_and_recovering) {
 
 	facts = weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING);
 	facts = weir_health_expire(facts);
-	facts = weir_health_adopt(weir_health_state_of(facts), true); // control was restarted
+	// as after a restart of control
+	facts = weir_health_adopt(weir_health_state_of(facts), true);
 	facts = weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING);
 	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_LAME_DUCK);
 	assert_int_equal(weir_health_state_of(weir_health_set_word(facts, WEIR_HEALTH_WORD_READY)),
@@ -138,7 +139,7 @@ TEST(lame_duck_ends_by_ready_or_by_refusing_and_recovering) {
 	assert_int_equal(
 		weir_health_state_of(weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING)),
 		WEIR_HEALTH_HEALTHY);
-	// It repeats its word, so it takes no flows in between.
+	// The agent repeats its state, so the backend takes no flows in between.
 	facts = weir_health_set_word(facts, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_REFUSING);
 	assert_int_equal(

@@ -82,11 +82,12 @@ TEST(rounds_of_tasks_ignore_service_times) {
 	w = create(weights, (const uint64_t[]){50, 900, 1}, 3, WEIR_ROUNDS_TASKS);
 	WORLD_EXPECT(w, 0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2, 0);
 	world_free(w);
-	w = create(weights, (const uint64_t[]){0, 0, 0}, 3, WEIR_ROUNDS_TASKS); // unknown
+	// unknown service times
+	w = create(weights, (const uint64_t[]){0, 0, 0}, 3, WEIR_ROUNDS_TASKS);
 	WORLD_EXPECT(w, 0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2, 0);
 	world_free(w);
 	w = create((const uint32_t[]){5, 5, 5000}, (const uint64_t[]){1, 1, 1}, 3,
-		WEIR_ROUNDS_TASKS); // only their order counts
+		WEIR_ROUNDS_TASKS); // only the order of weights counts
 	WORLD_EXPECT(w, 0, 1, 2, 2, 0, 1, 2, 2, 0);
 	world_free(w);
 }
@@ -135,13 +136,13 @@ TEST(other_weights_continue_in_the_nearest_round) {
 		(const uint64_t[]){100, 100, 100}, 3, WEIR_ROUNDS_INCREMENTAL);
 
 	WORLD_EXPECT(w, 0, 1, 2, 1, 2);
-	// The round of 200 is over, the round of 400 follows.
+	// The round of weight 200 is over, the round of weight 400 follows.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 400}, 3);
 	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1, 2, 2);
-	// Half of the round of 400 is over: of the round of 500, 200 are left.
+	// Half of the round of 400 is over: 200 are left of the round of 500.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 500}, 3);
 	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1);
-	// The round of 200 becomes that of 240, with a quota of 140.
+	// The round of 200 becomes the round of 240, with a quota of 140.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 240, 500}, 3);
 	WORLD_EXPECT(w, 1, 2, 2, 2, 2, 2, 0);
 	world_free(w);
@@ -240,14 +241,14 @@ TEST(ten_thousand_have_their_share) {
 	free(weights);
 }
 
-// A turn is two flows until service times are known, and all have as many turns: only the first
-// round includes all candidates.
+// A turn is two flows until service times are known, and all backends have equally many turns: only
+// the first round includes all candidates.
 TEST(cold_start_gives_all_a_turn) {
 	struct world *w = create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3,
 		WEIR_ROUNDS_INCREMENTAL);
 
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2, 0, 0);
-	for (uint32_t i = 0; i < 3; i++) { // the first samples
+	for (uint32_t i = 0; i < 3; i++) { // the first samples of service times
 		w->costs[i] = 50 * MS;
 	}
 	WORLD_EXPECT(w, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1);

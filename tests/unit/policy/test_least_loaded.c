@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Least loaded: the example of the SRE book, the sinkhole, the limit, comparison with a simple
-// implementation, and more candidates than places.
+// implementation, and more candidates than slots.
 #include "backend_signal.h"
 #include "policy_lab.h"
 
@@ -65,12 +65,13 @@ TEST(errors_keep_a_refusing_backend_from_all_flows) {
 	}
 }
 
-// Workers cannot see errors within connections, which look like short flows. Errors reported by the
-// backend count as active flows, also after a change of the report.
+// Workers cannot detect errors within connections, which look like short flows. Errors reported by
+// the backend count as active flows, also after a change of the report.
 TEST(reported_errors_count_as_active) {
 	struct world *w = world_create(200);
 
-	for (uint32_t n = 3; n <= 200; n += 197) { // also backends that enter the sliding window
+	// including backends that enter the sliding window
+	for (uint32_t n = 3; n <= 200; n += 197) {
 		uint32_t failing = 0;
 
 		world_publish(w, LL, NULL, NULL, n);
@@ -91,7 +92,7 @@ TEST(reported_errors_count_as_active) {
 	world_free(w);
 }
 
-// With a window of 30 s a slot lasts nearly 4.
+// With a window of 30 s a slot lasts nearly 4 s.
 TEST(reports_are_read_for_any_length_of_the_window) {
 	struct world *w = world_create(2);
 
@@ -103,13 +104,13 @@ TEST(reports_are_read_for_any_length_of_the_window) {
 	for (uint32_t i = 0; i < 10; i++) {
 		assert_int_equal(world_choose(w), 1);
 	}
-	w->costs[0] = 20 * MS; // a signal of cost, for another policy
+	w->costs[0] = 20 * MS; // a signal of cost, which is for another policy
 	w->now_ns += SECOND / 4;
 	assert_int_equal(world_choose(w) + world_choose(w), 1);
 	world_free(w);
 }
 
-// A share of `flows`, with nothing at random.
+// Set a share of `flows`, without random variation.
 static void set_share(struct world *w, uint16_t id, double flows) {
 	const struct weir_signal_share share = {.flows = flows, .gain = 1};
 
@@ -122,8 +123,8 @@ static void start_flows(struct world *w, uint16_t id, uint32_t n) {
 	}
 }
 
-// The worker has 1 flow at each of three backends, whose other flows it does not see: it makes its
-// share of the reported ones even, and its own flows count from then on.
+// The worker has 1 flow at each of three backends, and has no data about other flows: it makes its
+// share of the reported flows even, and its own flows count from then on.
 TEST(shares_of_reported_requests_are_made_even) {
 	struct world *w = world_create(3);
 	uint32_t given[3] = {0};
@@ -140,7 +141,7 @@ TEST(shares_of_reported_requests_are_made_even) {
 	assert_int_equal(given[0], 1);
 	assert_int_equal(given[1], 2);
 	assert_int_equal(given[2], 3);
-	world_end(w, 0, WEIR_OUTCOME_COMPLETED); // less than the others, by one
+	world_end(w, 0, WEIR_OUTCOME_COMPLETED); // one flow less than at the other backends
 	assert_int_equal(world_flow(w), 0);
 	for (uint16_t id = 0; id < 3; id++) {
 		w->costs[id] = 0; // own flows: 2, 3, 4
@@ -150,7 +151,8 @@ TEST(shares_of_reported_requests_are_made_even) {
 	world_free(w);
 }
 
-// The same number again is another report: what the worker has sent since is in it.
+// A second report with an equal number is another report: it includes the flows that the worker has
+// sent since.
 TEST(each_report_replaces_the_one_before) {
 	struct world *w = world_create(2);
 
@@ -165,13 +167,13 @@ TEST(each_report_replaces_the_one_before) {
 	WORLD_EXPECT(w, 1, 1);
 	set_share(w, 0, 5);
 	w->now_ns += SECOND / 4;
-	WORLD_EXPECT(w, 0, 0); // 7 own flows are more than 5, and less than 8
+	WORLD_EXPECT(w, 0, 0); // 7 own flows: more than 5, and less than 8
 	start_flows(w, 0, 2);
 	WORLD_EXPECT(w, 1, 1);
 	world_free(w);
 }
 
-// One that reports nothing in progress, falsely, gets no more flows than without reports.
+// A backend that falsely reports no requests in progress gets no more flows than without reports.
 TEST(share_below_own_flows_changes_nothing) {
 	struct world *w = world_create(3);
 
@@ -186,7 +188,7 @@ TEST(share_below_own_flows_changes_nothing) {
 	world_free(w);
 }
 
-// Half of what is missing counts if half of the gain is left.
+// Half of the missing flows count if half of the gain is left.
 TEST(gain_is_that_of_the_report) {
 	const struct weir_signal_share share = {.flows = 11, .gain = 0.5, .errors = 3};
 	struct world *w = world_create(2);
@@ -196,13 +198,14 @@ TEST(gain_is_that_of_the_report) {
 	start_flows(w, 1, 10);
 	w->costs[0] = weir_signal_of_share(&share, 0);
 	w->now_ns += SECOND / 4;
-	WORLD_EXPECT(w, 0); // 1 + 10 / 2 + 3 = 9
+	WORLD_EXPECT(w, 0); // load: 1 + 10 / 2 + 3 = 9
 	start_flows(w, 0, 2);
 	WORLD_EXPECT(w, 1, 1);
 	world_free(w);
 }
 
-// 16 workers read the same reports. If each takes the least share, all do.
+// 16 workers read the same reports. If each worker chose the smallest share, all workers would
+// choose the same backend.
 TEST(workers_differ_by_the_spread) {
 	uint32_t given[2][10] = {0};
 	uint32_t most[2] = {0};
@@ -305,7 +308,7 @@ TEST(errors_expire_without_traffic) {
 	world_free(w);
 }
 
-// --- a plain second implementation ---------------------------------------------------------
+// --- a second, simple implementation ---------------------------------------------------------
 
 #define MODEL_MAX WEIR_POLICY_EXACT
 #define WINDOW_MS 800u
@@ -313,7 +316,7 @@ TEST(errors_expire_without_traffic) {
 
 struct model {
 	uint32_t active[MODEL_MAX];
-	uint32_t errors[MODEL_MAX][65536 / 64]; // by tick
+	uint32_t errors[MODEL_MAX][65536 / 64]; // errors by tick
 	bool closed[MODEL_MAX];
 	uint16_t candidates[MODEL_MAX];
 	uint32_t backends;
@@ -355,7 +358,8 @@ static uint32_t model_choose(struct model *m, uint64_t now_ns) {
 // Publish some of the backends, in order. The cursor stays at its backend.
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
-	uint32_t of = m->backends > 200 ? 64 : 4; // a cursor is found if it moves by up to 128
+	// a cursor is found again if it moves by up to 128
+	uint32_t of = m->backends > 200 ? 64 : 4;
 	uint32_t keep = of - (uint32_t)(fixture_random(seed) % 4);
 	bool found = false;
 
@@ -448,7 +452,7 @@ TEST(equals_a_simple_implementation) {
 	free(m);
 }
 
-// --- more candidates than places ------------------------------------------------------------
+// --- more candidates than slots -------------------------------------------------------------
 
 TEST(every_one_of_many_has_a_turn) {
 	struct world *w = world_create(10000);
@@ -479,8 +483,9 @@ TEST(loaded_backends_among_many_are_avoided) {
 	world_free(w);
 }
 
-// A flow per step. Those at the first eighth of the backends, say of one rack, last three times as
-// long. Returns the most flows in progress at a backend, as a multiple of the mean.
+// A flow starts in each step. Flows at the first eighth of the backends, for example one rack, last
+// three times as long. Returns the maximum number of flows in progress at a backend, as a multiple
+// of the mean.
 static double imbalance_of(uint32_t n) {
 	enum { LAPS = 80, USUAL = 10 };
 	struct world *w = world_create(n);
@@ -518,7 +523,7 @@ static double imbalance_of(uint32_t n) {
 }
 
 TEST(slow_neighbours_do_not_fill_up) {
-	// Whole numbers around a mean of 4.1: 5 is the best possible.
+	// The numbers are whole, with a mean of 4.1: 5 is the best possible maximum.
 	assert_true(imbalance_of(500) < 1.3);
 	assert_true(imbalance_of(1000) < 1.3);
 	assert_true(imbalance_of(2000) < 1.5);
@@ -542,7 +547,8 @@ TEST(window_continues_from_table_to_table) {
 	world_free(w);
 }
 
-// The backend at the cursor was removed: the one after it is next, not the first of all.
+// The backend at the cursor was removed: the next backend is the one after it, not the first
+// backend.
 TEST(window_continues_without_its_first_backend) {
 	struct world *w = world_create(1000);
 	uint16_t ids[999];

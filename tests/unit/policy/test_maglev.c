@@ -73,7 +73,7 @@ static uint64_t next_random(uint64_t *seed) {
 	return x ^ x >> 31;
 }
 
-// Backends 1..n of one weight.
+// Backends 1..n of equal weight.
 static void permute(struct lab *f, uint32_t n, uint32_t slots, uint32_t weight) {
 	for (uint32_t i = 0; i < n; i++) {
 		f->backends[i].weight = weight;
@@ -303,9 +303,9 @@ TEST(recorded_churn_of_weight_changes_is_reproduced) {
 	assert_int_equal(i, 4);
 }
 
-// --- disruption against the ideal -----------------------------------------------------------
+// --- disruption and ideal ------------------------------------------------------------------
 
-// Weights differ too. The removed backend's slots must move; a few more do.
+// Weights also differ. The removed backend's slots must move; a few more slots move as well.
 TEST(removal_of_one_moves_little_more_than_its_share) {
 	struct lab *f = *state;
 	const uint32_t sizes[] = {2, 3, 10, 50, 100, 650};
@@ -325,7 +325,7 @@ TEST(removal_of_one_moves_little_more_than_its_share) {
 		print_message("remove 1 of %u of 65537 slots: %.3f %% moved, ideal %.3f %%\n", n,
 			100.0 * (own + other) / 65537, 100.0 / n);
 		assert_true(own >= 65537 / n && own <= 65537 / n + 1);
-		assert_true(other < 65537 / 50); // 2 %
+		assert_true(other < 65537 / 50); // at most 2 %
 	}
 }
 
@@ -432,7 +432,7 @@ TEST(schedule_gives_the_table_of_the_simple_method) {
 		uint32_t slots = primes[next_random(&seed) % 8];
 		uint32_t most = slots < 200 ? slots : 200;
 		uint32_t n = 1 + (uint32_t)(next_random(&seed) % most);
-		// From equal weights to one that outweighs all others.
+		// From equal weights to a weight that exceeds the sum of all other weights.
 		unsigned int bits = (unsigned int)(next_random(&seed) % 12);
 
 		permute(f, n, slots, 1);
@@ -451,13 +451,13 @@ TEST(schedule_gives_the_table_of_the_simple_method) {
 // they are filled by different methods.
 TEST(large_tables_equal_those_of_the_simple_method) {
 	const struct {
-		uint32_t n, slots, weights; // weights 1 .. this
+		uint32_t n, slots, weights; // weights are 1 .. `weights`
 	} cases[] = {
 		{1, 65537, 1},
 		{2, 65537, 3},
 		{100, 65537, 1},
 		{100, 65537, 100},
-		{100, 65537, 4}, // about half of the largest weight
+		{100, 65537, 4}, // the slots are about half of the largest weight
 		{999, 65537, 2},
 		{1000, 65537, 2},
 		{3000, 65537, 50},
@@ -493,7 +493,7 @@ TEST(large_tables_equal_those_of_the_simple_method) {
 	}
 }
 
-// A backend that has nearly all of the weight takes nearly all turns, in a row.
+// A backend that has nearly all of the weight takes nearly all turns, in succession.
 TEST(one_heavy_backend_gets_the_slots_of_the_simple_method) {
 	struct lab *f = *state;
 

@@ -8,7 +8,7 @@
 
 #define MAGLEV WEIR_POLICY_MAGLEV
 
-// A hash that falls into the slot.
+// A hash that selects the slot.
 static uint64_t hash_of(const struct world *w, uint32_t slot) {
 	uint64_t hash = (((uint64_t)slot << 32) / w->table.slot_count + 1) << 32;
 

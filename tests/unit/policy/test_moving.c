@@ -67,7 +67,8 @@ TEST(window_slides_over_the_samples) {
 
 			assert_non_null(moving);
 			for (uint32_t i = 0; i < 1000; i++) {
-				// Few values, so that equal ones come and go.
+				// Few different values, so that equal values enter and leave the
+				// window.
 				samples[i] = next_random(&seed) % (i % 3 == 0 ? 5 : 1000 * MS);
 				weir_moving_add(moving, samples[i], i);
 				check_plainly(moving, samples, i + 1, windows[w], median);
@@ -77,7 +78,7 @@ TEST(window_slides_over_the_samples) {
 	}
 }
 
-// Adding many samples at once gives the same as one by one.
+// Adding many samples at once gives the result of adding them one by one.
 TEST(runs_of_equal_samples) {
 	const uint32_t windows[] = {1, 2, 7, 386};
 
@@ -191,7 +192,7 @@ TEST(estimate_is_unknown_without_a_recent_sample) {
 	weir_moving_add(moving, 7 * MS, 1000);
 	assert_int_equal(weir_moving_estimate_ns(moving, 1000 + TTL - 1, TTL), 7 * MS);
 	assert_int_equal(weir_moving_estimate_ns(moving, 1000 + TTL, TTL), 0);
-	assert_int_equal(weir_moving_estimate_ns(moving, 1, TTL), 7 * MS); // another clock's time
+	assert_int_equal(weir_moving_estimate_ns(moving, 1, TTL), 7 * MS); // time of another clock
 	weir_moving_add(moving, 9 * MS, 2 * TTL);
 	assert_int_equal(weir_moving_estimate_ns(moving, 2 * TTL, TTL), 8 * MS);
 	weir_moving_free(moving);
@@ -219,7 +220,7 @@ TEST(unknown_backend_costs_the_mean_of_the_known) {
 	assert_int_equal(costs[1], 20 * MS);
 	assert_int_equal(costs[2], 30 * MS);
 	assert_int_equal(costs[3], 20 * MS);
-	weir_moving_costs(estimates, 4, estimates); // in place
+	weir_moving_costs(estimates, 4, estimates); // the result replaces the input
 	assert_memory_equal(estimates, costs, sizeof(costs));
 }
 

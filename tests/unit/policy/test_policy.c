@@ -30,7 +30,7 @@ TEST(one_backend_and_none) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(1);
 
-		// A client that was never given a table.
+		// A client that never got a table.
 		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NOBODY);
 		world_publish(w, (enum weir_policy)policy, NULL, NULL, 0);
 		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NOBODY);
@@ -80,7 +80,7 @@ TEST(ten_thousand_backends_all_get_flows) {
 }
 
 // A table is adopted in the middle of a burst: for any length, only the candidates around the
-// cursor are read. All others are on unreadable pages.
+// cursor are read. All other candidates are on unreadable pages.
 TEST(adoption_reads_candidates_around_the_cursor_only) {
 	const uint32_t n = 60000, page = 4096 / sizeof(struct weir_candidate);
 	const size_t bytes = (size_t)n * sizeof(struct weir_candidate);
@@ -97,7 +97,7 @@ TEST(adoption_reads_candidates_around_the_cursor_only) {
 		for (unsigned int i = 0; i < 3000; i++) {
 			world_start(w, world_choose_hash(w, i).id);
 		}
-		// The candidate at the cursor was removed: the longest search.
+		// The candidate at the cursor was removed, which causes the longest search.
 		memcpy(candidates, w->candidates, bytes);
 		for (uint32_t i = 0; i < n; i++) {
 			candidates[i].id = (uint16_t)(candidates[i].id == w->client->cursor_id
@@ -108,7 +108,8 @@ TEST(adoption_reads_candidates_around_the_cursor_only) {
 		first = cursor > 2 * WEIR_POLICY_WINDOW ? cursor - 2 * WEIR_POLICY_WINDOW : 0;
 		first = first / page * page;
 		end = (cursor + 2 * WEIR_POLICY_WINDOW + page) / page * page;
-		last = (n - 2 * WEIR_POLICY_WINDOW) / page * page; // before the first one
+		// the page before the first candidate
+		last = (n - 2 * WEIR_POLICY_WINDOW) / page * page;
 		assert_int_equal(mprotect(candidates, first * sizeof(candidates[0]), PROT_NONE), 0);
 		assert_int_equal(
 			mprotect(candidates + end, (last - end) * sizeof(candidates[0]), PROT_NONE),
@@ -136,7 +137,7 @@ TEST(more_flows_end_than_started) {
 	}
 }
 
-// --- only what is needed is collected --------------------------------------------------------
+// --- collection of needed inputs -------------------------------------------------------------
 
 static bool has_errors(const struct weir_policy_backend *backend) {
 	bool any = backend->errors != 0;
@@ -179,8 +180,8 @@ TEST(errors_are_collected_only_when_needed) {
 	}
 }
 
-// A policy that needs neither costs nor errors must not read control's signals: which are in
-// unreadable memory.
+// A policy that needs neither costs nor errors must not read control's signals, which are in
+// unreadable memory here.
 TEST(costs_are_read_only_when_needed) {
 	void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -331,7 +332,7 @@ static void scramble(struct world *w, uint64_t *seed) {
 	fill_garbage(w->costs, w->worker.backend_count * sizeof(w->costs[0]), seed);
 }
 
-// Policies with random choices draw again.
+// Policies with random choices draw again if an id is invalid.
 TEST(garbage_ids_are_not_drawn) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_RANDOM, WEIR_POLICY_POWER_OF_TWO};
 
@@ -356,7 +357,7 @@ TEST(hostile_tables_do_no_harm) {
 
 	for (uint32_t round = 0; round < 1500; round++) {
 		uint32_t n = sizes[fixture_random(&seed) % 10];
-		bool many = fixture_random(&seed) % 4 == 0; // there is memory for keys
+		bool many = fixture_random(&seed) % 4 == 0; // the worker has memory for keys
 		struct world *w =
 			world_create(many ? 1200 : 1 + (uint32_t)(fixture_random(&seed) % 20));
 

@@ -16,8 +16,8 @@ TEST(the_most_loaded_is_never_chosen) {
 			world_start(w, (uint16_t)i);
 		}
 	}
-	// With two different candidates, 0 wins 8 of 20 pairs, 1 wins 6, 2 wins 4, 3 wins 2, and 4
-	// none.
+	// Of 20 pairs of different candidates, candidate 0 wins 8, 1 wins 6, 2 wins 4, 3 wins 2,
+	// and 4 wins none.
 	for (uint32_t i = 0; i < 20000; i++) {
 		counts[world_choose(w)]++;
 	}
@@ -37,7 +37,7 @@ TEST(loads_stay_close) {
 
 		most = active > most ? active : most;
 	}
-	assert_in_range(most, 101, 105); // random: about 130
+	assert_in_range(most, 101, 105); // random choices would give about 130
 	world_free(w);
 }
 
@@ -55,7 +55,8 @@ TEST(reported_errors_count_as_load) {
 	world_free(w);
 }
 
-// Flows of others, which the worker does not see, from the choice after the report on.
+// Flows of other workers, about which the worker has no data, count as load from the first choice
+// after the report.
 TEST(shares_of_reported_requests_count_as_load) {
 	struct weir_signal_share share = {.flows = 3, .gain = 1};
 	struct world *w = world_create(2);

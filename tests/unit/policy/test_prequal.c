@@ -19,7 +19,7 @@ static void tell(struct world *w, uint16_t id, uint32_t active, uint64_t latency
 	w->costs[id] = weir_signal_of_probe(active, latency_ns, w->now_ns);
 }
 
-// Choices of `id` among n, 1 ms apart.
+// The number of choices of `id` among n choices, 1 ms apart.
 static uint32_t chosen(struct world *w, uint16_t id, uint32_t n) {
 	uint32_t count = 0;
 
@@ -37,7 +37,7 @@ TEST(signals_are_read_as_written) {
 	assert_in_range((uint64_t)weir_signal_probe_latency(word) << 14, 5 * MS - 16384, 5 * MS);
 	assert_int_equal(weir_signal_probe_stamp(word), weir_signal_stamp(3 * HOUR));
 	assert_int_equal(weir_signal_cost(word) + weir_signal_errors(word), 0);
-	word = weir_signal_of_probe(1u << 20, HOUR, 1); // as much as fits
+	word = weir_signal_of_probe(1u << 20, HOUR, 1); // the maximum that fits
 	assert_int_equal(weir_signal_probe_active(word), WEIR_SIGNAL_ACTIVE_MAX);
 	assert_int_equal(weir_signal_probe_latency(word), WEIR_SIGNAL_LATENCY_MAX);
 }
@@ -59,7 +59,7 @@ TEST(slow_backends_are_avoided) {
 	world_free(w);
 }
 
-// Of equal latency, those with many requests in progress are hot.
+// Of backends with equal latency, those with many requests in progress are hot.
 TEST(busy_backends_are_avoided) {
 	struct world *w = begin(40);
 	uint32_t busy = 0;
@@ -73,11 +73,12 @@ TEST(busy_backends_are_avoided) {
 		world_end(w, id, WEIR_OUTCOME_COMPLETED);
 		busy += i >= 500 && id < 4;
 	}
-	assert_true(busy < 3500 / 40); // a quarter of their share
+	assert_true(busy < 3500 / 40); // a quarter of the busy backends' share
 	world_free(w);
 }
 
-// Flows started by this worker since the report count as well: not all go to the best backend.
+// Flows started by this worker since the report count as well: the flows do not all go to the best
+// backend.
 TEST(flows_since_the_report_count) {
 	struct world *w = begin(8);
 	uint32_t most = 0;
@@ -96,7 +97,7 @@ TEST(flows_since_the_report_count) {
 	world_free(w);
 }
 
-// Reports older than a second are ignored: random backends are chosen, also the slow one.
+// Reports older than a second are ignored: random backends are chosen, including the slow backend.
 TEST(old_reports_are_not_used) {
 	struct world *w = begin(10);
 
@@ -148,6 +149,6 @@ TEST(reports_newer_than_the_burst_are_used) {
 		tell(w, id, 1, id == 7 ? SECOND : MS);
 	}
 	w->now_ns = burst_ns;
-	assert_true(chosen(w, 7, 2000) < 20); // at random: 200
+	assert_true(chosen(w, 7, 2000) < 20); // random choices would give 200
 	world_free(w);
 }

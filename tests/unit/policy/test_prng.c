@@ -25,7 +25,7 @@ TEST(prng_below_reaches_every_number_evenly) {
 		assert_true(number < 10);
 		counts[number]++;
 	}
-	for (int i = 0; i < 10; i++) { // 6 standard deviations
+	for (int i = 0; i < 10; i++) { // within 6 standard deviations
 		assert_in_range(counts[i], 10000 - 570, 10000 + 570);
 	}
 	assert_int_equal(weir_prng_below(&prng, 1), 0);

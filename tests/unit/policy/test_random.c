@@ -17,7 +17,8 @@ TEST(all_have_equal_shares) {
 	for (uint32_t i = 0; i < 100; i++) {
 		chi_squared += (counts[i] - 1000.0) * (counts[i] - 1000.0) / 1000.0;
 	}
-	assert_true(chi_squared > 55 && chi_squared < 155); // 99 degrees of freedom, 0.1 % each
+	// 99 degrees of freedom, 0.1 % at each end
+	assert_true(chi_squared > 55 && chi_squared < 155);
 	world_free(w);
 }
 
@@ -60,7 +61,8 @@ TEST(full_backends_are_not_chosen) {
 	world_free(w);
 }
 
-// If many backends are full, flows still go to random ones of the others, not to the least loaded.
+// If many backends are full, flows still go to random backends among the others, not to the least
+// loaded backend.
 TEST(the_others_keep_equal_shares) {
 	struct world *w = world_create(50);
 	uint32_t counts[50] = {0};

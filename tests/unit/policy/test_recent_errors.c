@@ -84,7 +84,7 @@ TEST(another_window_keeps_counts) {
 	weir_errors_adopt(w->client, 50 * MS);
 	assert_int_equal(errors_at(w, 7 * SECOND), 1);
 	assert_int_equal(errors_at(w, 8050 * MS), 0);
-	// The same window again: ticks continue unchanged.
+	// With an unchanged window, ticks continue unchanged.
 	weir_errors_add(w->client, &w->backends[0]);
 	for (uint64_t now = 8050 * MS; now < 17 * SECOND; now += 10 * MS) {
 		weir_errors_adopt(w->client, now);

@@ -7,7 +7,7 @@
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 
-// Reports every interval_ms, of these rates. Returns the time of the last.
+// Report every interval_ms, with these rates. Returns the time of the last report.
 static uint64_t report(struct weir_reported_errors *errors, uint64_t now_ns, uint32_t n,
 	uint64_t interval_ms, double requests, double failed) {
 	for (uint32_t i = 0; i < n; i++) {
@@ -29,7 +29,7 @@ TEST(steady_errors_count_for_a_window) {
 		// A quarter of the requests fail, and each error counts for a second.
 		assert_in_range(
 			weir_reported_errors_cost_ns(&errors, SECOND, now), 245 * MS, 250 * MS);
-		// They count until the next report is overdue.
+		// Errors count until the next report is overdue.
 		now += intervals_ms[i] * MS * 3 / 2;
 		assert_in_range(weir_reported_errors_active(&errors, 1, SECOND, now), 49, 50);
 		assert_in_range(
@@ -53,7 +53,7 @@ TEST(good_reports_remove_errors) {
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, now) < MS);
 }
 
-// One error counts for every worker; without an error none counts.
+// One error counts for every worker; no error counts for none.
 TEST(few_errors) {
 	struct weir_reported_errors errors = {0};
 	uint64_t now = report(&errors, SECOND, 20, 500, 100, 0);
@@ -73,7 +73,8 @@ TEST(extreme_reports) {
 
 	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 1000000000);
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, now) <= SECOND);
-	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, 0) <= SECOND); // clock of another
+	// the clock of another process
+	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, 0) <= SECOND);
 	errors = (struct weir_reported_errors){0};
 	report(&errors, SECOND, 10, 500, 0, 100); // more errors than requests
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, 7 * SECOND) <= SECOND);

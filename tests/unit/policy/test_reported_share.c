@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reported share: a worker's part of reported requests, whose reports are used, and for how long.
+// Reported share: a worker's part of reported requests, the backends whose reports are used, and
+// how long a report is used.
 #include <math.h>
 
 #include "policy_lab.h"
@@ -27,7 +28,7 @@ static struct fleet fleet_of(uint32_t own, uint32_t others) {
 	return fleet;
 }
 
-// A flow of `of` ends at some backend, and one begins at another.
+// A flow of `of` ends at one backend, and a flow begins at another backend.
 static void turn_over(struct fleet *fleet, uint32_t of[BACKENDS], bool own) {
 	uint32_t from = (uint32_t)(fixture_random(&fleet->seed) % BACKENDS);
 	uint32_t to = (uint32_t)(fixture_random(&fleet->seed) % BACKENDS);
@@ -47,7 +48,8 @@ static void report(struct fleet *fleet, uint32_t i, double all) {
 		&fleet->share, &fleet->count[i], BACKENDS, all, &own, fleet->now_ns);
 }
 
-// Reports of all backends, every 100 ms. late: of the round before; apart: of other numbers.
+// Report for all backends, every 100 ms. late: reports of the previous round; apart: reports of
+// unrelated numbers.
 static void run(struct fleet *fleet, uint32_t rounds, uint32_t turns, bool late, bool apart) {
 	for (uint32_t round = 0; round < rounds; round++) {
 		uint32_t before[BACKENDS];
@@ -89,7 +91,7 @@ TEST(share_is_that_of_a_worker) {
 	}
 }
 
-// Only ratios count: half-open flows, or requests of several connections, change nothing.
+// Only ratios count: half-open flows, or requests that use several connections, have no effect.
 TEST(part_is_measured_and_at_most_one) {
 	struct fleet fleet = fleet_of(30, 0);
 	uint64_t word;
@@ -115,11 +117,11 @@ TEST(worker_with_nearly_all_flows_needs_no_reports) {
 	assert_null(weir_reported_share_unused(&fleet.share, 2, fleet.now_ns));
 }
 
-// Of 100 flows, as many as `turns` are others after 100 ms.
+// Of 100 flows, `turns` flows are replaced within 100 ms.
 TEST(reports_count_the_less_the_more_flows_have_ended_since) {
 	static const struct {
 		uint32_t turns;
-		uint32_t least, most; // gain
+		uint32_t least, most; // permitted gain
 	} cases[] = {{1, 250, 255}, {50, 195, 210}, {200, 100, 125}, {1500, 0, 0}};
 
 	for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -133,12 +135,14 @@ TEST(reports_count_the_less_the_more_flows_have_ended_since) {
 	}
 }
 
-// Twice the flows that a worker begins at a backend: here 20 / 10 of four workers.
+// The spread is twice the number of flows that a worker begins at a backend: here 20 / 10 for four
+// workers.
 TEST(spread_is_that_of_the_flows_until_the_next_report) {
 	struct fleet fleet = fleet_of(10, 10);
 
 	run(&fleet, 100, 20, false, false);
-	assert_in_range(weir_signal_share_spread(signal_of(&fleet, 0, 16)), 55, 75); // 1/4
+	// a spread of 1/4
+	assert_in_range(weir_signal_share_spread(signal_of(&fleet, 0, 16)), 55, 75);
 	assert_int_equal(weir_signal_share_spread(signal_of(&fleet, 0, 1)), 255);
 }
 
@@ -147,7 +151,7 @@ TEST(late_reports_are_not_used) {
 
 	run(&fleet, 300, 30, true, false);
 	assert_non_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
-	run(&fleet, 300, 30, false, false); // they are in time now
+	run(&fleet, 300, 30, false, false); // reports are in time now
 	assert_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
 }
 
@@ -263,7 +267,8 @@ TEST(with_many_other_instances_reports_are_used) {
 	struct fleet fleet = fleet_of(4, 60);
 
 	for (uint32_t i = 0; i < 30; i++) {
-		for (uint32_t k = 0; k < 140; k++) { // the others are 15 times as many
+		// the other instances have 15 times as many flows
+		for (uint32_t k = 0; k < 140; k++) {
 			turn_over(&fleet, fleet.others, false);
 		}
 		run(&fleet, 10, 10, false, false);
@@ -279,7 +284,7 @@ TEST(backend_without_reports_has_the_mean) {
 	run(&fleet, 50, 10, false, false);
 	word = weir_reported_share_refresh(&fleet.share, &none, 1, 0, 0, fleet.now_ns);
 	assert_in_range(weir_signal_share_flows(word), 9 * WEIR_SIGNAL_FLOW, 11 * WEIR_SIGNAL_FLOW);
-	// One that reports keeps its share, for three intervals, at least three seconds.
+	// A backend that reports keeps its share for three intervals, at least three seconds.
 	word = signal_of(&fleet, 2, 1);
 	assert_int_equal(weir_reported_share_refresh(&fleet.share, &fleet.count[2], 1, 5, word,
 				 fleet.now_ns + 2900 * MS),
@@ -287,7 +292,7 @@ TEST(backend_without_reports_has_the_mean) {
 	later_ns = fleet.now_ns + 3100 * MS;
 	assert_int_equal(weir_signal_serial(weir_reported_share_refresh(
 				 &fleet.share, &fleet.count[2], 1, 5, word, later_ns)),
-		0); // none does
+		0); // no backend reports
 	fleet.now_ns = later_ns;
 	report(&fleet, 3, 40);
 	word = weir_reported_share_refresh(&fleet.share, &fleet.count[2], 1, 5, word, later_ns);
@@ -329,7 +334,8 @@ TEST(another_dataplane_begins_with_counts_of_0) {
 	run(&fleet, 1, 0, false, false);
 	assert_true(fleet.share.begun >= 0 && fleet.share.begun <= all);
 	run(&fleet, 200, 10, false, false);
-	assert_int_equal(weir_signal_share_flows(signal_of(&fleet, 0, 1)), 0); // it has no flows
+	// the worker has no flows
+	assert_int_equal(weir_signal_share_flows(signal_of(&fleet, 0, 1)), 0);
 }
 
 TEST(any_numbers_give_a_word_in_range) {

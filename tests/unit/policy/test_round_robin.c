@@ -63,16 +63,16 @@ TEST(cursor_follows_its_backend) {
 
 	world_publish(w, RR, (const uint16_t[]){1, 2, 3, 4}, NULL, 4);
 	WORLD_EXPECT(w, 1, 2);
-	// Added before the cursor: 3 is still the next one.
+	// Backends were added before the cursor: 3 is still the next backend.
 	world_publish(w, RR, (const uint16_t[]){5, 1, 6, 2, 3, 4}, NULL, 6);
 	WORLD_EXPECT(w, 3, 4, 5, 1, 6);
-	// 2 would be next and was removed: the one after it is next.
+	// Backend 2 would be next but was removed: the backend after it is next.
 	world_publish(w, RR, (const uint16_t[]){5, 1, 6, 3, 4}, NULL, 5);
 	WORLD_EXPECT(w, 3, 4);
-	// The cursor was behind the last one.
+	// The cursor was behind the last backend.
 	world_publish(w, RR, (const uint16_t[]){7}, NULL, 1);
 	WORLD_EXPECT(w, 7, 7);
-	// No candidate for a while.
+	// The table has no candidate for a while.
 	world_publish(w, RR, (const uint16_t[]){2, 7}, NULL, 2);
 	WORLD_EXPECT(w, 7, 2);
 	world_publish(w, RR, NULL, NULL, 0);

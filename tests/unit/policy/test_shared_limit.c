@@ -10,7 +10,7 @@
 #define WORKERS_MOST 64u
 #define TICK_NS (UINT64_C(1) << WEIR_LIMIT_TICK_SHIFT)
 
-struct fleet { // the workers of an instance
+struct fleet { // all workers of an instance
 	uint32_t workers, backends;
 	struct weir_limit_word *words;
 	struct weir_limit_part *parts[WORKERS_MOST];
@@ -18,7 +18,7 @@ struct fleet { // the workers of an instance
 	uint64_t now_ns;
 };
 
-// Every backend has this limit.
+// Set the limit of every backend.
 static void fleet_limit(struct fleet *f, uint32_t limit) {
 	for (uint32_t w = 0; w < f->workers; w++) {
 		for (uint16_t id = 0; id < f->backends; id++) {
@@ -67,7 +67,7 @@ static void worker_at(struct world *w, uint64_t now_ns) {
 	}
 }
 
-// All workers take their turn after so many ticks.
+// Run an iteration of all workers after `ticks` ticks.
 static void fleet_after(struct fleet *f, uint32_t ticks) {
 	f->now_ns += ticks * TICK_NS;
 	for (uint32_t w = 0; w < f->workers; w++) {
@@ -89,7 +89,7 @@ static void end_half_open(struct world *w, uint16_t id) {
 	world_end(w, id, WEIR_OUTCOME_UNANSWERED);
 }
 
-// Choose and start an established flow. False if it was rejected.
+// Choose a backend and start an established flow. Returns false if the flow was rejected.
 static bool flow(struct world *w, uint64_t hash, uint16_t *ret_id) {
 	struct weir_chosen chosen = world_choose_hash(w, hash);
 
@@ -101,7 +101,7 @@ static bool flow(struct world *w, uint64_t hash, uint16_t *ret_id) {
 	return true;
 }
 
-// --- what users see ---------------------------------------------------------------------------
+// --- visible behaviour ------------------------------------------------------------------------
 
 TEST(limit_is_that_of_all_workers) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
@@ -140,7 +140,7 @@ TEST(one_worker_can_use_the_whole_limit) {
 	}
 }
 
-// Idle slots of other workers are back after a tick (L3); before, their number is bounded.
+// Idle slots of other workers are available after a tick (L3); before, their number is bounded.
 TEST(idle_slots_of_others_come_back) {
 	struct fleet *f = fleet_create(16, 1, 640, WEIR_POLICY_ROUND_ROBIN, WEIR_EXHAUSTED_REJECT);
 	uint32_t flows = 0;
@@ -200,7 +200,8 @@ TEST(spilled_flows_do_not_raise_the_limit) {
 		world_start(f->world[i % 2], chosen.id);
 	}
 	assert_int_equal(held(f, 0), 15);
-	for (uint32_t i = 0; i < 5; i++) { // each end leaves the backend at its limit or above
+	// after each end the backend is still at its limit or above
+	for (uint32_t i = 0; i < 5; i++) {
 		world_end(f->world[0], 0, WEIR_OUTCOME_COMPLETED);
 		assert_int_equal(world_choose_hash(f->world[0], i).how, WEIR_CHOSEN_SPILLED);
 	}
@@ -218,7 +219,7 @@ TEST(changed_limit_applies_at_once) {
 		flows += flow(f->world[i % 4], i, &id);
 	}
 	assert_int_equal(flows, 80);
-	fleet_limit(f, 50); // also for idle slots: 80 flows drain
+	fleet_limit(f, 50); // also with idle slots: 80 flows drain
 	for (uint32_t w = 0; w < 4; w++) {
 		assert_false(flow(f->world[w], w, &id));
 	}
@@ -239,7 +240,7 @@ TEST(changed_limit_applies_at_once) {
 	fleet_free(f);
 }
 
-// A limit that begins counts the flows that exist, at whichever worker.
+// A new limit counts the existing flows, at any worker.
 TEST(limit_that_begins_counts_existing_flows) {
 	struct fleet *f =
 		fleet_create(3, 1, UINT32_MAX, WEIR_POLICY_ROUND_ROBIN, WEIR_EXHAUSTED_REJECT);
@@ -300,7 +301,7 @@ TEST(lost_handshakes_free_their_slots) {
 	fleet_after(f, WEIR_LIMIT_HANDSHAKE_TICKS);
 	assert_int_equal(held(f, 0), 0);
 	assert_int_equal(f->parts[0][0].mistrust, 0); // less than a quarter of the limit
-	confirm(f->world[0], 0); // late: takes its slot now
+	confirm(f->world[0], 0); // a late confirmation: the flow takes its slot now
 	assert_int_equal(held(f, 0), 1);
 	fleet_free(f);
 }
@@ -380,7 +381,7 @@ static uint32_t established(const struct world *w, uint16_t id) {
 	return w->backends[id].active - w->backends[id].half_open;
 }
 
-// L2.
+// Check guarantee L2.
 static void check_sums(const struct fleet *f) {
 	for (uint16_t id = 0; id < f->backends; id++) {
 		uint32_t sum = 0;
@@ -405,7 +406,7 @@ static void random_choice(struct fleet *f, struct world *w, uint32_t limit, uint
 	struct weir_chosen chosen = world_choose_hash(w, fixture_random(seed));
 
 	if (chosen.how == WEIR_CHOSEN && w->backends[chosen.id].counted != 0) {
-		assert_true(held(f, chosen.id) <= limit); // L1
+		assert_true(held(f, chosen.id) <= limit); // guarantee L1
 	}
 	if (chosen.how != WEIR_CHOSEN && chosen.how != WEIR_CHOSEN_SPILLED) {
 		return;
@@ -419,7 +420,7 @@ static void random_choice(struct fleet *f, struct world *w, uint32_t limit, uint
 		world_start(w, chosen.id);
 		break;
 	case 2:
-		break; // not entered into the flow table
+		break; // the flow is not entered into the flow table
 	default:
 		syn(w, chosen.id);
 	}
@@ -437,7 +438,7 @@ static void random_end(struct world *w, uint16_t id, uint64_t *seed) {
 	}
 }
 
-// A part of the flows moves: first taken, then given.
+// Move a part of the flows: first taken, then given.
 static void random_move(struct fleet *f, uint16_t id, uint64_t *seed) {
 	struct world *from = f->world[fixture_random(seed) % f->workers];
 	struct world *to = f->world[fixture_random(seed) % f->workers];
@@ -494,7 +495,7 @@ static void run_model(uint32_t workers, int policy, uint64_t *seed) {
 		check_sums(f);
 	}
 	fleet_limit(f, 7);
-	for (uint32_t i = 0; i < 3; i++) { // all reservations lapse
+	for (uint32_t i = 0; i < 3; i++) { // after this, all reservations lapse
 		fleet_after(f, WEIR_LIMIT_HANDSHAKE_TICKS);
 	}
 	for (uint16_t id = 0; id < backends; id++) {
@@ -544,7 +545,8 @@ static void *race(void *context) {
 		uint16_t id = (uint16_t)(fixture_random(&seed) % THREAD_BACKENDS);
 
 		if (i % 64 == 0) {
-			sched_yield(); // all of it is shorter than a time slice
+			// without this, all of a thread's work fits into a time slice
+			sched_yield();
 		}
 		if (fixture_random(&seed) % 3 != 0) {
 			uint32_t sum;
@@ -586,7 +588,7 @@ TEST(threads_never_exceed_the_limit) {
 		pthread_join(racers[i].thread, NULL);
 		most = racers[i].most > most ? racers[i].most : most;
 	}
-	assert_int_equal(most, THREAD_LIMIT); // reached, never exceeded
+	assert_int_equal(most, THREAD_LIMIT); // the limit is reached, but never exceeded
 	for (uint16_t id = 0; id < THREAD_BACKENDS; id++) {
 		assert_int_equal(held(f, id), 0);
 	}

@@ -26,7 +26,7 @@ TEST(factor_grows_within_the_window) {
 	settings.window_ms = 0;
 	assert_true(weir_slow_start_factor(&settings, 0) == 1);
 	settings = (struct weir_slow_start_settings){.window_ms = 500, .aggression = 1};
-	assert_true(weir_slow_start_factor(&settings, 0) == 1); // less than a second: no ramp
+	assert_true(weir_slow_start_factor(&settings, 0) == 1); // less than a second: no slow start
 }
 
 TEST(if_all_are_new_none_is_slowed_down) {
@@ -50,13 +50,13 @@ TEST(if_all_are_new_none_is_slowed_down) {
 // --- flows through a policy ---
 
 #define BACKENDS 10
-#define NEW 3 // the one in slow start
+#define NEW 3 // the backend in slow start
 
-struct load { // of a run
+struct load { // load of a run
 	enum weir_policy policy;
 	double factor;
-	uint64_t service_ns; // how long a flow takes
-	uint64_t interval_ns; // between two flows
+	uint64_t service_ns; // duration of a flow
+	uint64_t interval_ns; // time between two flows
 	uint32_t flows;
 };
 
@@ -77,7 +77,7 @@ static void report(struct world *w, const struct load *load, uint64_t *reported_
 	}
 }
 
-// Share of the new backend, divided by the mean of the others.
+// Returns the share of the new backend, divided by the mean share of the others.
 static double run(const struct load *load) {
 	uint32_t capacity = (uint32_t)(load->service_ns / load->interval_ns) + 2;
 	struct ending *endings = calloc(capacity, sizeof(endings[0]));
@@ -119,7 +119,7 @@ static double run(const struct load *load) {
 	return counts[NEW] * (double)(BACKENDS - 1) / others;
 }
 
-// Idle, with one or two flows at each backend, moderately loaded, and with a hundred flows.
+// Loads: idle, one or two flows at each backend, moderate, and a hundred flows at each backend.
 TEST(share_follows_the_factor) {
 	static const uint64_t services_ns[] = {MS / 10, 10 * MS, 15 * MS, 25 * MS, 1000 * MS};
 	static const double factors[] = {0.1, 0.25, 0.5, 0.7, 0.9};
@@ -166,7 +166,7 @@ TEST(limit_is_reduced_by_the_factor) {
 		assert_int_equal(w->backends[0].active, 20);
 		assert_int_equal(w->backends[1].active, 1);
 		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
-		// The next step lets it take more flows, although none has ended.
+		// After the next step the backend takes more flows, although no flow has ended.
 		share.part = WEIR_POLICY_PART_ONE / 5 + 1;
 		weir_policy_set_share(&w->worker, w->client, 1, share);
 		for (uint32_t i = 0; i < 3; i++) {

@@ -10,14 +10,14 @@
 
 #define BACKENDS 40u
 #define LOOK_MS 100u
-#define TIMEOUT 50u // looks
+#define TIMEOUT 50u // readings until a flow times out
 #define SECOND (1000 / LOOK_MS)
 
-struct of_backend { // what happens at it
-	double per_second; // flows of clients
+struct of_backend { // simulated behaviour of a backend
+	double per_second; // rate of flows from clients
 	double forged; // number of forged SYNs for each client's flow
-	uint32_t takes; // looks until a client is accepted; TIMEOUT = never
-	uint32_t began[TIMEOUT], left[TIMEOUT]; // by look: flows of clients, and forged ones
+	uint32_t takes; // readings until a client is accepted; TIMEOUT = never
+	uint32_t began[TIMEOUT], left[TIMEOUT]; // flows of clients and forged flows, by reading
 };
 
 struct world {
@@ -36,12 +36,12 @@ static struct world begin(uint32_t count, double per_second) {
 
 	for (uint32_t i = 0; i < count; i++) {
 		w.of[i] = (struct of_backend){.per_second = per_second, .takes = 1};
-		w.backends[i].new_flows = 1000 * i; // of before
+		w.backends[i].new_flows = 1000 * i; // flows from before the test
 	}
 	return w;
 }
 
-// The number of flows of a rate that start in this look: random, with the exact mean.
+// The number of flows of a rate that start in this interval: random, with the exact mean.
 static uint32_t arrivals(struct world *w, double per_second) {
 	double mean = per_second / SECOND;
 	uint32_t n = 0;
@@ -56,7 +56,7 @@ static uint32_t arrivals(struct world *w, double per_second) {
 	return n;
 }
 
-// Returns how many stall.
+// Simulate and evaluate one reading. Returns the number of stalling backends.
 static uint32_t look(struct world *w) {
 	uint32_t at = w->look++ % TIMEOUT;
 
@@ -77,7 +77,7 @@ static uint32_t look(struct world *w) {
 	return weir_stalling_look(&w->settings, w->backends, w->count, w->order, LOOK_MS);
 }
 
-// Run this many looks. Returns the number of cases of a stalling backend in a look.
+// Run this many readings. Returns the sum of the numbers of stalling backends.
 static uint64_t looks(struct world *w, uint32_t count) {
 	uint64_t sum = 0;
 
@@ -87,7 +87,7 @@ static uint64_t looks(struct world *w, uint32_t count) {
 	return sum;
 }
 
-// The number of looks until exactly this many stall, or UINT32_MAX.
+// The number of readings until exactly `stalling` backends stall, or UINT32_MAX.
 static uint32_t until(struct world *w, uint32_t stalling, uint32_t most) {
 	for (uint32_t i = 1; i <= most; i++) {
 		if (look(w) == stalling) {
@@ -108,7 +108,8 @@ TEST(a_backend_that_accepts_nothing_stalls) {
 		assert_in_range(until(&w, 1, 5 * SECOND), 3, rates[r] < 100 ? 15 : 7);
 		assert_true(w.backends[2].stalls);
 		assert_int_equal(
-			looks(&w, 20 * SECOND), 20 * SECOND); // and stalls until it has recovered
+			// the backend stalls until it has recovered
+			looks(&w, 20 * SECOND), 20 * SECOND);
 		w.of[2].takes = 1;
 		assert_in_range(until(&w, 0, 5 * SECOND), 1, 3);
 		assert_int_equal(looks(&w, 20 * SECOND), 0);
@@ -129,7 +130,7 @@ TEST(a_growing_backlog_is_detected_in_time) {
 	}
 }
 
-// The first flows of all, at once; backend 1 accepts no connections, and is detected.
+// Start the first flows, all at once; backend 1 accepts no connections, and is detected.
 static void burst(struct world *w) {
 	assert_int_equal(looks(w, SECOND), 0);
 	for (uint32_t i = 0; i < w->count; i++) {
@@ -144,14 +145,14 @@ static void burst(struct world *w) {
 	assert_true(w->backends[1].stalls);
 }
 
-// No earlier flows are known.
+// No earlier flows exist for comparison.
 TEST(a_burst_is_sufficient) {
 	struct world w = begin(4, 0);
 
 	burst(&w);
 }
 
-// When most of the waiting flows have moved to others, the rest must move, too.
+// When most of the waiting flows have moved to other backends, the rest must also move.
 TEST(the_last_few_flows_are_moved_too) {
 	struct world w = begin(4, 0);
 
@@ -165,8 +166,8 @@ TEST(the_last_few_flows_are_moved_too) {
 	assert_int_equal(weir_stalling_look(&w.settings, w.backends, w.count, w.order, LOOK_MS), 0);
 }
 
-// Its round trips are longer than those of the others, but it accepts its clients again: a few
-// half-open flows at any time do not keep it stalling.
+// A backend has longer round trips than the others, but accepts its clients again: a few half-open
+// flows at any time do not keep it stalling.
 TEST(a_distant_backend_recovers_as_fast) {
 	for (uint32_t rate = 5; rate <= 60; rate += 5) {
 		for (uint32_t takes = 1; takes <= 2; takes++) {
@@ -185,8 +186,8 @@ TEST(a_distant_backend_recovers_as_fast) {
 	}
 }
 
-// All flows leave it as soon as permitted, and none is accepted: there are always a few, which must
-// be moved, too.
+// All flows leave a stalling backend as soon as permitted, and none is accepted: a few flows always
+// wait at it, and must also be moved.
 TEST(a_relieved_backend_keeps_stalling) {
 	for (uint32_t rate = 25; rate <= 400; rate *= 2) {
 		struct world w = begin(4, rate);
@@ -199,7 +200,7 @@ TEST(a_relieved_backend_keeps_stalling) {
 	}
 }
 
-// New flows go to other backends, as with a policy by loads: the existing ones still wait.
+// New flows go to other backends, as with a policy by load; the existing flows still wait.
 TEST(a_backend_without_new_flows_stalls) {
 	struct world w = begin(4, 200);
 
@@ -208,7 +209,7 @@ TEST(a_backend_without_new_flows_stalls) {
 	looks(&w, 6);
 	w.of[0].per_second = 0;
 	assert_in_range(until(&w, 1, SECOND), 1, 3);
-	assert_in_range(until(&w, 0, 10 * SECOND), 30, TIMEOUT); // when they expire
+	assert_in_range(until(&w, 0, 10 * SECOND), 30, TIMEOUT); // when the flows expire
 }
 
 TEST(if_most_stall_the_others_are_the_reference) {
@@ -224,10 +225,10 @@ TEST(if_most_stall_the_others_are_the_reference) {
 		w.of[i].takes = TIMEOUT;
 	}
 	looks(&w, 5 * SECOND);
-	assert_false(w.backends[6].stalls || w.backends[7].stalls); // none is better
+	assert_false(w.backends[6].stalls || w.backends[7].stalls); // no backend is better
 }
 
-// The next two take the flows that wait at the first one.
+// The next two backends take the flows that wait at the first backend.
 static void relieve_first(struct world *w) {
 	w->of[0].takes = 7;
 	for (uint32_t i = 1; i < 3; i++) {
@@ -261,7 +262,8 @@ TEST(backends_that_take_flows_make_no_other_stall) {
 	}
 }
 
-// A backend that takes flows of another also stalls, or one that takes none does not.
+// A backend that takes flows of a stalling backend also stalls, or a backend that takes no flows
+// does not stall.
 TEST(a_second_backend_stalls_beside_the_first) {
 	for (uint32_t second = 1; second < 4; second += 2) {
 		struct world w = begin(4, 100);
@@ -270,7 +272,7 @@ TEST(a_second_backend_stalls_beside_the_first) {
 		w.of[0].takes = TIMEOUT;
 		assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
 		relieve_first(&w);
-		w.of[1].takes = w.of[2].takes = 3; // many wait for their clients
+		w.of[1].takes = w.of[2].takes = 3; // many flows wait for their clients
 		looks(&w, 5 * SECOND);
 		w.of[second].takes = TIMEOUT;
 		assert_in_range(until(&w, 2, 10 * SECOND), 3, 3 * SECOND);
@@ -285,7 +287,7 @@ TEST(a_flood_makes_no_backend_stall) {
 		for (uint32_t count = 1; count <= BACKENDS; count = count * 3 - 1 + (count == 1)) {
 			struct world w = begin(count, 5);
 
-			for (uint32_t i = 0; i < count; i++) { // weights of 1 to 5
+			for (uint32_t i = 0; i < count; i++) { // backends have weights of 1 to 5
 				w.of[i].per_second *= 1 + i % 5;
 			}
 			assert_int_equal(looks(&w, 20 * SECOND), 0);
@@ -293,7 +295,7 @@ TEST(a_flood_makes_no_backend_stall) {
 				w.of[i].forged = forged[f];
 			}
 			assert_int_equal(looks(&w, 120 * SECOND), 0);
-			w.of[0].per_second = 0; // it is drained
+			w.of[0].per_second = 0; // the backend is drained
 			assert_int_equal(looks(&w, 20 * SECOND), 0);
 			for (uint32_t i = 0; i < count; i++) {
 				w.of[i].forged = 0;
@@ -315,7 +317,7 @@ TEST(a_stalling_backend_is_detected_in_a_flood) {
 	assert_true(w.backends[7].stalls);
 }
 
-// Run looks in which each backend gets this many more flows, which end immediately.
+// Run readings in which each backend gets `count` further flows, which end immediately.
 static uint64_t looks_with_ended(struct world *w, uint32_t count, uint32_t ended) {
 	uint64_t sum = 0;
 
@@ -354,14 +356,14 @@ TEST(an_idle_backend_does_not_stall) {
 		w.of[i].takes = i < 2 ? TIMEOUT : 1;
 	}
 	assert_int_equal(looks(&w, 60 * SECOND), 0);
-	w = begin(2, 0); // others are idle: there is no reference
+	w = begin(2, 0); // other backends are idle, so that there is no reference
 	w.of[0].per_second = 100;
 	w.of[0].takes = TIMEOUT;
 	assert_int_equal(looks(&w, 60 * SECOND), 0);
 }
 
-// Its round trips take longer than those of the others, but less than the time before a flow may be
-// moved.
+// The round trips of a backend take longer than those of other backends, but less than the time
+// before a flow may be moved.
 TEST(a_distant_backend_does_not_stall) {
 	struct world w = begin(10, 1000);
 
@@ -387,7 +389,7 @@ TEST(restarted_counters_restart_the_detection) {
 	assert_int_equal(looks(&w, 20 * SECOND), 0);
 }
 
-// Its id was reused: counts and flows start from 0.
+// The id of a backend was reused: counts and flows start from 0.
 static void begin_anew(struct world *w, uint32_t backend) {
 	memset(w->of[backend].began, 0, sizeof(w->of[backend].began));
 	memset(w->of[backend].left, 0, sizeof(w->of[backend].left));
@@ -405,6 +407,7 @@ TEST(a_decreased_count_restarts_the_detection) {
 	assert_true(w.backends[1].stalls);
 	begin_anew(&w, 1);
 	assert_int_equal(look(&w), 0);
-	assert_in_range(until(&w, 1, 5 * SECOND), WEIR_STALLING_LOOKS, 15); // still no client
+	// still no client is accepted
+	assert_in_range(until(&w, 1, 5 * SECOND), WEIR_STALLING_LOOKS, 15);
 	assert_true(w.backends[1].stalls);
 }

@@ -50,7 +50,7 @@ TEST(restricted_task_never_leaves_its_set) {
 	for (uint32_t i = 0; i < n; i++) {
 		assert_int_equal(requests[i].thief, 2);
 	}
-	what.loose = true; // the others only if 2 does not steal
+	what.loose = true; // the other workers only if worker 2 does not steal
 	put(plan, 20, 20, 1, &what);
 	weir_steal_plan_worker(plan, 2, 1, false, 0);
 	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
@@ -62,7 +62,7 @@ TEST(restricted_task_never_leaves_its_set) {
 	weir_steal_plan_free(plan);
 }
 
-// The load of a worker that does not run is not included in the mean of the others.
+// The load of a worker that does not run is not included in the mean of the other workers.
 TEST(stopped_worker_is_not_included_in_the_mean) {
 	struct weir_steal_params params = weir_steal_params_dask();
 
@@ -116,9 +116,9 @@ TEST(levels_of_invalid_numbers) {
 	assert_int_equal(weir_steal_level(1e-300, 1e300, 0.1), WEIR_STEAL_NO_LEVEL);
 }
 
-// The page of dask on work stealing, where its code does the same: bins by the ratio of computation
-// to communication, each with half the ratio of the one before. The first bin of the page, 8, is
-// the third of the code.
+// dask's documentation of work stealing, where dask's code agrees with it: bins by the ratio of
+// computation to communication, each with half the ratio of the previous bin. The first bin of the
+// documentation, 8, is the third bin of the code.
 #define FIRST_OF_PAGE 3u
 
 static uint8_t bin_of(double ratio) {
@@ -142,7 +142,7 @@ TEST(bins_are_those_of_the_documentation) {
 	}
 }
 
-// Best bins first, whatever the order of arrival; until no worker is idle.
+// Tasks of the best bins are moved first, whatever the order of arrival, until no worker is idle.
 TEST(tasks_of_the_first_documented_bin_go_first) {
 	static const double ratios[] = {1, 2, 4, 8, 16, 40};
 	const struct weir_steal_params params = weir_steal_params_dask();
@@ -164,12 +164,12 @@ TEST(tasks_of_the_first_documented_bin_go_first) {
 		assert_true(i == 0 || requests[i].level >= requests[i - 1].level);
 		of_first += is_first;
 	}
-	assert_int_equal(of_first, 6); // all of them
+	assert_int_equal(of_first, 6); // all tasks of the first bin
 	weir_steal_plan_free(plan);
 }
 
-// Here the code of dask, and Weir, differ from the page: the last bin is not left out. A task of it
-// moves when the backlog is longer than its communication.
+// The code of dask, and Weir, differ from the documentation in this case: the last bin is not
+// omitted. A task of this bin moves when the backlog is longer than the task's communication.
 TEST(last_bin_moves_if_the_backlog_is_long_enough) {
 	const struct weir_steal_task last = {.duration = 1, .transfer = 255.9};
 	const struct weir_steal_task backlog = {.duration = 100, .transfer = -1, .fixed = true};
@@ -187,7 +187,8 @@ TEST(last_bin_moves_if_the_backlog_is_long_enough) {
 	}
 }
 
-// Of ten workers three may steal at once: a fourth starts when one of them has its answer.
+// Three of ten workers may steal at once: a fourth worker starts when one of the three has its
+// answer.
 TEST(share_of_workers_steals_at_once) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS];
@@ -263,7 +264,7 @@ TEST(missing_answer_is_a_refusal) {
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_true(weir_steal_plan_correction(plan, i) == 0);
 	}
-	// An answer that is too late, and belongs to another request than the last one.
+	// A late answer, which belongs to an earlier request than the last.
 	assert_int_equal(weir_steal_plan_answer(plan, requests[0].task, requests[0].id,
 				 WEIR_STEAL_GIVEN_UP, true, 10),
 		WEIR_STEAL_LATE);
@@ -302,7 +303,7 @@ TEST(moved_task_stays_for_a_while) {
 		weir_steal_plan_answer(
 			plan, requests[i].task, requests[i].id, WEIR_STEAL_GIVEN_UP, true, 0);
 	}
-	for (uint32_t i = 0; i < 8; i++) { // the reverse: all remaining tasks are at 1
+	for (uint32_t i = 0; i < 8; i++) { // now all remaining tasks are at worker 1
 		if (weir_steal_plan_owner(plan, i) == 0) {
 			weir_steal_plan_remove(plan, i);
 		}
@@ -317,8 +318,8 @@ TEST(moved_task_stays_for_a_while) {
 struct model {
 	struct weir_steal_plan *plan;
 	struct weir_steal_task what[TASKS];
-	uint32_t owner[TASKS]; // WEIR_STEAL_NO_WORKER = not put
-	struct weir_steal_request asked[TASKS]; // id 0 = is not
+	uint32_t owner[TASKS]; // WEIR_STEAL_NO_WORKER = not inserted
+	struct weir_steal_request asked[TASKS]; // pending requests; id 0 = none
 	bool begun[TASKS], refused[TASKS], by_function;
 };
 
@@ -431,7 +432,8 @@ static void check_sums(const struct model *model) {
 	}
 }
 
-// Two plans get the same input: one finds thieves by its heap, the other by a scan of all.
+// Two plans get the same input: one plan finds thieves by its heap, the other plan by a scan of all
+// workers.
 TEST(long_run_equals_a_model) {
 	const struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_prng random[2] = {{1}, {1}};
@@ -481,8 +483,8 @@ static double seconds(void) {
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-// Bins are O(1): a task among a hundred thousand costs as much as one among a thousand, except for
-// cache effects; searching a list would cost a hundred times as much.
+// Bins are O(1): a task among a hundred thousand costs as much as a task among a thousand, except
+// for cache effects; searching a list would cost a hundred times as much.
 TEST(insert_and_remove_do_not_depend_on_the_number) {
 	const uint32_t counts[] = {1000, 100000};
 	const struct weir_steal_params params = weir_steal_params_dask();
@@ -543,7 +545,7 @@ static double time_of_plan(uint32_t requests) {
 TEST(plan_evaluates_all_workers_once) {
 	double one, many;
 
-	(void)time_of_plan(1); // the memory is new
+	(void)time_of_plan(1); // warm up, because the memory is new
 	one = time_of_plan(1);
 	many = time_of_plan(100);
 	printf("plan with %u workers: %.1f ms for 1 request, %.1f ms for 100\n", MANY_WORKERS,

@@ -34,7 +34,7 @@ TEST(deterministic_12_backends_of_3_with_10_clients_gives_2_or_3) {
 	assert_int_equal(spread.total, 30);
 }
 
-// U4
+// guarantee U4
 TEST(deterministic_u4_any_two_backends_differ_by_one) {
 	struct weir_prng prng = {5};
 	int uneven = 0;
@@ -70,7 +70,7 @@ TEST(deterministic_exact_differs_by_two_at_most) {
 }
 
 // The clients of a round divide its shuffle into slices; no backend is left out, or the left-out
-// ones rotate.
+// backends rotate.
 TEST(deterministic_slices_are_adjacent) {
 	for (uint32_t n = 2; n <= 64; n++) {
 		for (uint32_t size = 1; size < n; size++) {
@@ -130,9 +130,9 @@ TEST(deterministic_exact_uses_left_out_backends_last) {
 	}
 }
 
-// All backends of one subset fail. Each round has its own shuffle, so their clients are spread over
-// many others; with one shuffle for all, each of the ten following backends would get ten more
-// clients.
+// All backends of one subset fail. Each round has its own shuffle, so the clients of these backends
+// are spread over many other backends; with one shuffle for all, each of the ten following backends
+// would get ten more clients.
 TEST(deterministic_loss_of_a_whole_subset_is_spread) {
 	static struct fleet before;
 	static struct fleet after;

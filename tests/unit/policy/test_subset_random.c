@@ -3,7 +3,7 @@
 // Random subsetting: the figures of the literature, and the distribution over 100 salts.
 #include "subset_lab.h"
 
-#define FLEET 300u // clients and backends
+#define FLEET 300u // number of clients, and of backends
 #define SALTS 100u
 
 static struct spread spread_with(uint32_t size, uint32_t salt) {

@@ -14,7 +14,7 @@ static struct spread spread_with(uint32_t clients, uint32_t backends, uint32_t s
 	return count_spread(&params, clients, backends);
 }
 
-// The next client of a lot begins where this one's first lap ended.
+// The next client of a lot begins where the first lap of the previous client ended.
 TEST(rocksteadier_clients_of_a_lot_continue_each_other) {
 	static const uint32_t first[] = {4, 46, 29, 10, 51, 38, 3, 49, 27, 13};
 	static const uint32_t second[] = {3, 49, 27, 13, 52, 35, 1, 40, 21, 15};
@@ -49,7 +49,7 @@ TEST(rocksteadier_is_almost_even_otherwise) {
 	assert_int_equal(spread.max, 8);
 }
 
-// Backends are added one by one, from 90 to 131: through full lots and new ones.
+// Backends are added one by one, from 90 to 131: through full lots and new lots.
 TEST(rocksteadier_growth_moves_only_members_of_the_new_one) {
 	static struct fleet before;
 	static struct fleet after;
@@ -69,7 +69,7 @@ TEST(rocksteadier_growth_moves_only_members_of_the_new_one) {
 	}
 }
 
-// Removing the last backend is the same as keeping it in the list as unusable.
+// Removing the last backend has the effect of keeping it in the list as unusable.
 TEST(rocksteadier_unusable_equals_absent) {
 	uint8_t usable[57];
 	uint32_t without[57];

@@ -118,7 +118,8 @@ static struct row resize(uint32_t backends, uint32_t new_backends, uint32_t new_
 	return row;
 }
 
-// The same for a backend inserted into the middle of the list: those after it get new indexes.
+// Members replaced when a backend is inserted into the middle of the list: backends after it get
+// new indexes.
 static struct row insert_in_the_middle(void) {
 	static struct fleet before;
 	static struct fleet after;
@@ -132,7 +133,7 @@ static struct row insert_in_the_middle(void) {
 				uint32_t *member = &after.member[i][j];
 
 				if (*member == BACKENDS / 2) {
-					*member = BACKENDS; // the new one
+					*member = BACKENDS; // the new backend
 				} else if (*member > BACKENDS / 2) {
 					--*member;
 				}
@@ -178,12 +179,12 @@ TEST(table_growing_and_shrinking) {
 	row = insert_in_the_middle();
 	print_row("a backend more in the middle of the list", 100.0 / 101, &row, "");
 	for (int c = 0; c <= RENDEZVOUS; c++) {
-		assert_true(row.percent[c] > 5); // why the canonical order matters
+		assert_true(row.percent[c] > 5); // shows why the canonical order is needed
 	}
 	row = resize(100, 100, CLIENTS + 1);
 	print_row("a client more (the others' members)", 0, &row, "");
 	for (int c = 0; c < APERTURE; c++) {
-		assert_true(row.percent[c] == 0); // U1
+		assert_true(row.percent[c] == 0); // guarantee U1
 	}
 	row = resize(100, 100, CLIENTS - 1);
 	print_row("a client fewer", 0, &row, "");
@@ -201,7 +202,7 @@ TEST(table_growing_and_shrinking) {
 
 // Every backend becomes unusable and usable again, one after the other.
 struct roll {
-	// Members replaced by the loss of one backend, in percent of all, on average
+	// Members replaced by the loss of one backend, in percent of all members, on average
 	struct row lost;
 	struct row rolled; // members replaced by the whole rolling restart
 	uint32_t most[CONTENDERS]; // maximum number of clients of a backend at any time
@@ -264,9 +265,9 @@ TEST(table_loss_and_rolling_restart) {
 	}
 	printf("\n");
 	for (int c = 0; c <= RENDEZVOUS; c++) {
-		assert_near(roll.lost.percent[c], 100.0 / BACKENDS, 1e-9); // U3
+		assert_near(roll.lost.percent[c], 100.0 / BACKENDS, 1e-9); // guarantee U3
 		assert_near(roll.rolled.percent[c], 200, 1e-9);
-		assert_int_equal(roll.fewest[c], SIZE); // U2
+		assert_int_equal(roll.fewest[c], SIZE); // guarantee U2
 	}
 	assert_in_range(roll.most[DETERMINISTIC], 11, 13);
 	assert_in_range(roll.most[ROCKSTEADIER], 11, 13);
@@ -388,7 +389,7 @@ static const struct {
 #define BANDS (sizeof(bands) / sizeof(bands[0]))
 
 struct in_band {
-	uint32_t least[BANDS], most[BANDS]; // salts
+	uint32_t least[BANDS], most[BANDS]; // number of salts by minimum, and by maximum
 };
 
 static void count_in_band(struct in_band *in_band, uint32_t size, struct spread spread) {

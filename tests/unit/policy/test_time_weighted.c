@@ -34,12 +34,12 @@ TEST(recorded_schedules) {
 	world_free(w);
 }
 
-// With a guessed cost, one backend would get the first hundred flows in a row.
+// With a guessed cost, one backend would get the first hundred flows in succession.
 TEST(cold_start_gives_all_a_turn) {
 	struct world *w = create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3);
 
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1);
-	for (uint32_t i = 0; i < 3; i++) { // the first samples
+	for (uint32_t i = 0; i < 3; i++) { // the first samples of service times
 		w->costs[i] = 50 * MS;
 	}
 	WORLD_EXPECT(w, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1, 1, 1, 2);
@@ -64,7 +64,7 @@ TEST(single_backend_is_always_chosen) {
 
 	for (uint32_t i = 0; i < 10; i++) {
 		assert_int_equal(world_choose(w), 0);
-		assert_int_equal(w->client->spent_ns, 500 * MS); // a turn each
+		assert_int_equal(w->client->spent_ns, 500 * MS); // one turn for each backend
 	}
 	world_free(w);
 }
@@ -79,7 +79,8 @@ TEST(turn_continues_in_the_next_table) {
 	WORLD_EXPECT(w, 1, 1, 2);
 	world_publish(w, TW, (const uint16_t[]){0, 1, 2, 3}, NULL, 4);
 	WORLD_EXPECT(w, 2, 3);
-	// Its turn is half used up when it is removed: the next backend gets a full turn.
+	// Half of a backend's turn is used up when the backend is removed: the next backend gets a
+	// full turn.
 	world_publish(w, TW, (const uint16_t[]){0, 1, 2, 4}, NULL, 4);
 	WORLD_EXPECT(w, 4, 4, 0, 0);
 	world_free(w);
@@ -97,7 +98,7 @@ TEST(full_backend_loses_its_turn) {
 	assert_int_equal(world_flow(w), 0);
 	assert_int_equal(world_flow(w), 1);
 	assert_int_equal(world_flow(w), 1);
-	WORLD_EXPECT(w, 2, 2, 2, 2, 2, 2); // alone
+	WORLD_EXPECT(w, 2, 2, 2, 2, 2, 2); // the backend is alone
 	world_free(w);
 }
 

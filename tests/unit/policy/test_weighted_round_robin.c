@@ -121,7 +121,7 @@ TEST(sum_over_workers_is_as_even_as_one) {
 		double these_four = distance(20, 4, flows, true);
 
 		assert_true(this_one <= 1.5);
-		assert_true(these_four <= this_one + 1.25); // about a flow
+		assert_true(these_four <= this_one + 1.25); // within about one flow
 		one += this_one;
 		four += these_four;
 		in_step += distance(20, 4, flows, false);
@@ -148,7 +148,7 @@ TEST(workers_are_not_in_lockstep) {
 			same += world_choose(w[rank]) == first;
 		}
 	}
-	assert_true(same < 3 * 1000 / 10); // 1 in 20 if the workers were independent
+	assert_true(same < 3 * 1000 / 10); // 1 in 20 would be equal if the workers were independent
 	for (uint32_t rank = 0; rank < 4; rank++) {
 		world_free(w[rank]);
 	}
@@ -163,8 +163,8 @@ TEST(schedule_continues_in_the_next_table) {
 		world_publish(w, WRR, NULL, weights, 3);
 		assert_int_equal(world_choose(w), expected[i]);
 	}
-	// New weights do not restart the schedule at the first candidate, which would get more with
-	// every change.
+	// New weights do not restart the schedule at the first candidate, which would get more
+	// flows with every change.
 	world_publish(w, WRR, NULL, (const uint32_t[]){1, 1, 1}, 3);
 	assert_int_not_equal(w->client->generation, 0);
 	world_free(w);
@@ -184,7 +184,7 @@ TEST(full_backend_is_skipped) {
 	world_free(w);
 }
 
-// A generation has far more candidates than a choice may visit, and almost none has a turn.
+// A generation has far more candidates than a choice may visit, and almost no candidate has a turn.
 TEST(one_heavy_among_many_light) {
 	uint32_t n = 1000;
 	uint32_t *weights = calloc(n, sizeof(weights[0]));
@@ -198,8 +198,8 @@ TEST(one_heavy_among_many_light) {
 	}
 	w = create(weights, n, 0, 1);
 	count(w, 600000, counts);
-	assert_in_range(counts[700], 585000, 599000); // 98.5 % by weight: 591,000
-	// The last choice was removed: it must not be repeated.
+	assert_in_range(counts[700], 585000, 599000); // 98.5 % by weight: 591,000 flows
+	// The last chosen backend was removed: it must not be repeated.
 	for (uint32_t i = 0; i < 10 || w->client->last_id != 700; i++) {
 		world_choose(w);
 	}

@@ -51,7 +51,7 @@ static void load(struct world *w, uint32_t count, uint32_t cursor) {
 
 	assert_non_null(ids);
 	for (uint32_t i = 0; i < count; i++) {
-		ids[i] = (uint16_t)(count - 1 - i); // different from the index
+		ids[i] = (uint16_t)(count - 1 - i); // ids differ from indexes
 	}
 	world_publish(w, WEIR_POLICY_ROUND_ROBIN, ids, NULL, count);
 	free(ids);
@@ -157,7 +157,7 @@ TEST(refresh_changes_only_its_place) {
 	for (uint32_t i = 0; i < 300; i++) {
 		assert_int_equal(key_at(w, i), i == 0 ? 7 : i == 257 ? 9 : 0);
 	}
-	// No longer a candidate: its place belongs to another one.
+	// The backend is no longer a candidate: its slot belongs to another backend.
 	load(w, 200, 0);
 	w->backends[299].active = 8;
 	weir_window_refresh(&w->worker, w->client, &ops, 299);
@@ -172,7 +172,7 @@ TEST(limit_marks_places_full) {
 	w->table.settings.max_active_flows = 2;
 	w->backends[3].active = 2;
 	w->backends[2].active = 1;
-	load(w, 4, 0); // ids 3, 2, 1, 0
+	load(w, 4, 0); // candidates are ids 3, 2, 1, 0
 	assert_int_equal(key_at(w, 0), WEIR_POLICY_KEY_NONE);
 	assert_int_equal(key_at(w, 1), 1);
 	w->backends[0].active = 5;
@@ -210,7 +210,7 @@ TEST(the_better_of_two_windows_is_taken) {
 	for (uint32_t i = 0; i < N; i++) {
 		w->backends[i].active = 5;
 	}
-	w->backends[N - 1 - 200].active = 1; // in the second of 16 windows
+	w->backends[N - 1 - 200].active = 1; // a backend in the second of 16 windows
 	load(w, N, 0);
 	for (uint32_t i = 0; i < 3200; i++) {
 		uint32_t place = least_of(w, 0, &least);
@@ -218,7 +218,7 @@ TEST(the_better_of_two_windows_is_taken) {
 		assert_int_equal(least, place == 200 ? 1 : 5);
 		of_cursor += place < WEIR_POLICY_WINDOW;
 	}
-	assert_in_range(of_cursor, 2850, 3100); // drawn in 15 of 16 choices: another window
+	assert_in_range(of_cursor, 2850, 3100); // 15 of 16 choices draw another window
 	w->client->cursor = 130; // its own window is at the cursor
 	for (uint32_t i = 0; i < 100; i++) {
 		assert_int_equal(least_of(w, 0, &least), 200);
@@ -233,7 +233,7 @@ TEST(full_windows_are_passed) {
 
 	w->table.settings.max_active_flows = 1;
 	for (uint32_t i = 0; i < N; i++) {
-		w->backends[i].active = i != 0; // the last candidate
+		w->backends[i].active = i != 0; // the last candidate is idle
 	}
 	load(w, N, 0);
 	for (uint32_t i = 0; i < 160; i++) {
@@ -246,9 +246,9 @@ TEST(full_windows_are_passed) {
 	world_free(w);
 }
 
-// Places of the ring that other services have taken meanwhile are loaded anew, and not written.
+// Slots of the ring that other services have taken meanwhile are loaded again, and not written.
 TEST(services_share_the_ring) {
-	enum { N = 1024, SERVICES = 16 }; // twice as many as the ring has room for
+	enum { N = 1024, SERVICES = 16 }; // twice as many candidates as the ring has room for
 	struct world *w = world_create(N);
 	struct weir_policy_client *clients = fixture_alloc(SERVICES * sizeof(clients[0]));
 	struct weir_policy_client *own = w->client;
@@ -264,8 +264,8 @@ TEST(services_share_the_ring) {
 		uint32_t n = 300 + i * 40;
 		uint16_t id = (uint16_t)(fixture_random(&seed) % n);
 
-		// All candidates are the same backends here, so place and key are checked by the
-		// backends.
+		// All services have the same backends as candidates, so that the backends show
+		// whether slot and key are correct.
 		w->client = &clients[i];
 		w->table.count = n;
 		for (uint32_t k = 0; k < n; k++) {
@@ -279,7 +279,8 @@ TEST(services_share_the_ring) {
 		}
 		assert_int_not_equal(least_of(w, 0, &least), WEIR_POLICY_NONE);
 		if (fixture_random(&seed) % 64 == 0) {
-			w->worker.windows.head += w->worker.windows.size + 1; // as if all taken
+			// as if all slots were taken
+			w->worker.windows.head += w->worker.windows.size + 1;
 			w->backends[id].active += 50;
 			weir_window_refresh(&w->worker, w->client, &ops, id);
 			assert_int_equal(key_at(w, n - 1 - id), w->backends[id].active - 50);

@@ -53,7 +53,7 @@ TEST(turns_of_a_period_follow_the_weights) {
 	}
 }
 
-// No backend is ever more than one turn behind or ahead: the purpose of smooth and edf.
+// Every backend is at most one turn behind or ahead, which is the purpose of smooth and edf.
 TEST(smooth_and_edf_stay_close_to_the_ideal) {
 	const uint32_t weights[] = {50, 30, 13, 7};
 	const enum weir_schedule_kind kinds[] = {WEIR_SCHEDULE_SMOOTH, WEIR_SCHEDULE_EDF};

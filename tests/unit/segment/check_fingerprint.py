@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare the list of facts in segment/fingerprint.c with the declarations of the layout, and check
-that a changed layout has another fingerprint.
+that every changed layout has another fingerprint.
 
 usage: check_fingerprint.py SOURCE_ROOT COMPILER...
 """
@@ -19,7 +19,7 @@ LAYOUT = ("layout.h", "capture_layout.h", "mailbox.h")
 ENUMERATIONS = ("layout.h", "capture_layout.h", "mailbox.h", "drop_reasons.h", "flow_state.h",
                 "packet_facts.h")
 POLICY_ENUMERATIONS = ("weir_policy", "weir_when_exhausted")
-# Compared before the fingerprint.
+# These names are compared before the fingerprint.
 NOT_FACTS = {"WEIR_SEGMENT_MAGIC", "WEIR_SEGMENT_ABI", "WEIR_ABI_PORT_COUNTERS",
              "WEIR_ABI_BUCKETS", "WEIR_ABI_FLOW_LIST", "WEIR_ABI_CAPTURE",
              "WEIR_ABI_PASSES_OVER", "WEIR_ABI_DRAINS", "WEIR_ABI_REMOVALS",
@@ -49,9 +49,9 @@ class Layout:
 
     def __init__(self, root, compiler):
         self.root, self.compiler = Path(root), compiler
-        self.structs = {}  # name -> fields
+        self.structs = {}  # name of a structure -> fields
         self.struct_file = {}
-        self.enumerators = {}  # enumeration -> names
+        self.enumerators = {}  # name of an enumeration -> names
         self.enum_file = {}
         for name, text in self._texts('#include "layout.h"\n#include "mailbox.h"\n'
                                       '#include "capture_layout.h"\n#include "flow_state.h"\n').items():
@@ -89,7 +89,7 @@ class Layout:
                 self.struct_file[name] = file
 
     def in_segment(self):
-        """The structures in the segment, with the nested ones."""
+        """The structures in the segment, including nested structures."""
         names = {n for n, file in self.struct_file.items() if file in LAYOUT}
         while True:
             inner = {t for n in names for _, t in self.structs[n] if t in self.structs}
@@ -108,8 +108,7 @@ def closing(text, start):
 
 
 def fields(body, prefix=""):
-    """(name, structure of its type or None) of each field; fields of unnamed structures
-    directly."""
+    """(name, structure of its type or None) of each field; fields of unnamed structures are listed directly."""
     result, at = [], 0
     while True:
         match = re.compile(r"\s*([^;{}]*?)([;{])").match(body, at)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare the previous layouts that control may serve (segment/fingerprint.c) with the present
-layout: each of their facts must still hold, except for reserved space. Also check that a next
-version of the layout, which adds a field, would serve the present one, and no other.
+layout: each of their facts must still hold, except for reserved space. Also check that a next version
+of the layout, which adds a field, would serve the present layout, and no other layout.
 
 usage: check_formers.py [--record] SOURCE_ROOT COMPILER...
 
@@ -69,7 +69,7 @@ class Program:
 
 
 def fnv(facts):
-    """The fingerprint, computed anew."""
+    """The fingerprint, computed from the facts."""
     value = 0xcbf29ce484222325
     for name, fact in facts.items():
         for byte in name.encode() + fact.to_bytes(8, "little"):
@@ -78,12 +78,12 @@ def fnv(facts):
 
 
 def may_differ(name):
-    """Reserved space; and the length of the header, which attach compares by itself."""
+    """Whether a fact may differ: reserved space, and the length of the header, which attach compares separately."""
     return re.search(r"\.reserved\d*$", name) or name == "weir_segment_header"
 
 
 def lost(former, today):
-    """The facts that differ between a program of today and one of the previous layout."""
+    """The facts that differ between a program with the present layout and a program with the previous layout."""
     return [f"{name} was {value:x}, is {today.get(name, 0):x}" if name in today else f"{name} is gone"
             for name, value in former.items()
             if not may_differ(name) and today.get(name) != value]
@@ -122,7 +122,7 @@ def change(folder, edits):
 
 
 def check_next(root, compiler, today):
-    """A next version serves today's layout if listed, and refuses others."""
+    """Check that a next version serves the present layout if it is listed, and refuses other layouts."""
     entry = (f"formers[] = {{{{{today.abi}, sizeof(struct weir_segment_header), "
              f"UINT64_C(0x{today.fingerprint:x})}}, {{0, 0, 0}}}}")
     edits = NEXT + [("segment/layout.h", r"WEIR_SEGMENT_ABI \d+", f"WEIR_SEGMENT_ABI {today.abi + 1}"),

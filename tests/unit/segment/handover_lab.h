@@ -133,7 +133,7 @@ static inline int wait_exit(pid_t pid) {
 	return WEXITSTATUS(status);
 }
 
-// Serve while a child runs; returns its exit code.
+// Serve while a child runs; returns the child's exit code.
 static inline int serve_while(struct lab *f, pid_t pid) {
 	uint64_t end = now_ms() + DEADLINE_MS;
 	int status;

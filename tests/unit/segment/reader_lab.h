@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 struct lab {
-	struct weir_segment *segment; // of the dataplane
-	struct weir_segment *control; // the same memory
+	struct weir_segment *segment; // mapping of the dataplane
+	struct weir_segment *control; // control's mapping of the same memory
 	struct weir_writer *writer;
 	struct weir_reader reader;
-	struct weir_backend_row rows[FIXTURE_BACKENDS]; // taken over
-	unsigned int adopted; // rows ever taken over
+	struct weir_backend_row rows[FIXTURE_BACKENDS]; // adopted rows
+	unsigned int adopted; // total number of adopted rows
 };
 
 // adopt_row NULL: the reader is offline, and reads no rows.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Blobs: each field of each header, one wrong value at a time. Each line is a table that must be
-// refused; the unchanged one must be accepted.
+// refused; the unchanged table must be accepted.
 #include "segment_lab.h"
 
 #include <netinet/in.h>
@@ -11,8 +11,8 @@
 #include "service_table.h"
 
 struct lab {
-	struct weir_segment *segment; // the dataplane's mapping, which checks
-	struct weir_segment *control; // the same memory
+	struct weir_segment *segment; // the dataplane's mapping, for the checks
+	struct weir_segment *control; // control's mapping of the same memory
 	struct weir_writer *writer;
 	struct weir_service_table *services;
 	struct weir_selection *selection;
@@ -229,7 +229,7 @@ TEST(broken_subsets_are_refused) {
 	REFUSED(second_subset_passes, second->slots_off, s->blob.lines * 64);
 	REFUSED(second_subset_passes, second->rounds, 1);
 	REFUSED(second_subset_passes, second->rounds_off, 4);
-	// The descriptions of the other subsets do not matter for the first one.
+	// The descriptions of the other subsets have no effect on the first subset.
 	second->slots_off = UINT32_MAX;
 	assert_true(selection_passes(f));
 	s->subsets = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capture: orders read by a worker, and rings that wrap several times; both also with a hostile
-// other side.
+// other process.
 #include <errno.h>
 #include <pthread.h>
 
@@ -73,7 +73,7 @@ TEST(an_order_is_read_completely_and_ends) {
 	unmake(&own);
 }
 
-// A control process that dies between two stores, and the next one.
+// A control process dies between two stores, and another process continues.
 TEST(a_half_written_order_is_ignored) {
 	struct own own = make();
 	struct weir_capture_terms terms = any(), got;
@@ -84,7 +84,7 @@ TEST(a_half_written_order_is_ignored) {
 	number = weir_capture_order(own.control, &terms, NOW);
 	assert_int_equal(own.control->capture_control->version % 2, 0);
 	assert_int_equal(weir_capture_read(own.dataplane, number, &got), 0);
-	own.control->capture_control->terms.number = UINT64_MAX; // 0 means none
+	own.control->capture_control->terms.number = UINT64_MAX; // number 0 means no order
 	assert_int_equal(weir_capture_order(own.control, &terms, NOW), 1);
 	unmake(&own);
 }
@@ -163,7 +163,7 @@ TEST(records_are_complete_after_many_wraps) {
 	uint64_t number = weir_capture_order(own.control, &terms, NOW);
 	struct weir_capture_packet packet;
 
-	for (uint32_t i = 0; i < 5000; i += 3) { // a dozen times round
+	for (uint32_t i = 0; i < 5000; i += 3) { // the ring wraps a dozen times
 		for (uint32_t k = 0; k < 3; k++) {
 			assert_true(put(&own, number, i + k));
 		}
@@ -212,7 +212,7 @@ TEST(a_new_order_skips_former_records) {
 	assert_int_equal(limited, 9);
 	assert_true(put(&own, former, 1));
 	number = weir_capture_order(own.control, &terms, NOW);
-	assert_true(put(&own, former, 2)); // the worker has not read the new one yet
+	assert_true(put(&own, former, 2)); // the worker has not read the new order yet
 	assert_true(put(&own, number, 3));
 	weir_capture_missed(own.control, 1, number, &lost, &limited);
 	assert_int_equal(lost + limited, 0);
@@ -235,7 +235,7 @@ TEST(a_position_out_of_range_is_a_full_ring) {
 	unmake(&own);
 }
 
-// Whatever a dataplane writes, control reads nothing outside of the ring, and continues.
+// Whatever a dataplane writes, control reads no memory outside of the ring, and continues.
 TEST(a_broken_ring_is_skipped) {
 	struct own own = make();
 	struct weir_capture_ring *ring = &own.dataplane->capture_rings[1];
@@ -248,7 +248,7 @@ TEST(a_broken_ring_is_skipped) {
 
 		random = random * 6364136223846793005ull + 1442695040888963407ull;
 		assert_true(put(&own, 1, i));
-		if (i % 4 == 0) { // a byte of the record's header
+		if (i % 4 == 0) { // change a byte of the record's header
 			ring->data[(tail + (random >> 32) % SPAN) % WEIR_CAPTURE_RING_BYTES] ^=
 				(uint8_t)(random >> 56) | 1;
 		} else if (i % 4 == 1) {
@@ -280,7 +280,8 @@ static void *give_orders(void *context) {
 	for (uint32_t i = 0; i < ORDERS; i++) {
 		struct weir_capture_terms terms = any();
 
-		memset(terms.client, (int)(i % 251), 2 * sizeof(terms.client)); // and destination
+		// client and destination
+		memset(terms.client, (int)(i % 251), 2 * sizeof(terms.client));
 		terms.reasons = i % 251;
 		(void)weir_capture_order(own->control, &terms, NOW);
 	}

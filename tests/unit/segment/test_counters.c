@@ -97,7 +97,7 @@ TEST(counters_are_valid_for_metrics) {
 	check_rows(steal_rows, COUNT(steal_rows));
 }
 
-// A name is either a counter or a gauge everywhere, because weirctl uses the name alone.
+// A name is a counter in all lists or a gauge in all lists, because weirctl uses the name alone.
 TEST(counters_and_gauges_have_different_names) {
 	assert_int_equal(COUNT(counter_rows) + COUNT(gauge_rows),
 		COUNT(worker_rows) + COUNT(share_rows) + COUNT(steal_rows));
@@ -113,7 +113,7 @@ TEST(counters_in_the_segment_are_those_of_the_list) {
 	assert_int_equal(offsetof(struct weir_worker_counters, reserved),
 		(COUNT(worker_rows) + 1 + WEIR_DROP_REASON_SLOTS) * 8);
 	assert_int_equal(offsetof(struct weir_steal_counters, answers), COUNT(steal_rows) * 8);
-	// And the counters for control only.
+	// The counters that only control uses.
 	assert_int_equal(offsetof(struct weir_share_counters, established), COUNT(share_rows) * 8);
 	assert_int_equal(
 		offsetof(struct weir_share_counters, half_open), COUNT(share_rows) * 8 + 8);

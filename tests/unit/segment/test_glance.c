@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What `weirctl status` sees of a dataplane without being attached: here this process is the
-// dataplane.
+// The data that `weirctl status` reads from a dataplane without being attached. This process
+// simulates the dataplane.
 #include "handover_lab.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ TEST(glance_finds_the_process_of_a_run_directory) {
 	assert_int_equal(weir_glance_find("/nonexistent"), -ENOENT);
 }
 
-// After SIGKILL the file is left, but no process holds its lock.
+// After SIGKILL the lock file remains, but no process holds its lock.
 TEST(glance_ignores_a_lock_file_that_is_left) {
 	char dir[] = "/tmp/weir-glance-XXXXXX", path[64];
 	int fd;
@@ -39,7 +39,7 @@ TEST(glance_ignores_a_lock_file_that_is_left) {
 	rmdir(dir);
 }
 
-// Every user can lock a file of the same number in another file system.
+// Every user can lock a file with the same inode number in another file system.
 TEST(glance_compares_the_file_system_of_a_lock) {
 	const struct stat lock = {.st_dev = makedev(0, 0x19), .st_ino = 1234};
 	static const struct {
@@ -51,7 +51,8 @@ TEST(glance_compares_the_file_system_of_a_lock) {
 		{"1: FLOCK  ADVISORY  WRITE 4711 00:19:1235 0 EOF\n", 0, 0},
 		{"1: POSIX  ADVISORY  WRITE 4711 00:19:1234 0 EOF\n", 0, 0},
 		{"1: FLOCK  ADVISORY  WRITE -1 00:19:1234 0 EOF\n", 0, 0},
-		{"1: -> FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF\n", 0, 0}, // it waits
+		// this process waits for the lock
+		{"1: -> FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF\n", 0, 0},
 	};
 
 	(void)state;
@@ -102,7 +103,7 @@ TEST(glance_refuses_other_processes) {
 	(void)state;
 	assert_true(other >= 0);
 	if (other == 0) {
-		closefrom(3); // it has inherited the segment
+		closefrom(3); // the child has inherited the segment
 		pause();
 	}
 	while (weir_glance_at(other, NOW, &glance, why, sizeof(why)) == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Grace periods, rule by rule, on one thread: which workers they wait for, and which words are
-// reports. tests/litmus/grace.py checks the memory order.
+// Grace periods, rule by rule, on one thread: for which workers they wait, and which token values
+// are reports. tests/litmus/grace.py checks the memory order.
 #include "segment_lab.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "grace.h"
 
 struct lab {
-	struct weir_segment *segment; // of the dataplane: words
-	struct weir_segment *control; // the same memory: token
+	struct weir_segment *segment; // mapping of the dataplane, for token values of workers
+	struct weir_segment *control; // control's mapping of the same memory, for tokens
 	struct weir_grace grace;
 };
 
@@ -65,7 +65,7 @@ TEST(every_online_worker_is_waited_for) {
 		report(f, worker);
 	}
 	assert_true(weir_grace_passed(&f->grace, token));
-	// In another order.
+	// Workers report in another order.
 	token = weir_grace_start(&f->grace);
 	report(f, 2);
 	report(f, 0);
@@ -86,19 +86,19 @@ TEST(report_covers_tokens_up_to_its_own) {
 	assert_true(weir_grace_passed(&f->grace, first));
 	assert_true(weir_grace_passed(&f->grace, second));
 	assert_false(weir_grace_passed(&f->grace, third));
-	// An old report, of a worker that was slow to store it.
+	// A slow worker stores an old report.
 	weir_grace_report(f->segment, 0, first);
 	assert_true(weir_grace_passed(&f->grace, first));
 	assert_false(weir_grace_passed(&f->grace, second));
 }
 
-// The worker read tables before the token existed: these may just have been unlinked.
+// The worker read tables before the token existed, and control may have unlinked them since.
 TEST(worker_online_before_the_token_is_waited_for) {
 	struct lab *f = *state;
 	uint64_t token;
 
 	weir_grace_start(&f->grace);
-	// Here control unlinks.
+	// At this point control unlinks a table.
 	weir_grace_online(f->segment, 2);
 	token = weir_grace_start(&f->grace);
 	assert_int_equal(weir_grace_waits_for(&f->grace, token), 2);
@@ -152,8 +152,9 @@ TEST(tokens_wrap) {
 	assert_true(marks[7] < marks[0]);
 }
 
-// A misbehaving control process may leave any token, and so any words that workers took from it.
-// None of them counts as a report for the next one; a real report does, and an offline worker does.
+// A misbehaving control process may leave any token, and workers may have stored any of its values.
+// None of these values counts as a report for the next control process; a real report counts, as
+// does an offline worker.
 TEST(words_of_a_predecessor_are_no_report) {
 	static const uint64_t near[] = {0, 1, 2, 3, UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2,
 		1ull << 48, (1ull << 48) + 1, 3ull << 48, 1ull << 63};
@@ -214,8 +215,8 @@ TEST(opening_ends_with_any_words) {
 	}
 }
 
-// A worker that stores any value may be waited for, or may harm only itself; there is never an
-// endless loop.
+// A worker that stores arbitrary values may delay a grace period, or may harm only itself, but
+// causes no endless loop.
 TEST(garbage_in_words_counts_only_between_the_tokens) {
 	struct lab *f = *state;
 	uint64_t token, newest;

@@ -12,7 +12,7 @@
 
 #include "fingerprint.h"
 
-#define CROWD 200 // connections
+#define CROWD 200 // number of connections
 
 TEST(control_gets_the_segment_and_its_end_is_detected) {
 	struct lab *f = *state;
@@ -82,7 +82,7 @@ static int listen_to_connections(void) {
 	return fd;
 }
 
-// Ends, and sends the last reference to a connection, whose close waits for 60 s.
+// The child ends, and sends the last reference to a connection whose close waits for 60 s.
 static void send_lingering(int connection, int listener) {
 	const struct linger linger = {.l_onoff = 1, .l_linger = 60};
 	struct sockaddr_in address;
@@ -230,7 +230,7 @@ TEST(many_connections_do_not_block_the_server) {
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
 	for (unsigned int i = 0; i < CROWD; i++) {
 		fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		// More connections than one call serves; the queue may be shorter
+		// More connections than one call serves; the accept queue may be shorter
 		// (net.core.somaxconn).
 		if (connect(fds[i], (struct sockaddr *)&address, sizeof(address)) != 0) {
 			assert_int_equal(errno, EAGAIN);
@@ -239,7 +239,7 @@ TEST(many_connections_do_not_block_the_server) {
 	for (unsigned int i = 0; i < 4; i++) {
 		assert_int_equal(weir_handover_serve(f->server, &f->offer), getpid());
 	}
-	// Data from the attached process does not matter.
+	// Data from the attached process is ignored.
 	assert_int_equal(send(fds[0], "hello", 5, MSG_NOSIGNAL), 5);
 	assert_int_equal(weir_handover_serve(f->server, &f->offer), getpid());
 	for (unsigned int i = 0; i < CROWD; i++) {
@@ -295,7 +295,7 @@ TEST(missing_dataplane_is_reported) {
 	assert_int_equal(unlink(f->path), 0);
 }
 
-// With any smaller number of free descriptors, not all received ones fit.
+// With any smaller number of free descriptors, not all received descriptors fit.
 TEST(lack_of_descriptors_is_reported) {
 	struct lab *f = *state;
 	struct rlimit before, limit;
@@ -377,7 +377,7 @@ static void answer_like(
 
 TEST(invalid_answers_are_refused_and_leak_nothing) {
 	struct lab *f = *state;
-	struct { // as in handover.c
+	struct { // the message, as in handover.c
 		uint64_t magic, fingerprint;
 		uint32_t abi, error, pid, vip_maps, steered, reserved;
 	} good = {WEIR_SEGMENT_MAGIC, weir_layout_fingerprint(), WEIR_SEGMENT_ABI, 0, 0, 2, 1, 0},
@@ -385,13 +385,14 @@ TEST(invalid_answers_are_refused_and_leak_nothing) {
 
 	weir_handover_server_free(f->server);
 	f->server = NULL;
-	answer_like(f, &good, 0, 0, -EPROTO); // hangs up
+	answer_like(f, &good, 0, 0, -EPROTO); // the server closes the connection
 	answer_like(f, &good, sizeof(good) - 1, 3, -EPROTO);
 	answer_like(f, &good, sizeof(good), 0, -EPROTO);
 	answer_like(f, &good, sizeof(good), 1, -EPROTO);
 	answer_like(f, &good, sizeof(good), 2, -EPROTO);
 	answer_like(f, &good, sizeof(good), 4, -EPROTO);
-	answer_like(f, &good, sizeof(good), 40, -EPROTO); // more than there is room for
+	// more descriptors than the message has room for
+	answer_like(f, &good, sizeof(good), 40, -EPROTO);
 	bad = good;
 	bad.magic++;
 	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
@@ -411,11 +412,11 @@ TEST(invalid_answers_are_refused_and_leak_nothing) {
 	bad.vip_maps = UINT32_MAX;
 	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
-	bad.steered = 4; // a port beyond vip_maps
+	bad.steered = 4; // a steered port beyond vip_maps
 	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.error = EBUSY;
-	answer_like(f, &bad, sizeof(bad), 3, -EBUSY); // with descriptors nevertheless
+	answer_like(f, &bad, sizeof(bad), 3, -EBUSY); // a refusal that contains descriptors
 	bad.error = EPERM;
 	answer_like(f, &bad, sizeof(bad), 3, -EPERM);
 }

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define MEMBER 4242 // uid and gid of somebody who is not to attach
+#define MEMBER 4242 // uid and gid of a user who must not attach
 #define CONTROL 4243 // uid and gid of a weir-control
 
 static void expect_socket(const struct lab *f, uid_t uid, gid_t gid, mode_t mode) {
@@ -33,7 +33,7 @@ TEST(socket_is_for_the_user_of_control_and_root) {
 	}
 	expect_socket(f, 0, 0, 0660);
 	stop_server(f);
-	// For any group: its members have no access.
+	// With any group, its members have no access.
 	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
 	expect_socket(f, CONTROL, 0, 0660);
 }
@@ -43,8 +43,8 @@ static bool become(uid_t uid, gid_t group) {
 	return setgroups(1, &group) == 0 && setgid(uid) == 0 && setuid(uid) == 0;
 }
 
-// In a child of that user: checks the result of weir_handover_connect and a word of why. 0 = as
-// expected.
+// Start a child as this user, which checks the result of weir_handover_connect and a word of the
+// reason. Exit code 0: as expected.
 static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *word) {
 	pid_t pid = fork();
 
@@ -72,14 +72,14 @@ static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *w
 	return pid;
 }
 
-// Listen again, for this control user; others may enter the directory.
+// Listen again, for this control user; other users may enter the directory.
 static void listen_anew(struct lab *f, uid_t control_user) {
 	assert_int_equal(chmod(f->dir, 0755), 0);
 	stop_server(f);
 	assert_int_equal(listen_for(f, control_user, MEMBER), 0);
 }
 
-// The same, and every user may connect.
+// Listen again, for this control user; every user may connect.
 static void listen_anew_to_all(struct lab *f, uid_t control_user) {
 	listen_anew(f, control_user);
 	assert_int_equal(chmod(f->path, 0666), 0);
@@ -89,7 +89,7 @@ TEST(member_of_the_group_cannot_even_connect) {
 	struct lab *f = *state;
 
 	if (getuid() != 0) {
-		skip(); // nobody else to become
+		skip(); // the test cannot change to other users
 	}
 	listen_anew(f, CONTROL);
 	assert_int_equal(wait_exit(start_attempt(f, MEMBER, -EACCES, "--control-user 4242")), 0);
@@ -120,11 +120,11 @@ TEST(peer_of_another_user_gets_no_descriptor) {
 	weir_handover_take_refusals(f->server, &refusals);
 	assert_int_equal(refusals.count, 0);
 	assert_int_equal(refusals.total, 1);
-	// Only root, if no user is given.
+	// Only root may attach, if no user is given.
 	listen_anew_to_all(f, (uid_t)-1);
 	assert_int_equal(serve_while(f, start_attempt(f, CONTROL, -EPERM, "4243")), 0);
 	assert_int_equal(serve_while(f, start_attempt(f, 0, 0, NULL)), 0);
-	// Nor does it get the pid of the attached process.
+	// The peer does not get the pid of the attached process either.
 	serve_until(f, 0);
 	pid = start_control(f);
 	serve_until(f, pid);
@@ -140,7 +140,7 @@ static pid_t start_flood(struct lab *f, uid_t uid) {
 	assert_true(pid >= 0);
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
 	if (pid == 0 && become(uid, MEMBER)) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); // when the test fails
+		prctl(PR_SET_PDEATHSIG, SIGKILL); // ends this process when the test fails
 		for (;;) {
 			int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -185,7 +185,7 @@ TEST(flood_of_refused_peers_does_not_exclude_others) {
 	stop(flood);
 }
 
-// A file that others can open can be locked by them; they can open the directory.
+// Other users could lock a file that they can open; they can open the directory.
 TEST(lock_cannot_be_taken_by_others) {
 	struct lab *f = *state;
 	char path[128];
@@ -219,7 +219,7 @@ TEST(socket_never_refuses_its_user) {
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0 && become(CONTROL, CONTROL)) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); // when the test fails
+		prctl(PR_SET_PDEATHSIG, SIGKILL); // ends this process when the test fails
 		for (;;) {
 			int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -238,7 +238,7 @@ TEST(socket_never_refuses_its_user) {
 	stop(pid);
 }
 
-// Files of a dataplane that died before its socket had its final name.
+// A dataplane died before its socket had its final name, and left files.
 TEST(unnamed_socket_is_replaced) {
 	struct lab *f = *state;
 	char early[128];
@@ -290,7 +290,7 @@ TEST(live_socket_is_kept_and_a_stale_one_replaced) {
 	serve_until(f, 0); // the probe has connected and closed
 	weir_handover_server_free(f->server);
 	f->server = NULL;
-	// What a killed dataplane leaves.
+	// The socket that a killed dataplane leaves.
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);

@@ -9,10 +9,10 @@
 
 #define MESSAGES 200000u
 
-// In the segment the two are in different memory areas.
+// In the segment, ring and position are in different memory areas.
 struct lab {
-	struct weir_mailbox_ring ring; // the producer's
-	struct weir_ring_position position; // the consumer's
+	struct weir_mailbox_ring ring; // written by the producer
+	struct weir_ring_position position; // written by the consumer
 };
 
 static int setup(void **state) {
@@ -48,7 +48,7 @@ TEST(messages_arrive_in_order_and_complete) {
 	struct lab *f = *state;
 	struct weir_message message;
 
-	// Past the end of the ring several times.
+	// The ring wraps several times.
 	for (uint64_t n = 0; n < 300; n += 3) {
 		for (uint64_t i = 0; i < 3; i++) {
 			message = numbered(n + i);
@@ -117,7 +117,7 @@ TEST(impossible_distance_counts_as_empty_and_resets) {
 	assert_true(receive(f, &message));
 	assert_int_equal(message.sequence, 1);
 
-	f->position.head = 10; // ahead of the tail
+	f->position.head = 10; // the position is ahead of the tail
 	f->ring.tail = 3;
 	assert_false(send(f, &message));
 	assert_false(receive(f, &message));

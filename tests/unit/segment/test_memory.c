@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A machine without free memory: everything in use has memory allocated first, or is not used.
-// Otherwise the next access would kill the process, at least with huge pages.
+// On a machine without free memory, memory is allocated before its use, or is not used. Otherwise
+// the next access would kill the process, at least with huge pages.
 #include "writer_lab.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 static unsigned int granted; // number of calls of fallocate that succeed
-static bool full; // the others find none
+static bool full; // further calls fail, because no memory is free
 
 int __real_fallocate64(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate64(int fd, int mode, off_t offset, off_t bytes);
@@ -52,7 +52,8 @@ static int setup_many(void **state) {
 
 TEST_EACH(setup_many, teardown);
 
-// The memory that control reads, and that the dataplane later allocates for its workers, exists.
+// The memory of counters exists, which control reads and which the dataplane later allocates for
+// its workers.
 TEST(ids_in_use_have_memory_for_their_counters) {
 	struct lab *f = *state;
 	uint64_t before;
@@ -69,7 +70,7 @@ TEST(ids_in_use_have_memory_for_their_counters) {
 		assert_int_equal(
 			weir_segment_backend_counters(f->control, worker, 4999)->new_flows, 0);
 	}
-	// There is nothing to allocate
+	// No memory has to be allocated
 	assert_int_equal(weir_writer_reserve(f->writer, 4, 5000), 0);
 	full = false;
 	before = taken(f->control->statistics_fd);
@@ -78,7 +79,7 @@ TEST(ids_in_use_have_memory_for_their_counters) {
 	assert_int_equal(taken(f->control->statistics_fd), before);
 }
 
-// Whichever allocation fails: nothing is used, and everything is used once there is memory.
+// Whichever allocation fails, no id is used; all ids are used once memory is free.
 TEST(without_memory_no_id_is_used) {
 	struct lab *f = *state;
 	int r = -ENOMEM;

@@ -18,8 +18,8 @@
 #define PAGE_BYTES 4096
 
 struct lab {
-	struct weir_segment *segment; // of the dataplane
-	struct weir_segment *control; // the same memory
+	struct weir_segment *segment; // mapping of the dataplane
+	struct weir_segment *control; // control's mapping of the same memory
 };
 
 static int setup(void **state) {
@@ -41,10 +41,11 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Result of an attempt: 0 = it succeeded, else its errno.
+// Result of an attempt: 0 if it succeeded, otherwise its errno.
 typedef int try_function(const struct lab *f);
 
-// The signal that killed the child, negative; or the result of the attempt.
+// Run an attempt in a child. Returns the signal that killed the child, negative; otherwise the
+// result of the attempt.
 static int outcome(const struct lab *f, try_function *try_it) {
 	const struct rlimit no_core = {0, 0};
 	int status = 0;
@@ -52,7 +53,7 @@ static int outcome(const struct lab *f, try_function *try_it) {
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		signal(SIGSEGV, SIG_DFL); // a sanitizer has its own
+		signal(SIGSEGV, SIG_DFL); // a sanitizer has a handler for this signal
 		signal(SIGBUS, SIG_DFL);
 		setrlimit(RLIMIT_CORE, &no_core);
 		_exit(try_it(f));
@@ -91,7 +92,7 @@ static int map_to_read_then_write(const struct lab *f) {
 	void *map = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, f->control->statistics_fd, 0);
 
 	if (map == MAP_FAILED) {
-		return 0; // not tested here
+		return 0; // this attempt is not tested
 	}
 	return mprotect(map, PAGE_BYTES, PROT_READ | PROT_WRITE) == 0 ? 0 : errno;
 }
@@ -187,7 +188,7 @@ TEST(control_cannot_change_statistics) {
 	}
 	assert_memory_equal(before, f->segment->statistics, f->segment->statistics_bytes);
 	free(before);
-	// Workers go on.
+	// Workers continue.
 	weir_counter_add(&f->segment->worker_counters[0].heartbeat_ns, 1);
 	assert_int_equal(weir_counter_read(&f->control->worker_counters[0].heartbeat_ns), 12346);
 }

@@ -56,7 +56,7 @@ static struct weir_service_table *service_table(struct lab *f) {
 	return table;
 }
 
-// As control sees them.
+// The refusals, in control's mapping.
 static const struct weir_refusals *refusals(const struct lab *f) {
 	return &f->control->refusals[WORKER];
 }
@@ -135,7 +135,7 @@ TEST(published_tables_are_adopted_and_withdrawn) {
 		0);
 }
 
-// The view keeps the checked values: later changes of the blob's header do not matter.
+// The view keeps the checked values: later changes of the blob's header have no effect.
 TEST(header_is_read_once) {
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 10, 251);
@@ -222,7 +222,8 @@ TEST(refused_selection_leaves_the_last_good_one_in_use) {
 	assert_int_equal(refusals(f)->refused, 1);
 	assert_int_equal(refusals(f)->change, weir_update(WEIR_UPDATE_SELECTION, 0));
 	assert_int_equal(refusals(f)->ref, f->control->roots->selection[0]);
-	// The previous one must not be freed: no report before the refused one is replaced.
+	// The previous table must not be freed: the worker does not report before the refused table
+	// is replaced.
 	assert_false(reports(f));
 	assert_int_equal(weir_writer_synchronize(f->writer, 20), -ETIMEDOUT);
 	publish(f, 0, fixture_selection(f->writer, 0, 5, 251));
@@ -275,8 +276,8 @@ TEST(previous_table_is_restored) {
 	publish(f, 3, broken_selection(f, 3, 4));
 	bad = f->control->roots->selection[3];
 	weir_reader_update(&f->reader);
-	// Grace periods that start meanwhile do not free it. Worker 2 has reported this one, and
-	// uses the table that worker 1 refuses.
+	// Grace periods that start meanwhile do not free the table. Worker 2 has reported this
+	// grace period, and uses the table that worker 1 refuses.
 	weir_grace_online(f->segment, 2);
 	assert_int_equal(weir_writer_reclaim(f->writer), 1);
 	weir_grace_report(f->segment, 2, weir_grace_token(f->segment));
@@ -297,7 +298,7 @@ TEST(previous_table_is_restored) {
 	assert_true(reports(f));
 	assert_int_equal(weir_writer_reclaim(f->writer), 0);
 	assert_int_equal(weir_writer_restore(f->writer, root, good), -ENOENT);
-	// It is freed later like any other.
+	// The table is freed later like any other table.
 	publish(f, 3, NULL);
 	assert_true(frees(f));
 	weir_writer_usage(f->writer, &usage);
@@ -305,7 +306,7 @@ TEST(previous_table_is_restored) {
 	assert_int_equal(usage.retired_bytes, 0);
 }
 
-// Nothing was published before: there is no table to restore.
+// No table was published before, so none can be restored.
 TEST(refused_first_table_cannot_be_restored) {
 	struct lab *f = *state;
 
@@ -322,7 +323,8 @@ TEST(refused_first_table_cannot_be_restored) {
 	assert_true(reports(f));
 }
 
-// With several refused tables, one of the remaining ones is shown when another one is replaced.
+// With several refused tables, a remaining refused table is shown when another refused table is
+// replaced.
 TEST(each_refused_table_is_shown_until_it_is_replaced) {
 	struct lab *f = *state;
 
@@ -353,7 +355,7 @@ TEST(each_refused_table_is_shown_until_it_is_replaced) {
 	assert_int_equal(refusals(f)->refused, 0);
 }
 
-// A row is a copy: refusing one needs no memory to be kept, and delays no report.
+// A row is a copy: refusing a row needs no memory to be kept, and delays no report.
 TEST(refused_row_keeps_the_previous_copy) {
 	const struct weir_backend_row good = fixture_row(7), bad = fixture_row(REFUSED_MTU);
 	struct lab *f = *state;
@@ -370,7 +372,7 @@ TEST(refused_row_keeps_the_previous_copy) {
 	assert_true(reports(f));
 }
 
-// No memory was kept for an offline worker: it has no last good table.
+// No memory was kept for an offline worker: the worker has no last good table.
 TEST(reader_that_returns_starts_without_tables) {
 	struct lab *f = *state;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rows of backends: two copies and a version that says which one is in use. tests/stress covers
+// Rows of backends: two copies, and a version that selects the copy in use. tests/stress covers
 // concurrent copies, and kills at any store.
 #include "segment_lab.h"
 
@@ -10,13 +10,13 @@
 #include <sys/mman.h>
 
 #define BACKEND 7
-#define STRADDLER 21 // its copy 0 lies on two pages
+#define STRADDLER 21 // a backend whose copy 0 is on two pages
 #define PAGE_BYTES 4096
 #define FLIPS 300000u
 
 struct lab {
-	struct weir_segment *segment; // of the dataplane
-	struct weir_segment *control; // the same memory
+	struct weir_segment *segment; // mapping of the dataplane
+	struct weir_segment *control; // control's mapping of the same memory
 	struct weir_writer *writer;
 	bool stop;
 	uint64_t copies;
@@ -69,7 +69,7 @@ static struct weir_backend_row current(const struct lab *f) {
 
 TEST_EACH(setup, teardown);
 
-// Version n is in copy n % 2; the previous one is unchanged in the other.
+// Version n is in copy n % 2; the previous version is unchanged in the other copy.
 TEST(version_selects_the_copy_in_use) {
 	struct lab *f = *state;
 	const struct weir_row_pair *pair = &f->segment->rows[BACKEND];
@@ -103,12 +103,12 @@ TEST(same_row_is_not_published_again) {
 	assert_false(weir_writer_publish_row(f->writer, BACKEND, &row));
 	assert_int_equal(f->segment->rows[BACKEND].version, 1);
 	assert_int_equal(f->segment->news->updates, updates);
-	// One byte, anywhere.
+	// A change of one byte at any offset publishes the row.
 	for (size_t i = 0; i < sizeof(row); i++) {
 		((uint8_t *)&row)[i] ^= 0x80;
 		assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
 	}
-	// The copy that is not in use is the previous one, and is ignored.
+	// The copy that is not in use contains the previous row, and is ignored.
 	((uint8_t *)&row)[sizeof(row) - 1] ^= 0x80;
 	assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
 }
@@ -126,7 +126,7 @@ TEST(partial_row_has_no_effect) {
 		assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
 		found = current(f);
 		assert_memory_equal(&found, &row, sizeof(row));
-		// The next process overwrites it, even with the same contents.
+		// The next process overwrites the unused copy, even with the same contents.
 		assert_true(weir_writer_publish_row(f->writer, BACKEND, &next));
 		found = current(f);
 		assert_memory_equal(&found, &next, sizeof(next));
@@ -173,7 +173,7 @@ static void publish_two(int signal, siginfo_t *info, void *context) {
 	}
 }
 
-// One half is old, one half new: this is detected, however long the copy took.
+// One half of the copy is old, the other half is new: this is detected, however long copying took.
 TEST(copy_overtaken_twice_is_detected) {
 	struct lab *f = *state;
 	const struct weir_row_pair *pair = &f->segment->rows[STRADDLER];

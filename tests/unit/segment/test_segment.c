@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Segment: created, sealed, attached by another mapping. Invalid ones: test_segment_broken.c.
+// Segment: created, sealed, attached by another mapping. For invalid segments see
+// test_segment_broken.c.
 #include "segment_lab.h"
 
 #include <errno.h>
@@ -76,7 +77,7 @@ TEST(attached_segment_equals_the_created_one) {
 	assert_int_equal(segment->rows[299].version, 13);
 	assert_int_equal(segment->identity_backends[299].reported_weight, 17);
 	weir_segment_free(segment);
-	// The memory lives on.
+	// The memory remains as long as a mapping exists.
 	assert_int_equal(weir_segment_backend_counters(other, 2, 299)->packets, 5);
 	weir_segment_free(other);
 	weir_segment_free(NULL);
@@ -117,7 +118,7 @@ TEST(workers_steal_if_control_enables_it_and_flows_are_in_buckets) {
 		assert_int_equal(weir_segment_stealing(segment), bucketing == WEIR_BUCKETING_YES);
 		control->news->stealing = WEIR_STEALING_OFF;
 		assert_false(weir_segment_stealing(segment));
-		control->news->stealing = 99; // from an untrusted process
+		control->news->stealing = 99; // written by an untrusted process
 		assert_false(weir_segment_stealing(segment));
 		weir_segment_free(control);
 		weir_segment_free(segment);
@@ -131,7 +132,7 @@ TEST(former_layout_is_attached_without_later_additions) {
 	segment->header->abi = 5;
 	segment->header->header_bytes = weir_layout_header_bytes(5);
 	segment->header->fingerprint = UINT64_C(0xf4dd74c464735def);
-	segment->header->bucketing = WEIR_BUCKETING_YES; // after its header: any value
+	segment->header->bucketing = WEIR_BUCKETING_YES; // after the former header: any value
 	control = attach(segment);
 	assert_int_equal(control->bucketing, WEIR_BUCKETING_UNKNOWN);
 	assert_null(control->port_counters);
@@ -175,7 +176,8 @@ TEST(regions_start_on_separate_lines) {
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		assert_int_equal((uintptr_t)starts[i] % 64, 0);
 	}
-	// The data that workers read in every turn, and that control writes with every publication.
+	// The data that workers read in every iteration, and that control writes with every
+	// publication.
 	assert_true((uint8_t *)segment->notes - (uint8_t *)segment->news >= 64);
 	assert_true((uint8_t *)segment->updates - (uint8_t *)segment->notes >= 64);
 	weir_segment_free(segment);
@@ -210,8 +212,8 @@ TEST(memory_is_sealed_private_and_sparse) {
 		assert_int_equal(ftruncate(fds[i], (off_t)bytes[i] + 4096), -1);
 		assert_int_equal(fcntl(fds[i], F_GETFD), FD_CLOEXEC);
 	}
-	// All of statistics is allocated, so that no store of a worker can fail; of tables, the
-	// part that workers read before any publication.
+	// The whole statistics memory is allocated, so that no store of a worker can fail; of the
+	// tables memory, the part that workers read before any publication.
 	assert_true(backed_bytes(fds[0]) >= segment->statistics_bytes);
 	assert_in_range(backed_bytes(fds[1]), segment->header->identity_services_off, 1u << 20);
 	weir_segment_free(segment);
@@ -299,7 +301,8 @@ static uint64_t taken_bytes(int fd) {
 	return (uint64_t)st.st_blocks * 512;
 }
 
-// Either huge pages exist and everything works with them, or there are none and this is reported.
+// Either huge pages exist and everything works with them, or they do not exist and this is
+// reported.
 TEST(huge_pages_work_or_are_refused) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL;
@@ -307,7 +310,7 @@ TEST(huge_pages_work_or_are_refused) {
 	int r;
 
 	p.huge_pages = true;
-	p.max_backends = WEIR_BACKENDS_MAX; // their counters have huge pages of their own
+	p.max_backends = WEIR_BACKENDS_MAX; // the counters have separate huge pages
 	r = weir_segment_create(&p, &segment);
 	print_message("%llu huge pages free: create returns %d\n", (unsigned long long)pages, r);
 	if (r != 0) {
@@ -318,7 +321,7 @@ TEST(huge_pages_work_or_are_refused) {
 	assert_int_equal(segment->heap_off % (2u << 20), 0);
 	assert_int_equal(segment->statistics_bytes % (2u << 20), 0);
 	assert_int_equal(segment->tables_bytes % (2u << 20), 0);
-	// No page is missing later, which would kill control.
+	// All pages are allocated: a missing page would later kill control.
 	assert_int_equal(taken_bytes(segment->statistics_fd), segment->statistics_bytes);
 	assert_int_equal(taken_bytes(segment->tables_fd), segment->heap_off);
 	weir_segment_free(attach(segment));
@@ -352,7 +355,7 @@ TEST(refused_descriptor_still_belongs_to_the_caller) {
 	assert_int_equal(
 		weir_segment_attach(good->statistics_fd, fd, &segment, why, sizeof(why)), -EPROTO);
 	assert_non_null(strstr(why, "sealed"));
-	// One for the other.
+	// The two descriptors are exchanged.
 	assert_int_equal(weir_segment_attach(
 				 good->tables_fd, good->statistics_fd, &segment, why, sizeof(why)),
 		-EPROTO);

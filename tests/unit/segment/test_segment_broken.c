@@ -105,7 +105,8 @@ TEST(contradictory_counts_are_refused) {
 	weir_segment_free(segment);
 }
 
-// Wrong values for one of n offsets, in a memory area of `bytes`. heap: index of the heap's offset.
+// Check wrong values of each of n offsets, in a memory area of `bytes`. heap: index of the heap's
+// offset.
 static void offsets_out_of_place(const struct weir_segment *segment, uint64_t *const *offsets,
 	unsigned int n, unsigned int heap, uint64_t bytes) {
 	for (unsigned int i = 0; i < n; i++) {
@@ -142,11 +143,11 @@ TEST(invalid_offsets_are_refused) {
 
 	for (unsigned int i = 0; i < 12; i++) {
 		REFUSED(*statistics[i], 0, -EBADMSG);
-		REFUSED(*statistics[i], 64, -EBADMSG); // inside the header
+		REFUSED(*statistics[i], 64, -EBADMSG); // an offset inside the header
 	}
 	offsets_out_of_place(segment, statistics, 12, 12, segment->statistics_bytes);
 	offsets_out_of_place(segment, tables, 11, 10, segment->tables_bytes);
-	REFUSED(h->rows_off, h->rows_off - 4096, -EBADMSG); // into the region before
+	REFUSED(h->rows_off, h->rows_off - 4096, -EBADMSG); // an offset inside the previous region
 	REFUSED(h->heap_off, h->heap_off - 4096, -EBADMSG);
 	weir_segment_free(segment);
 }

@@ -37,7 +37,7 @@ TEST(shares_follow_weights_and_ids_are_correct, setup, teardown) {
 	assert_int_equal(view->table.candidates[0].weight, 100);
 	assert_int_equal(view->table.candidates[1].id, 7);
 	for (uint32_t slot = 0; slot < 4093; slot++) {
-		// The middle of the hashes that the slot covers.
+		// The middle of the hashes that select the slot.
 		uint64_t hash = (((uint64_t)slot << 32) + (1ull << 31)) / 4093 << 32;
 
 		assert_int_equal(weir_selection_slot(hash, 4093), slot);
@@ -132,7 +132,7 @@ TEST(index_beyond_the_backends_chooses_none, setup, teardown) {
 }
 
 // Other policies have a small table for packets without a flow, equal on all instances for any
-// weights; and their own data.
+// weights, and further data.
 TEST(other_policies_have_their_data, setup, teardown) {
 	struct weir_selection_member members[50];
 	uint16_t chosen[WEIR_POLICY_COUNT][200];
@@ -157,7 +157,8 @@ TEST(other_policies_have_their_data, setup, teardown) {
 		table = &view->table;
 		assert_int_equal(table->settings.policy, policy);
 		assert_int_equal(table->count, 50);
-		assert_int_equal(table->slot_count, slots ? 4093 : 809); // the prime above 16 x 50
+		// the smallest prime above 16 x 50
+		assert_int_equal(table->slot_count, slots ? 4093 : 809);
 		for (uint32_t i = 0; i < 50; i++) {
 			bool strides = policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 
@@ -320,7 +321,7 @@ TEST(unchanged_subsets_are_copied, setup, teardown) {
 
 	for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
 		struct weir_selection_params params = weir_selection_defaults(0, policies[p], 251);
-		// Strides are always recomputed.
+		// Strides are recomputed for every table.
 		uint32_t always = policies[p] == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ? all : 0;
 		struct weir_policy_table published[FIXTURE_WORKERS];
 		struct weir_candidate *candidates[FIXTURE_WORKERS];
@@ -355,23 +356,24 @@ TEST(unchanged_subsets_are_copied, setup, teardown) {
 			memcpy(rounds[worker], table->rounds,
 				table->round_count * sizeof(*rounds[0]));
 			slots[worker] = calloc(table->slot_count, sizeof(*slots[0]));
-			// No built table is like this: all slots but the last have one backend.
+			// A built table never has these slots: all slots but the last have one
+			// backend.
 			slots[worker][table->slot_count - 1] = 1;
 			table->candidates = candidates[worker];
 			table->rounds = rounds[worker];
 			table->slots = slots[worker];
 		}
 		expect_copied(f, published, slots, &params, members, 30, always);
-		members[1].weight++; // worker 1's
+		members[1].weight++; // a member of worker 1's subset
 		expect_copied(f, published, slots, &params, members, 30, always | 1u << 1);
 		members[1].weight--;
-		members[2].id = 99; // worker 2's: another backend
+		members[2].id = 99; // a member of worker 2's subset becomes another backend
 		expect_copied(f, published, slots, &params, members, 30, always | 1u << 2);
 		members[2].id = 2;
-		members[0].subsets = 0; // nobody's any more
+		members[0].subsets = 0; // a member of no subset any more
 		expect_copied(f, published, slots, &params, members, 30, always | 1u);
 		members[0].subsets = 1;
-		params.settings.max_active_flows++; // of all
+		params.settings.max_active_flows++; // a setting of all subsets
 		expect_copied(f, published, slots, &params, members, 30, all);
 		params.settings.max_active_flows--;
 		for (uint32_t worker = 0; worker < FIXTURE_WORKERS; worker++) {

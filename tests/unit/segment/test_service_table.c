@@ -111,7 +111,7 @@ TEST(gaps_are_ports_without_a_range) {
 		bind4(10, IPPROTO_TCP, 400, 65535, 1),
 	};
 	static const struct {
-		uint16_t first, last, gap_first, gap_last; // gap_last 0: none
+		uint16_t first, last, gap_first, gap_last; // gap_last 0: no gap
 	} cases[] = {{100, 500, 100, 199}, {200, 500, 300, 399}, {250, 260, 0, 0},
 		{150, 150, 150, 150}, {300, 399, 300, 399}, {400, 65535, 0, 0}, {0, 65535, 0, 199},
 		{299, 400, 300, 399}};
@@ -213,7 +213,7 @@ TEST(full_heap_is_reported) {
 	assert_int_equal(weir_service_table_build(f->writer, &bind, 1, 1, &table), 0);
 }
 
-// --- against a plain search -----------------------------------------------------------------
+// --- comparison with simple search-----------------------------------------------------------
 
 static uint16_t search(const struct weir_service_bind *binds, uint32_t n, const uint8_t *address,
 	uint8_t family, uint8_t protocol, uint16_t port) {
@@ -303,7 +303,7 @@ TEST(lookup_agrees_with_a_simple_search) {
 	}
 }
 
-// What a malicious control process would write into a bucket.
+// A bucket as a malicious control process would write it.
 TEST(range_list_out_of_bounds_finds_nothing) {
 	struct weir_service_bind bind = bind4(10, IPPROTO_TCP, 0, 65535, 5);
 	struct weir_service_table *table = NULL;
@@ -373,7 +373,7 @@ TEST(closed_ports_are_those_of_the_address) {
 	assert_int_equal(weir_service_table_build(f->writer, binds, 4, 3, &table), -EINVAL);
 }
 
-// 1,000 services of four binds each: all are found, at most half full.
+// 1,000 services of four binds each: all binds are found, and the table is at most half full.
 TEST(thousand_services_fit) {
 	static struct weir_service_bind binds[4000];
 	struct weir_service_table *table = NULL;

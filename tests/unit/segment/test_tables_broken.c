@@ -2,8 +2,8 @@
 //
 // A broken or malicious control process: any bytes in the memory of tables, before and while
 // readers access it. Random bytes come from fixed seeds. The mappings are moved between two
-// unmapped pages, so that a read before or after them crashes. Also a random header, which the next
-// control process refuses or uses consistently.
+// unmapped pages, so that a read before or after a mapping crashes. The header is also random; the
+// next control process refuses or uses it consistently.
 #include "segment_lab.h"
 
 #include <errno.h>
@@ -21,7 +21,8 @@
 #define GUARD_BYTES (1u << 20)
 #define SEEDS 3000u
 #define HEAP_BYTES (256u << 10)
-#define SCRIBBLE_MS 2000 // at least; on a busy machine until all has happened that is wanted
+// minimum duration; on a busy machine longer, until all required events have happened
+#define SCRIBBLE_MS 2000
 #define SCRIBBLE_MOST_MS 60000
 
 // Move a mapping between two guard pages. Returns its new address.
@@ -74,7 +75,7 @@ static uint64_t sum(const void *data, uint64_t bytes) {
 struct worker {
 	struct weir_reader reader;
 	uint64_t total;
-	unsigned int rows; // taken over
+	unsigned int rows; // number of adopted rows
 };
 
 static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
@@ -129,8 +130,8 @@ static void use_selection(struct worker *worker, uint16_t service, uint64_t *see
 	}
 }
 
-// Some turns of a worker: everything that it does with its tables. A turn is bounded for any
-// contents.
+// Some iterations of a worker, with everything that it does with its tables. An iteration is
+// bounded for any contents.
 static void use(struct worker *worker, uint64_t *seed) {
 	for (unsigned int turn = 0; turn < 4; turn++) {
 		unsigned int rows = worker->rows;
@@ -187,7 +188,7 @@ static void publish_all(struct weir_writer *writer, uint64_t *seed) {
 		writer, fixture_root(WEIR_BLOB_SERVICES), random_services(writer, seed));
 }
 
-// The next control process opens the tables as they are, and continues.
+// The next control process opens the tables in this state, and continues.
 static void open_and_publish(struct weir_segment *control, uint64_t *seed) {
 	struct weir_writer *writer = NULL;
 	struct weir_writer_usage usage;
@@ -217,11 +218,11 @@ TEST(random_header_is_refused_or_consistent) {
 		char why[300] = "";
 		int r;
 
-		if (seed % 2 == 0) { // everything but what identifies it
+		if (seed % 2 == 0) { // everything except the identifying fields
 			for (size_t i = 3; i < sizeof(good) / 8; i++) {
 				words[i] = fixture_random(&random);
 			}
-		} else { // one to four bytes
+		} else { // change one to four bytes
 			for (uint64_t i = 0; i <= seed / 2 % 4; i++) {
 				size_t at = fixture_random(&random) %
 					    offsetof(struct weir_segment_header, port);
@@ -247,7 +248,7 @@ TEST(random_header_is_refused_or_consistent) {
 	weir_segment_free(segment);
 }
 
-// All of the tables memory except the heap.
+// Overwrite all of the tables memory except the heap.
 static void scribble_fixed(struct weir_segment *control, uint64_t *seed) {
 	uint64_t *words = (uint64_t *)(void *)control->tables;
 	uint64_t *roots = (uint64_t *)(void *)control->roots;
@@ -256,12 +257,12 @@ static void scribble_fixed(struct weir_segment *control, uint64_t *seed) {
 		words[i] = fixture_random(seed);
 	}
 	for (size_t i = 0; i < sizeof(struct weir_roots) / 8 + FIXTURE_SERVICES; i += 2) {
-		// Somewhere in the heap, or just beyond.
+		// A reference to any offset in the heap, or just beyond the heap.
 		roots[i] = (1 + i) << 32 |
 			   (control->heap_off / 64 + fixture_random(seed) % (HEAP_BYTES / 64 + 8));
 	}
 	for (unsigned int i = 0; i < WEIR_UPDATES; i++) {
-		// Valid and invalid kinds and ids.
+		// Entries with valid and invalid kinds and ids.
 		control->updates->update[i] = (uint32_t)(fixture_random(seed) & 0x301ff);
 	}
 	if (*seed & 1) {
@@ -303,7 +304,7 @@ TEST(random_tables_are_survived) {
 	unguard_and_free(segment);
 }
 
-// Sizes and offsets more often than contents.
+// Change sizes and offsets more often than contents.
 static void spoil(struct weir_segment *control, weir_ref ref, uint64_t *seed) {
 	uint64_t offset = (ref & 0xffffffff) * 64;
 	uint8_t *blob = control->tables + offset;
@@ -336,7 +337,7 @@ static void spoil(struct weir_segment *control, weir_ref ref, uint64_t *seed) {
 	}
 }
 
-// Tables that are valid except for a few words: these pass the first checks.
+// Tables that are valid except for a few words pass the first checks.
 TEST(nearly_valid_tables_are_survived) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment *control = fixture_control(segment);
@@ -385,11 +386,11 @@ TEST(nearly_valid_tables_are_survived) {
 
 struct scribbler {
 	struct weir_segment *control;
-	uint8_t *tables; // as a writer left them
+	uint8_t *tables; // tables as a writer left them
 	bool stop;
 };
 
-// Change a word of a table and put it back; meanwhile, let workers read it.
+// Change a word of a table and restore it; meanwhile, workers read the table.
 static void scribble_table(struct weir_segment *control, uint64_t r) {
 	struct weir_roots *roots = control->roots;
 	weir_ref *ref = r % 2 == 0 ? &roots->services : &roots->selection[0];
@@ -416,7 +417,7 @@ static void scribble_table(struct weir_segment *control, uint64_t r) {
 	__atomic_store_n(
 		&control->updates->update[updates % WEIR_UPDATES], change, __ATOMIC_RELAXED);
 	__atomic_store_n(&control->news->updates, updates + 1, __ATOMIC_RELEASE);
-	if ((r & 0x3f000000) != 0) { // else it stays
+	if ((r & 0x3f000000) != 0) { // otherwise the change stays
 		words[at] = right;
 	}
 }

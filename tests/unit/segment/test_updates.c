@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The update log: processed in order and in bounded turns. When it is overrun, when an entry is
-// overwritten while it is read, and when a control process ended between a store and its entry, the
-// reader does a full scan. A reader that sees a selection also sees its rows, and one that sees a
-// service also sees its selection.
+// The update log: processed in order and in bounded steps. When the log is overrun, when an entry
+// is overwritten while it is read, and when a control process ended between a store and its entry,
+// the reader does a full scan. A reader that has adopted a selection has also adopted its rows, and
+// a reader that has adopted a service has also adopted its selection.
 #include "reader_lab.h"
 
 #include <netinet/in.h>
@@ -45,7 +45,7 @@ static void withdraw_row(struct lab *f, uint16_t backend) {
 	assert_true(weir_writer_publish_row(f->writer, backend, &none));
 }
 
-// A selection of backends first .. first + n - 1.
+// Publish a selection of backends first .. first + n - 1.
 static void publish_selection(struct lab *f, uint16_t service, uint16_t first, uint32_t n) {
 	struct weir_selection_member members[FIXTURE_BACKENDS];
 	struct weir_selection *selection = NULL;
@@ -59,7 +59,7 @@ static void publish_selection(struct lab *f, uint16_t service, uint16_t first, u
 		weir_writer_publish(f->writer, fixture_selection_root(service), selection), 0);
 }
 
-// Port 1000 + i goes to service i, for the first n services.
+// Publish a service table in which port 1000 + i leads to service i, for the first n services.
 static void publish_services(struct lab *f, uint16_t n) {
 	struct weir_service_bind binds[FIXTURE_SERVICES];
 	struct weir_service_table *table = NULL;
@@ -77,8 +77,8 @@ static void publish_services(struct lab *f, uint16_t n) {
 		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
 }
 
-// S2 for several tables: no adopted table refers to one that is not adopted, or to closed backends
-// only.
+// Check S2 for several tables: no adopted table refers to a table that is not adopted, or only to
+// closed backends.
 static void check_order(const struct lab *f) {
 	const uint8_t vip[16] = {198, 51, 100, 10};
 
@@ -107,7 +107,8 @@ static void check_order(const struct lab *f) {
 	}
 }
 
-// Run turns until nothing is left; each is bounded, and none leaves tables out of order.
+// Run iterations until no changes are left; each iteration is bounded, and none leaves tables out
+// of order.
 static unsigned int follow(struct lab *f) {
 	unsigned int turns = 0;
 
@@ -141,10 +142,10 @@ TEST(turn_adopts_a_bounded_number_of_changes) {
 	}
 	weir_reader_update(&f->reader);
 	assert_in_range(f->adopted, 1, WEIR_READER_STEPS);
-	weir_reader_quiescent(&f->reader); // nobody asked for a report
+	weir_reader_quiescent(&f->reader); // no report was requested
 	assert_in_range(f->adopted, 1, WEIR_READER_STEPS);
 	assert_true(follow(f) >= 9);
-	assert_int_equal(f->adopted, 10 * WEIR_READER_STEPS); // each once
+	assert_int_equal(f->adopted, 10 * WEIR_READER_STEPS); // each row was adopted once
 	check_rows(f);
 }
 
@@ -157,7 +158,7 @@ TEST(report_waits_until_earlier_changes_are_adopted) {
 		publish_row(f, i, 7);
 	}
 	mark = weir_writer_mark(f->writer);
-	for (uint16_t i = 200; i < FIXTURE_BACKENDS; i++) { // after the mark
+	for (uint16_t i = 200; i < FIXTURE_BACKENDS; i++) { // rows after the mark
 		publish_row(f, i, 7);
 	}
 	while (!weir_writer_passed(f->writer, mark)) {
@@ -168,8 +169,8 @@ TEST(report_waits_until_earlier_changes_are_adopted) {
 	assert_true(turns >= 200 / WEIR_READER_STEPS);
 }
 
-// A new token and almost a turn of changes in every turn, with a backlog: each grace period ends
-// nevertheless.
+// Every iteration has a new token and almost as many changes as an iteration processes, with a
+// backlog: each grace period still ends.
 TEST(tokens_faster_than_reports_are_all_reported) {
 	struct lab *f = *state;
 	uint64_t marks[40];
@@ -197,10 +198,10 @@ TEST(log_wraps_many_times) {
 		assert_int_equal(follow(f), 1);
 		assert_int_equal(f->rows[backend].mtu, (uint16_t)(1 + i % 65535));
 	}
-	assert_int_equal(f->adopted, 3 * WEIR_UPDATES + 5); // never a look through everything
+	assert_int_equal(f->adopted, 3 * WEIR_UPDATES + 5); // no full scan has happened
 }
 
-// The number of entries may wrap, too.
+// The number of entries may wrap.
 TEST(count_of_entries_wraps) {
 	struct lab *f = *state;
 
@@ -258,7 +259,7 @@ TEST(entry_that_is_being_overwritten_is_not_used) {
 	check_rows(f);
 }
 
-// A control process that ended between a store and its entry in the log.
+// A control process ended between a store and its entry in the log.
 TEST(next_writer_causes_a_full_scan) {
 	const struct weir_backend_row row = fixture_row(55);
 	struct lab *f = *state;
@@ -284,8 +285,8 @@ TEST(next_writer_causes_a_full_scan) {
 	check_rows(f);
 }
 
-// Workers count per backend: a row waits for the memory of its counters, and everything published
-// after it waits, too.
+// Workers count per backend: a row waits for the memory of its counters, and all later publications
+// also wait.
 TEST(row_waits_for_the_memory_of_its_counters) {
 	struct lab *f = *state;
 
@@ -307,7 +308,7 @@ TEST(row_waits_for_the_memory_of_its_counters) {
 	follow(f);
 	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 1);
 	check_rows(f);
-	// The same in a full scan.
+	// A full scan waits for the memory in the same way.
 	weir_reader_offline(&f->reader);
 	memset(f->rows, 0, sizeof(f->rows));
 	f->segment->counted_backends = 100;
@@ -321,9 +322,10 @@ TEST(row_waits_for_the_memory_of_its_counters) {
 	check_rows(f);
 }
 
-// --- order over tables ----------------------------------------------------------------------
+// --- order of tables ------------------------------------------------------------------------
 
-// The root is newer than its entry in the log: rows of the newer selection have later entries.
+// The selection's reference is newer than its entry in the log: rows of the newer selection have
+// later entries.
 TEST(selection_waits_for_the_rows_of_a_newer_one) {
 	struct lab *f = *state;
 
@@ -352,7 +354,7 @@ TEST(service_waits_for_its_selection) {
 	assert_int_equal(weir_reader_selection(&f->reader, 1)->table.count, 100);
 }
 
-// A hundred backends replace others; in later rounds also during a full scan.
+// A hundred backends replace other backends; in later rounds also during a full scan.
 TEST(backends_close_after_the_selection_that_replaces_them) {
 	struct lab *f = *state;
 	uint64_t mark;
@@ -380,7 +382,7 @@ TEST(backends_close_after_the_selection_that_replaces_them) {
 	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.candidates[0].id, 100);
 }
 
-// The same during a full scan, also for tables published meanwhile.
+// A full scan keeps the order of adoption, also for tables published meanwhile.
 TEST(full_scan_keeps_the_order) {
 	struct lab *f = *state;
 	uint16_t next = 0;
@@ -403,7 +405,8 @@ TEST(full_scan_keeps_the_order) {
 	}
 }
 
-// Random publications and withdrawals in the order of layout.h, turns in between at random.
+// Random publications and withdrawals in the order of layout.h, with iterations at random in
+// between.
 TEST(random_publications_are_adopted_in_order) {
 	struct lab *f = *state;
 	uint64_t seed = 3;

@@ -101,7 +101,7 @@ TEST(wrong_publication_is_refused_and_the_blob_discarded) {
 		-EINVAL);
 	assert_int_equal(usage(f).used_bytes, used);
 	assert_int_equal(f->segment->roots->selection[0], ref);
-	// A published blob no longer belongs to the caller, who cannot publish it again.
+	// A published blob no longer belongs to the caller, so the caller cannot publish it again.
 	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(0),
 				 (void *)weir_writer_current(f->writer, fixture_selection_root(0))),
 		-EINVAL);
@@ -214,7 +214,7 @@ TEST(allocation_reclaims_if_needed) {
 	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES),
 				 weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half)),
 		0);
-	// Both results: there will be room later, or never.
+	// Both errors: room will be available later, or never.
 	errno = 0;
 	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half));
 	assert_int_equal(errno, EBUSY);
@@ -254,7 +254,7 @@ TEST(retired_memory_is_bounded_while_a_worker_is_stalled) {
 	assert_in_range(u.retired_bytes, 16 * bytes, 17 * bytes);
 	assert_true(u.backed_bytes < 20 * bytes);
 	assert_int_equal(u.waiting_for, 1);
-	// Publishing continues when the worker does.
+	// Publishing continues when the worker reports again.
 	weir_grace_report(segment, 1, weir_grace_token(segment));
 	blob = weir_writer_alloc(writer, WEIR_BLOB_SERVICES, bytes);
 	assert_non_null(blob);
@@ -279,7 +279,7 @@ TEST(first_worker_that_is_waited_for_is_named) {
 	online(f, 2);
 	publish_selection(f, 0, 4);
 	publish_selection(f, 0, 4);
-	assert_int_equal(usage(f).waiting_for, WEIR_WORKERS_MAX); // nobody asked yet
+	assert_int_equal(usage(f).waiting_for, WEIR_WORKERS_MAX); // no grace period was started yet
 	assert_int_equal(weir_writer_reclaim(f->writer), 1);
 	assert_int_equal(usage(f).waiting_for, 1);
 	report(f, 1);
@@ -310,7 +310,7 @@ static uint64_t pages(uint64_t bytes) {
 	return (bytes + 4095) / 4096 * 4096;
 }
 
-// Ids have memory before they are written, and only those that are in use.
+// Ids have memory before they are written, and only ids in use have memory.
 TEST(reserved_ids_have_memory) {
 	struct lab *f = *state;
 	uint64_t before = usage(f).backed_bytes;
@@ -337,7 +337,7 @@ TEST(reserved_ids_have_memory) {
 	assert_int_equal(weir_writer_reserve(f->writer, 0, FIXTURE_BACKENDS + 1), -EINVAL);
 	assert_int_equal(weir_writer_reserve(f->writer, UINT32_MAX, UINT32_MAX), -EINVAL);
 	assert_int_equal(f->segment->notes->service_ids, FIXTURE_SERVICES);
-	// They never shrink, also with the next writer.
+	// The arrays never shrink, also not with the next writer.
 	reopen(f);
 	assert_int_equal(weir_writer_reserve(f->writer, 1, 1), 0);
 	assert_int_equal(f->segment->notes->service_ids, FIXTURE_SERVICES);

@@ -29,7 +29,8 @@ TEST(next_writer_keeps_published_tables) {
 		before[i] = weir_writer_current(f->writer, roots[i]);
 		assert_non_null(before[i]);
 	}
-	assert_non_null(weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 5000)); // lost
+	// allocated by a writer that ended: lost
+	assert_non_null(weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 5000));
 	reopen(f);
 	for (unsigned int i = 0; i < 3; i++) {
 		assert_ptr_equal(weir_writer_current(f->writer, roots[i]), before[i]);
@@ -42,7 +43,7 @@ TEST(next_writer_keeps_published_tables) {
 	assert_int_equal(f->segment->notes->backend_ids, 20);
 }
 
-// S3 and S5 together: blobs that the dead writer had just replaced may still be read.
+// S3 and S5 together: workers may still read blobs that the dead writer had just replaced.
 TEST(next_writer_waits_before_it_reuses_retired_memory) {
 	struct lab *f = *state;
 	const struct weir_selection *old;
@@ -67,7 +68,7 @@ TEST(next_writer_waits_before_it_reuses_retired_memory) {
 }
 
 // A withdrawn blob leaves no trace in the roots; a reader that kept its reference must not confuse
-// it with the next blob at the same place.
+// it with the next blob at the same offset.
 TEST(generations_continue_over_writers) {
 	struct lab *f = *state;
 	weir_ref ref;
@@ -83,7 +84,8 @@ TEST(generations_continue_over_writers) {
 	assert_true(f->segment->roots->selection[1] >> 32 > ref >> 32);
 }
 
-// Half of a generation is in the reference, the whole one in the blob; nothing wraps.
+// The lower half of a generation is in the reference, the whole generation in the blob; generations
+// do not wrap.
 TEST(generations_continue_past_32_bits) {
 	struct lab *f = *state;
 	struct weir_reader reader;
@@ -110,8 +112,8 @@ TEST(generations_continue_past_32_bits) {
 		weir_reader_quiescent(&reader);
 	}
 	assert_int_equal(reader.refusals.selections, 0);
-	// When the lower half is 1 again, another blob is at the same place as the first one: it is
-	// not confused with that one, and generations are not reused.
+	// When the lower half is 1 again, another blob is at the offset of the first blob: the two
+	// are not confused, and generations are not reused.
 	f->control->notes->generation = (1ull << 32) + (first >> 32) - 1;
 	publish_selection(f, 0, 4);
 	reopen(f);
@@ -138,7 +140,7 @@ TEST(generations_continue_from_the_published_ones) {
 	assert_true(selection->blob.generation > last);
 }
 
-// They stay unchanged: workers refuse them, and keep the previous table.
+// Broken references stay unchanged: workers refuse them, and keep the previous table.
 TEST(broken_roots_are_counted_and_kept) {
 	struct lab *f = *state;
 	struct weir_roots *roots = f->control->roots;
@@ -148,9 +150,9 @@ TEST(broken_roots_are_counted_and_kept) {
 	publish_selection(f, 0, 4);
 	publish_selection(f, 3, 4);
 	good = roots->selection[0];
-	broken[0] = roots->selection[1] = good; // used twice, and of another service
-	broken[1] = roots->selection[2] = (1ull << 32) | 0xffffffff; // outside
-	broken[2] = roots->services = good; // another kind
+	broken[0] = roots->selection[1] = good; // a blob used twice, and of another service
+	broken[1] = roots->selection[2] = (1ull << 32) | 0xffffffff; // outside of the heap
+	broken[2] = roots->services = good; // a blob of another kind
 	roots->selection[4] = roots->selection[3] + (1ull << 32); // another generation
 	roots->selection[5] = good & 0xffffffff; // generation 0
 	reopen(f);
@@ -174,7 +176,7 @@ TEST(broken_roots_are_counted_and_kept) {
 	assert_int_equal(usage(f).dropped_roots, 0);
 }
 
-// Two valid blobs, one inside the other: only one can be kept.
+// Two valid blobs, one inside the other: only one of them can be kept.
 TEST(overlapping_blobs_are_not_both_kept) {
 	struct lab *f = *state;
 	struct weir_selection *outer = fixture_selection(f->writer, 0, 4, 4093);
@@ -197,7 +199,7 @@ TEST(overlapping_blobs_are_not_both_kept) {
 	assert_null(weir_writer_current(f->writer, fixture_selection_root(1)));
 }
 
-// Any values written there by an earlier process must not lead outside the heap.
+// Any values that an earlier process has written into the notes must not lead outside the heap.
 TEST(invalid_notes_do_no_harm) {
 	struct lab *f = *state;
 	const uint64_t nonsense[] = {
@@ -226,7 +228,7 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	struct lab *f = *state;
 	void *spacer[FIXTURE_SERVICES];
 
-	// Gaps between all blobs, so that the queue has its maximum length.
+	// Free gaps between all blobs, so that the queue has its maximum length.
 	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
 		publish_selection(f, i, 4);
 		spacer[i] = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64);
@@ -244,7 +246,7 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
-// Each writer skips positions of the update log; the number of publications goes on.
+// Each writer skips positions of the update log; the number of publications continues.
 TEST(positions_of_every_writer_have_a_number_of_publications) {
 	struct lab *f = *state;
 

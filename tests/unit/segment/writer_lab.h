@@ -11,8 +11,8 @@
 #include "grace.h"
 
 struct lab {
-	struct weir_segment *segment; // of the dataplane
-	struct weir_segment *control; // the same memory
+	struct weir_segment *segment; // mapping of the dataplane
+	struct weir_segment *control; // control's mapping of the same memory
 	struct weir_writer *writer;
 };
 
@@ -44,7 +44,7 @@ static inline struct weir_writer_usage usage(const struct lab *f) {
 	return u;
 }
 
-// End this writer without clean-up and open another, as after a SIGKILL.
+// End this writer without clean-up and open another writer, as after a SIGKILL.
 static inline void reopen(struct lab *f) {
 	weir_writer_free(f->writer);
 	f->writer = NULL;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent run: its words, its drains, and its refusals."""
+"""The real weir-agent run: the states that it announces, its drains, and its refusals."""
 import contextlib
 import json
 import os
@@ -32,7 +32,7 @@ def agent_notifies_every_balancer_until_acknowledged(lab):
     times = []
     for _ in range(6):
         told = deaf.receive(2)
-        # The time of the agent, because this process may be late
+        # The clock of the agent is used, because this process may be late
         times.append(told["clock_ms"] / 1000)
         assert told["unasked"] and told["serial"] == 2
     gaps = [b - a for a, b in zip(times, times[1:])]
@@ -52,7 +52,7 @@ def agent_removes_a_silent_balancer(lab):
     balancer, other = lab.balancer(), lab.balancer()
     balancer.interval_ms = 100
     balancer.ask(), other.ask()
-    balancer.ask(), other.ask()  # the second one names the agent's process
+    balancer.ask(), other.ask()  # the second probe names the agent's process
     wait_for("one left", lambda: len(lab.status()["balancers"]) == 1)
     lab.command("lame-duck", "--interval", "0")
     assert balancer.receive(0.3) is None and other.receive(0.3) is not None
@@ -80,7 +80,7 @@ def agent_waits_for_the_last_connection(lab):
 
 @scenario
 def agent_drains_while_an_application_changes_its_word(lab):
-    """The drain waits for acknowledgements of the host's state, not of words that came after it."""
+    """The drain waits for acknowledgements of the host's state, not of states announced later."""
     lab.start_agent("--service", f"web={PORT}", "--port", str(PORT))
     with lab.listen() as listener:
         balancer = lab.balancer()
@@ -119,7 +119,7 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
     done = os.path.join(lab.dir, "unnotified")
     warning = "warning: no balancer was notified: new connections may still arrive"
     text = lab.backend.run("sh", "-c", f"{lab.agent_binary} lame-duck --run-dir {lab.run_dir} 2>&1")
-    assert warning in text, text  # and nothing to wait for
+    assert warning in text, text  # the agent has no balancer for which to wait
     begun = time.monotonic()
     command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "2s",
                         "--run-dir", lab.run_dir, "--then", f"touch {done}")
@@ -133,7 +133,7 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
                         "--run-dir", lab.run_dir, "--then", f"touch {done}")
     wait_for("a warning", lambda: "none can be notified: the command waits" in command.tail())
     late = lab.balancer()
-    assert late.ask()["word"] == "lame-duck"  # it probes meanwhile, and is notified
+    assert late.ask()["word"] == "lame-duck"  # the balancer probes meanwhile, and is notified
     late.ask(), late.ask()
     wait_for("it is notified", lambda: "acknowledged by 1 of 1 balancer," in command.tail())
     assert command.process.wait(10) == 0 and os.path.exists(done), command.tail()
@@ -227,7 +227,7 @@ def agent_stays_a_lame_duck_when_it_dies(lab):
     assert lab.balancer().ask()["word"] == "ready"
     lab.command("lame-duck", "--interval", "0")
     agent.signal(signal.SIGTERM)
-    assert agent.process.wait(5) == 0  # drained: the next one starts again
+    assert agent.process.wait(5) == 0  # the agent is drained: the next agent starts ready
     agent = lab.start_agent()
     assert lab.status()["word"] == "ready"
     agent.kill()
@@ -240,7 +240,7 @@ def agent_stays_a_lame_duck_on_a_full_file_system(lab):
         agent = lab.start_agent()
         fill(lab.run_dir)
         text = lab.command("lame-duck", "--interval", "0")
-        assert sorted(text.splitlines()) == [  # stderr is not in the order of stdout
+        assert sorted(text.splitlines()) == [  # the order of stderr and stdout may differ
             "lame-duck: acknowledged by 0 of 0 balancers, 0 connections left",
             "lame-duck: interval over, 0 connections left",
             "weir-agent: warning: no balancer was notified: new connections may still arrive"], text
@@ -272,7 +272,8 @@ def fill(folder):
 
 @scenario
 def stopped_agent_starts_without_its_state(lab):
-    """Although it had no time to drain: docker stop kills after ten seconds."""
+    """A stopped agent starts without its state, although it had no time to drain: docker stop kills
+    after ten seconds."""
     agent = lab.start_agent("--port", str(PORT))
     with lab.listen() as listener, lab.connect(), listener.accept()[0]:
         agent.signal(signal.SIGTERM)
@@ -310,7 +311,7 @@ def agent_stays_starting_when_the_warm_up_fails(lab):
 
 @scenario
 def uncountable_connections_do_not_end_a_drain(lab):
-    """A kernel without inet_diag: the drain lasts until its deadline."""
+    """Without inet_diag in the kernel, the drain lasts until its deadline."""
     os.makedirs(lab.run_dir, exist_ok=True)
     path = os.path.join(lab.run_dir, "agent.sock")
     with contextlib.suppress(FileNotFoundError):
@@ -364,7 +365,7 @@ def agent_reports_errors(lab):
         assert expected in program.tail(), program.tail()
     lonely = lab.start("lonely", lab.backend, "prlimit", "--nproc=1", lab.agent_binary, "run",
                        "--key-file", lab.keys, "--run-dir", lab.run_dir, "--warm-up", "true")
-    assert lonely.process.wait(10) == 1, lonely.tail()  # it cannot fork any more
+    assert lonely.process.wait(10) == 1, lonely.tail()  # the agent cannot fork any more
     assert "cannot start: " in lonely.tail(), lonely.tail()
     first = lab.start_agent()
     second = lab.start("second", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
@@ -373,7 +374,7 @@ def agent_reports_errors(lab):
     assert "UDP port 4777 is in use" in second.tail(), second.tail()
     third = lab.start("third", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
                       "--run-dir", lab.run_dir, "--udp-port", "4778")
-    wait_for("the end", lambda: not third.alive())  # otherwise the commands could not reach the first one
+    wait_for("the end", lambda: not third.alive())  # otherwise commands could not reach the first agent
     assert third.process.returncode == 1, third.tail()
     assert f"another weir-agent uses {lab.run_dir}" in third.tail(), third.tail()
     lab.command("lame-duck", "--interval", "0")
@@ -386,15 +387,15 @@ def hanging_agent_does_not_block_commands(lab):
     agent.signal(signal.SIGSTOP)
     path = os.path.join(lab.run_dir, "agent.sock")
     with contextlib.ExitStack() as waiting:
-        with contextlib.suppress(BlockingIOError):  # until no more fit
+        with contextlib.suppress(BlockingIOError):  # until the socket's backlog is full
             while True:
                 sock = waiting.enter_context(socket.socket(socket.AF_UNIX))
                 sock.setblocking(False)
                 sock.connect(path)
         command = lab.start("status", lab.backend, lab.agent_binary, "status", "--run-dir",
                             lab.run_dir)
-        assert command.process.wait(15) == 3, command.tail()  # it waits 5 s
-        assert "it hangs or is stopped" in command.tail(), command.tail()
+        assert command.process.wait(15) == 3, command.tail()  # the command waits 5 s
+        assert "the process hangs or is stopped" in command.tail(), command.tail()
     agent.signal(signal.SIGCONT)
 
 

@@ -29,7 +29,7 @@ def agent_answers_authentic_probes_and_counts_others(lab):
         ("ready", 1, b"started".ljust(32, b"\0")), answer
     assert answer["given"] == {"max_active_flows"} and answer["max_active_flows"] == 1000, answer
     lab.balancer(to=BACKEND6, key=7).ask()
-    lab.balancer(to=VIP).ask()  # the answer comes from the VIP
+    lab.balancer(to=VIP).ask()  # the answer comes from the address of the VIP
     good = balancer.probe()
     damaged = bytearray(good)
     damaged[20] ^= 1
@@ -54,8 +54,8 @@ def agent_answers_authentic_probes_and_counts_others(lab):
 
 @scenario
 def agent_answers_no_probe_to_another_one(lab):
-    """Otherwise the answer could be replayed as that of the other process, and its numbers would
-    hide later ones."""
+    """An answer to a probe for another process could be replayed as that process's answer, and its
+    numbers would hide later numbers."""
     lab.start_agent()
     balancer, other = lab.balancer(), lab.balancer(to=BACKEND6)
     for each, elsewhere in ((balancer, (VIP, UDP_PORT)), (balancer, (BACKEND, UDP_PORT + 1)),
@@ -73,7 +73,7 @@ def agent_answers_no_probe_to_another_one(lab):
 
 @scenario
 def agent_keeps_no_state_of_recorded_probes(lab):
-    """Probes of a weir-control that has ended, or for a process of the agent that has"""
+    """Recorded probes of a weir-control that has ended, or for an agent process that has ended, leave no state"""
     agent = lab.start_agent()
     dead = [lab.balancer() for _ in range(70)]
     for each in dead:
@@ -83,7 +83,7 @@ def agent_keeps_no_state_of_recorded_probes(lab):
     assert lab.status()["balancers"] == []
     balancer = lab.balancer()
     balancer.ask(), balancer.ask()
-    # Nor does a probe recorded before a restart use up the balancer's own next number.
+    # A probe recorded before a restart does not use up the balancer's own next number either.
     balancer.sequence, process, balancer.agent = 1000, balancer.agent, 77
     balancer.send(balancer.probe())
     assert balancer.receive() is not None
@@ -92,14 +92,14 @@ def agent_keeps_no_state_of_recorded_probes(lab):
     agent.signal(signal.SIGTERM)
     assert balancer.receive(1)["word"] == "lame-duck"
     balancer.ask(), balancer.ask()
-    assert agent.process.wait(3) == 0, agent.tail()  # of 60 s
+    assert agent.process.wait(3) == 0, agent.tail()  # within 3 s of the 60 s
     assert "drain: done" in agent.tail(), agent.tail()
     assert all(each.receive(0) is None for each in dead), "the dead were told"
 
 
 @scenario
 def agent_with_other_keys_leads_to_the_key_files(lab):
-    """status and doctor say why no balancer probes it, in one finding."""
+    """status and doctor report in one finding why no balancer probes the agent."""
     def balancers():
         output = lab.backend.run(lab.agent_binary, "doctor", "eth0", "--json", "--run-dir", lab.run_dir,
                                  "--key-file", lab.keys, check=False)
@@ -138,9 +138,9 @@ def agent_with_other_keys_leads_to_the_key_files(lab):
     assert "\nbalancers  none" not in lab.command("status")
     assert [row[:2] for row in balancers()] == [
         ("ok", "balancers that probe it: 1"),
-        ("notice", "refused 1 datagram as length since its start (not 256 bytes long)")] + [
+        ("notice", "refused 1 datagram as length since its start (the datagram is not 256 bytes long)")] + [
             ("notice", f"refused 1 datagram as {refusal} since its start (the key file of a balancer differed, "
-             "or they are forged)") for refusal in ("key", "mac")], balancers()
+             "or the datagrams are forged)") for refusal in ("key", "mac")], balancers()
 
 
 @scenario
@@ -154,7 +154,7 @@ def agent_reads_new_keys_on_sighup(lab):
     balancer.send(balancer.probe())
     assert balancer.receive(0.3) is None
     other.ask()
-    os.chmod(lab.keys, 0o644)  # readable by all users: the previous keys stay in use
+    os.chmod(lab.keys, 0o644)  # the file is readable by all users: the previous keys stay in use
     agent.signal(signal.SIGHUP)
     wait_for("refusal", lambda: "keeping the previous keys" in agent.tail())
     other.ask()
@@ -162,9 +162,9 @@ def agent_reads_new_keys_on_sighup(lab):
 
 @scenario
 def agent_reads_a_generated_key_beside_the_others(lab):
-    """The replacement of a key, as described: the new one has an id of its own."""
+    """The replacement of a key as described in the documents: the new key has another id."""
     agent = lab.start_agent()
-    for expected in (2, 3):  # beside 1 and 7
+    for expected in (2, 3):  # new ids beside 1 and 7
         line = lab.backend.run(lab.agent_binary, "key", "generate", "--key-file", lab.keys)
         assert re.fullmatch(rf"{expected} [0-9a-f]{{64}}\n", line), line
         with open(lab.keys, "a", encoding="ascii") as file:
@@ -173,7 +173,7 @@ def agent_reads_a_generated_key_beside_the_others(lab):
     wait_for("reload", lambda: "4 keys read" in agent.tail())
     for path, mode, expected in ((os.path.join(lab.dir, "none"), None, ""),
                                  (os.path.join(lab.dir, "empty"), 0o644, ""),
-                                 (lab.keys, 0o644, "the used ones are unknown (--id N")):
+                                 (lab.keys, 0o644, "the ids in use are unknown; to choose another id, use --id N")):
         if mode is not None:
             with open(path, "a", encoding="ascii"):
                 os.chmod(path, mode)
@@ -214,16 +214,16 @@ def agent_has_no_privileges(lab):
     assert capabilities(agent.pid) == ({0}, "65534")
     helper = sh("ps", "-o", "pid=", "--ppid", agent.pid).split()
     assert len(helper) == 1
-    assert capabilities(helper[0])[0] == {1 << 38 | 1 << 39}  # CAP_PERFMON, CAP_BPF
+    assert capabilities(helper[0])[0] == {1 << 38 | 1 << 39}  # only CAP_PERFMON and CAP_BPF
     files = [os.readlink(file) for file in glob.glob(f"/proc/{helper[0]}/fd/*")]
-    assert sum(file.startswith("socket:") for file in files) == 1, files  # the agent's end
+    assert sum(file.startswith("socket:") for file in files) == 1, files  # the connection to the agent
     agent.kill()
     wait_for("no helper", lambda: not os.path.exists(f"/proc/{helper[0]}"))
 
 
 @scenario
 def agent_does_not_log_to_its_socket(lab):
-    """Started with a closed standard error, whose number the connection to the helper would get."""
+    """The agent is started with a closed standard error, whose number the connection to the helper could get."""
     agent = lab.start("agent", lab.backend, "sh", "-c", 'exec "$@" 2>&-', "sh", lab.agent_binary,
                       "run", "--port", str(PORT), "--key-file", lab.keys, "--run-dir", lab.run_dir)
 
@@ -236,7 +236,7 @@ def agent_does_not_log_to_its_socket(lab):
     assert not any(file.startswith("socket:") for file in files), files
 
 
-# --- numbers ------------------------------------------------------------------------------------
+# --- figures ------------------------------------------------------------------------------------
 
 @scenario
 def agent_measures_only_requested_fields(lab):
@@ -254,10 +254,10 @@ def agent_measures_only_requested_fields(lab):
 
 @scenario
 def agent_reports_connections_of_clients(lab):
-    """Numbers are exact."""
+    """The agent reports exact numbers of connections."""
     lab.start_agent("--port", str(PORT))
     with lab.listen(9) as listener:
-        with lab.connect() as early, listener.accept()[0]:  # before it was measured
+        with lab.connect() as early, listener.accept()[0]:  # connected before the measurement began
             balancer = lab.metered_balancer()
             assert balancer.ask()["active"] == 1
             early.close()
@@ -282,7 +282,7 @@ def agent_reports_connections_of_clients(lab):
         answer = balancer.ask()
         assert answer["service_count"] == 40, answer
         mean_ms = answer["service_sum_us"] / 40e3
-        assert 36 <= mean_ms < 50, mean_ms  # (8 * 100 + 32 * 20) / 40
+        assert 36 <= mean_ms < 50, mean_ms  # mean: (8 * 100 + 32 * 20) / 40
         assert 20000 <= answer["service_median_us"] < 30000, answer["service_median_us"]
         assert (answer["accept_queue"], answer["accept_queue_limit"]) == (3, 9), answer
         assert answer["busy_count"] - first["busy_count"] == 52, answer
@@ -328,7 +328,7 @@ http { access_log %(dir)s/access.log; server { listen %(port)d; keepalive_timeou
 
 @contextlib.contextmanager
 def cgroup():
-    """A new cgroup v2, or None where there is none."""
+    """A new cgroup v2, or None if the system has no cgroup v2."""
     mounts = re.findall(r"^\S+ (\S+) cgroup2 ", open("/proc/mounts", encoding="ascii").read(), re.M)
     path = f"{mounts[0]}/weir-test-{os.getpid()}" if mounts else None
     try:
@@ -345,7 +345,7 @@ def cgroup():
 
 @scenario
 def agent_measures_nginx(lab):
-    """wrk counts the requests, the kernel the CPU time of the processes."""
+    """Compare with wrk, which counts the requests, and with the kernel, which counts the CPU time of the processes."""
     with cgroup() as path, contextlib.ExitStack() as ends:
         lab.start_agent("--port", str(PORT), *(["--cgroup", path] if path else []))
         config = os.path.join(lab.dir, "nginx.conf")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent exec: a server that gets SIGTERM once no balancer and no client uses it."""
+"""The real weir-agent exec: a server that gets SIGTERM when no balancer and no client uses it any more."""
 import contextlib
 import os
 import pty
@@ -17,7 +17,7 @@ USER = 1234
 DUCK, STARTING = {f"{PORT}/tcp": ("lame-duck", 3)}, {f"{PORT}/tcp": ("starting", 3)}
 SERVICES = ("--service", f"web={PORT}", "--allow-user", f"{USER}=web", "--port", str(OTHER))
 # Prints each signal, and exits with 7 on SIGTERM. "notify TEXT" on standard input is sent to
-# NOTIFY_SOCKET, "orphan" makes an orphan that ends, "zombies" prints how many there are.
+# NOTIFY_SOCKET, "orphan" makes an orphan that ends, "zombies" prints the number of zombies.
 SERVER = f"""
 import os, signal, socket, sys, threading
 server = socket.create_server(("", {PORT}))
@@ -59,7 +59,7 @@ for line in sys.stdin:
 
 
 class Server:
-    """One under weir-agent exec, as its own user."""
+    """A server under weir-agent exec, with its own user."""
 
     def __init__(self, lab, *options, before=(), env=None, program=("/usr/bin/python3", "-c", SERVER)):
         self.log = os.path.join(lab.dir, "exec.log")
@@ -123,7 +123,7 @@ def exec_drains_before_the_server_gets_sigterm(lab):
         server.send(signal.SIGTERM)
         answer = balancer.receive(5)
         assert (answer["word"], answer["ports"]) == ("ready", DUCK), answer
-        for _ in range(6):  # repetitions, not acknowledged, for more than a second
+        for _ in range(6):  # repetitions of the announcement, not acknowledged, for more than a second
             assert balancer.receive(5)["serial"] == answer["serial"]
         assert "got SIGTERM" not in server.output(), "before a balancer acknowledged it"
         connection = lab.connect()
@@ -162,7 +162,7 @@ def exec_waits_no_longer_than_it_is_to(lab):
             wait_for("lame-duck", lambda: word(lab) == "lame-duck")
             server.send(signal.SIGTERM)
             server.expect("a second signal ends the drain").ends_with(7)
-    lab.programs[0].kill()  # an agent that ends during the drain
+    lab.programs[0].kill()  # the agent ends during the drain
     agent = lab.start_agent(*SERVICES)
     with Server(lab) as server:
         server.expect("serving")
@@ -170,14 +170,14 @@ def exec_waits_no_longer_than_it_is_to(lab):
             server.send(signal.SIGTERM)
             wait_for("lame-duck", lambda: word(lab) == "lame-duck")
             agent.kill()
-            server.expect("no agent announces that it stops").ends_with(7)
+            server.expect("no weir-agent announces the drain").ends_with(7)
 
 
 @scenario
 def exec_runs_without_an_agent(lab):
     with Server(lab) as server:
         server.expect("serving")
-        assert "cannot announce ready, the server runs all the same: no socket of a service" in \
+        assert "the server runs, but the state ready cannot be announced: no socket of a service" in \
             server.output(), server.output()
         lab.start_agent(*SERVICES)
         server.expect("announced ready")
@@ -186,8 +186,8 @@ def exec_runs_without_an_agent(lab):
         server.expect("got SIGTERM").ends_with(7)
     with Server(lab, "--service", "web") as server:
         server.expect("weir-agent run has ended; start it").expect("serving").send(signal.SIGTERM)
-        server.expect("no agent announces that it stops").ends_with(7)
-    lab.start_agent("--service", f"web={PORT}")  # for root alone
+        server.expect("no weir-agent announces the drain").ends_with(7)
+    lab.start_agent("--service", f"web={PORT}")  # root alone may announce
     with Server(lab, "--service", "web") as server:
         server.expect(f"--allow-user {USER}=web").expect("serving").send(signal.SIGTERM)
         server.ends_with(7)
@@ -221,7 +221,7 @@ def exec_passes_signals_and_the_exit_status_on(lab):
 
 @scenario
 def exec_passes_the_hangup_of_its_terminal_on(lab):
-    """The kernel sends SIGHUP to the leader of the session alone."""
+    """The kernel sends SIGHUP only to the leader of the session."""
     ready = os.path.join(lab.dir, "ready")
     pid, terminal = pty.fork()
     if pid == 0:

@@ -62,7 +62,7 @@ class Balancer:
         self.challenge = self.challenge_before = b""
 
     def probe(self, recipient=None):
-        """recipient: (address, port) in the probe, if it differs from the destination."""
+        """A probe. recipient: (address, port) in the probe, if it differs from the destination."""
         self.sequence += 1
         self.challenge_before, self.challenge = self.challenge, os.urandom(16)
         to = (recipient or self.to)[0]
@@ -77,7 +77,7 @@ class Balancer:
         self.socket.sendto(data, self.to)
 
     def receive(self, timeout=1.0):
-        """An answer as a dict, or None."""
+        """The next answer as a dict, or None."""
         if not select.select([self.socket], [], [], timeout)[0]:
             return None
         data, sender = self.socket.recvfrom(2048)
@@ -142,7 +142,7 @@ class Lab:
         with open(self.keys, "w", encoding="ascii") as file:
             file.writelines(f"{id} {KEYS[id].hex()}\n" for id in ids)
         os.chmod(self.keys, 0o640)
-        os.chown(self.keys, 0, 65534)  # readable for the agent, which runs as user nobody
+        os.chown(self.keys, 0, 65534)  # so that the agent, which runs as user nobody, can read the keys
 
     def start(self, name, namespace, *command):
         log = os.path.join(self.dir, f"{len(self.programs)}-{name}.log")
@@ -167,7 +167,7 @@ class Lab:
         return self.balancers[-1]
 
     def metered_balancer(self):
-        """A balancer that requests everything, once the meter is loaded."""
+        """A balancer that requests all measurements, once the meter is loaded."""
         balancer = self.balancer(wants=ALL)
         wait_for("the meter", lambda: "active_requests" in balancer.ask()["given"])
         return balancer
@@ -191,14 +191,15 @@ class Lab:
         return contextlib.closing(listener)
 
     def end(self):
-        """After a scenario."""
+        """End all programs after a scenario."""
         for program in self.programs:
             program.signal(signal.SIGINT)
             program.stop(0.2)
         for balancer in self.balancers:
             balancer.close()
         self.programs, self.balancers = [], []
-        # A killed agent leaves its lame-duck state, which the next scenario's would restore
+        # A killed agent leaves its lame-duck state, which the agent of the next scenario would
+        # restore
         sh("rm", "-rf", self.run_dir)
         self.write_keys(1, 7)
 
@@ -210,7 +211,7 @@ class Lab:
 
 
 def finish(client, server):
-    """The server closes first."""
+    """End a connection: the server closes first."""
     server.close()
     assert client.recv(1) == b""
     client.close()
@@ -221,7 +222,7 @@ def reset(connection):
     connection.close()
 
 
-# --- servers, and the words of their ports ---
+# --- servers, and the states of their ports ---
 
 def listen(lab, address=BACKEND, port=PORT, kind=socket.SOCK_STREAM, namespace=None):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -236,7 +237,7 @@ def listen(lab, address=BACKEND, port=PORT, kind=socket.SOCK_STREAM, namespace=N
 
 
 def reader(lab, **options):
-    """A registered balancer that reads words of ports."""
+    """A registered balancer that reads announced states of ports."""
     balancer = lab.balancer(wants=BITS["port_words"], **options)
     balancer.ask(), balancer.ask()
     return balancer
@@ -247,7 +248,7 @@ def port_of(lab, number=PORT):
 
 
 def notice(balancer, timeout=5):
-    """The next unsolicited answer, acknowledged."""
+    """Returns the next unsolicited answer, and acknowledges it."""
     answer = balancer.receive(timeout)
     assert answer is not None and answer["unasked"], answer
     while (repeated := balancer.receive(0)) is not None:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent run: the words of its ports, when servers end and start."""
+"""The real weir-agent run: the states of its ports, when servers end and start."""
 import contextlib
 import json
 import os
@@ -15,7 +15,7 @@ from agent_lab import (BACKEND6, DNS, OTHER, PORT, listen, notice, port_of, read
                        scenario, start_server)
 from netns import wait_for
 
-DOWN, HELD = ("down", 1), ("down", 2)  # no listening socket; held down
+DOWN, HELD = ("down", 1), ("down", 2)  # reasons: no listening socket; the start is held down
 
 
 def wait_state(lab, state, port=PORT):
@@ -39,7 +39,7 @@ def agent_announces_ports_without_a_listening_socket(lab):
     answer = balancer.ask()
     assert (answer["word"], answer["serial"], answer["ports"]) == ("ready", 1, {}), answer
     assert answer["given"] == {"port_words"} and old.ask()["given"] == set(), answer
-    tcp.close()  # the one for IPv6 is left
+    tcp.close()  # the IPv6 socket is left
     wait_for("1 listener", lambda: port_of(lab)["listeners"] == 1)
     assert balancer.receive(0.1) is None, "announced though one is left"
     tcp6.close()
@@ -47,7 +47,7 @@ def agent_announces_ports_without_a_listening_socket(lab):
     assert (answer["word"], answer["serial"], answer["ports"]) == \
         ("ready", 2, {f"{PORT}/tcp": DOWN}), answer
     assert answer["given"] == {"port_words"}, answer
-    answer = notice(old)  # it cannot read words of ports, and not all are down
+    answer = notice(old)  # this balancer cannot read states of ports, and not all ports are down
     assert (answer["word"], answer["serial"], answer["port_word_count"]) == ("ready", 2, 0), answer
     port = port_of(lab)
     assert (port["state"], port["listeners"], port["deaths"]) == ("closed", 0, 1), port
@@ -64,7 +64,7 @@ def agent_announces_ports_without_a_listening_socket(lab):
     for name in (f"tcp port {PORT}", f"udp port {DNS}"):
         assert found["ports", name][0] == found["listeners", name][0] == "fault", found
         assert "announced as down: no listening socket for" in found["ports", name][1], found
-    # What weir-agent lame-duck has set stays.
+    # The state set by weir-agent lame-duck stays.
     lab.command("lame-duck", "--interval", "0")
     assert notice(old)["word"] == notice(balancer)["word"] == "lame-duck"
     lab.command("ready")
@@ -85,7 +85,7 @@ def agent_announces_ports_without_a_listening_socket(lab):
 
 
 def timed_notice(balancer, change, ports):
-    """Seconds from the change until the balancer has the notice of it."""
+    """Seconds from the change until the balancer has the notice of the change."""
     balancer.ask(), balancer.ask()
     start = time.monotonic()
     change()
@@ -98,13 +98,13 @@ def timed_notice(balancer, change, ports):
 
 @scenario
 def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
-    """By events, not by the look that it takes once a second anyway."""
+    """The agent detects the change by events, not by the reading of sockets once a second."""
     deaths, births = [], []
     for i in range(6):
         agent, server = lab.start_agent("--port", str(PORT)), start_server(lab, PORT)
         wait_state(lab, "open")
         balancer = reader(lab)
-        time.sleep(0.1 + i * 0.17)  # repeated looks are over; another phase of those each second
+        time.sleep(0.1 + i * 0.17)  # repeated readings are over; a different phase of the readings each second
         deaths.append(timed_notice(balancer, server.kill, {f"{PORT}/tcp": DOWN}))
         server.wait()
         time.sleep(0.1 + i * 0.17)
@@ -114,7 +114,7 @@ def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
         os.remove(os.path.join(lab.run_dir, "word"))
     for name, took in (("deaths", deaths), ("births", births)):
         print(f"  {name} ms:", *(f"{each * 1e3:.1f}" for each in took))
-        assert sum(took) < len(took) * 0.5 / 4, took  # looks alone take half a second each
+        assert sum(took) < len(took) * 0.5 / 4, took  # readings alone would take half a second each on average
 
 
 @scenario
@@ -132,7 +132,7 @@ def agent_treats_a_stopped_server_as_alive(lab):
 
 @scenario
 def agent_does_not_guess_about_ports_that_it_cannot_see(lab):
-    """The server listens in another network namespace, or not yet."""
+    """The server listens in another network namespace, or does not listen yet."""
     with listen(lab, "10.9.0.1", namespace=lab.client):
         agent = lab.start_agent("--port", str(PORT), "--port", f"{DNS}/udp")
         balancer = reader(lab)
@@ -198,7 +198,7 @@ def agent_holds_a_port_down_that_is_closed_again_and_again(lab):
         assert f"port {PORT}: listening again, held down for" in agent.tail(), agent.tail()
         assert "hold-down for" in lab.command("status")
         level, text = doctor(lab)["ports", f"tcp port {PORT}"]
-        assert level == "warning" and "but was closed 5 times" in text, text
+        assert level == "warning" and "but the port was closed 5 times" in text, text
         wait_state(lab, "open")
         assert balancer.ask()["ports"] == {}
 
@@ -228,7 +228,7 @@ def agent_with_many_dead_ports_takes_the_host_down(lab):
     wait_for("the host's word", lambda: balancer.ask()["word"] == "down")
     answer = balancer.ask()
     assert (answer["ports"], answer["given"]) == ({}, {"port_words"}), answer
-    assert old.ask()["word"] == "ready"  # one port lives
+    assert old.ask()["word"] == "ready"  # one port still has a listening socket
     alive.close()
     wait_for("the host's word", lambda: old.ask()["word"] == "down")
 
@@ -240,7 +240,7 @@ def agent_without_privileges_looks_by_itself(lab):
                       "--run-dir", lab.run_dir, "--port", str(PORT))
     wait_for("the agent", lambda: "answering" in agent.tail() or lab.died(agent))
     balancer = reader(lab)
-    assert "no events of listening sockets, looking every 100 ms: no permission" in agent.tail()
+    assert "no events of listening sockets, listing all sockets every 100 ms: no permission" in agent.tail()
     watch = lab.status()["watch"]
     assert not watch["events"] and "no permission" in watch["problem"], watch
     assert "no events of listening sockets: no permission" in lab.command("status")
@@ -253,7 +253,7 @@ def agent_without_privileges_looks_by_itself(lab):
 
 @scenario
 def agent_is_not_kept_busy_by_sockets_that_come_and_go(lab):
-    """A look takes long where thousands of sockets listen."""
+    """Reading the sockets takes long if thousands of sockets listen."""
     agent = lab.start_agent("--port", str(PORT))
     balancer = reader(lab)
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

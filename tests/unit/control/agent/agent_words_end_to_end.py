@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent run: words that applications announce for their own services, without root."""
+"""The real weir-agent run: states that applications announce for their own services, without root."""
 import contextlib
 import os
 import re
@@ -16,7 +16,7 @@ from agent_lab import (DNS, HERE, OTHER, PORT, listen, notice, port_of, reader, 
 from lingering import lingering
 from netns import wait_for
 
-WEB, BIND, STRANGER = 1234, 1235, 1236  # users
+WEB, BIND, STRANGER = 1234, 1235, 1236  # user IDs
 DUCK = ("lame-duck", 3)
 SERVICES = ("--service", f"web={PORT},{OTHER}", "--allow-user", f"{WEB}=web",
             "--service", f"dns={DNS}/udp", "--allow-user", f"{BIND}=dns")
@@ -37,7 +37,7 @@ def announce(lab, user, *words):
 
 
 def ask(path, text, timeout=10):
-    """A request of this process, root, and its reply."""
+    """Send a request as this process's user, root; returns the reply."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(timeout)
         client.connect(path)
@@ -72,7 +72,7 @@ def agent_announces_the_word_of_an_application(lab):
         assert status == 0 and text.startswith("web: lame-duck, balancers 2, pending "), text
         answer = notice(balancer)
         assert (answer["word"], answer["ports"]) == ("ready", BOTH), answer
-        assert notice(old)["word"] == "ready"  # it cannot read words of ports, and DNS is ready
+        assert notice(old)["word"] == "ready"  # this balancer cannot read states of ports, and DNS is ready
         serial = answer["serial"]
         wait_for("the acknowledgements", lambda: announce(lab, WEB, "lame-duck")[1] ==
                  f"web: lame-duck, balancers 2, pending 0, ports {PORT} {OTHER}\n")
@@ -80,9 +80,9 @@ def agent_announces_the_word_of_an_application(lab):
         assert port_of(lab)["word"] == "lame-duck" and port_of(lab)["state"] == "open"
         assert service_of(lab)["word"] == "lame-duck" and service_of(lab, "dns")["word"] == "ready"
         assert f"service    web of {WEB}: lame-duck, " in lab.command("status")
-        assert ", lame-duck by its application" in lab.command("status")
+        assert ", announced lame-duck by its application" in lab.command("status")
         assert re.search(rf"service web: lame-duck, announced by pid \d+ of user {WEB}", agent.tail())
-        assert announce(lab, 0, "down", "--service", "dns")[0] == 0  # root always may
+        assert announce(lab, 0, "down", "--service", "dns")[0] == 0  # root may always announce
         assert notice(balancer)["ports"] == {**BOTH, f"{DNS}/udp": ("down", 3)}
         answer = notice(old)
         assert (answer["word"], answer["why"].rstrip(b"\0")) == \
@@ -111,7 +111,7 @@ def agent_refuses_other_users(lab):
         assert status == 3 and "no socket of a service that this user may announce for" in text, text
         status, text = announce(lab, 0, "lame-duck")
         assert status == 1 and "several services; use --service NAME" in text, text
-        os.chmod(sock(lab, "dns"), 0o666)  # the agent itself checks the user of each client, too
+        os.chmod(sock(lab, "dns"), 0o666)  # the agent itself also checks the user of each client
         status, text = announce(lab, WEB, "down", "--service", "dns")
         assert (status, text) == (1, f"weir-agent: user {WEB} may not announce for service dns\n"), text
         for request in (b"lame-duck dns\n", b"\xff\n", b"x" * 600, b"lame-duck\nx\n", b"LAME-DUCK\n"):
@@ -146,7 +146,7 @@ def agent_keeps_a_word_over_its_own_restart(lab):
             lab.start_agent(*SERVICES)
             assert reader(lab).ask()["ports"] == BOTH, "forgotten"
             lab.programs.pop().kill()
-        agent = lab.start_agent("--port", str(PORT), *SERVICES[4:])  # without the service
+        agent = lab.start_agent("--port", str(PORT), *SERVICES[4:])  # started without the service
         assert reader(lab).ask()["ports"] == {}, "a word that no user can end"
         assert not os.path.exists(sock(lab)), "a socket of an earlier service"
         agent.kill()
@@ -167,7 +167,7 @@ def agent_ends_a_word_with_the_process_that_announced_it(lab):
         assert balancer.ask()["ports"][f"{PORT}/tcp"] == ("down", 1)
     server = start_server(lab, PORT, OTHER)
     wait_for("a fresh word", lambda: "word" not in port_of(lab) and "word" not in port_of(lab, OTHER))
-    wait_for("none announced", lambda: balancer.ask()["ports"] == {}, 40)  # it may be held down
+    wait_for("none announced", lambda: balancer.ask()["ports"] == {}, 40)  # the port may be held down
     server.kill()
     server.wait()
     wait_for("closed", lambda: port_of(lab)["state"] == "closed")
@@ -182,7 +182,7 @@ def agent_ends_a_word_with_the_process_that_announced_it(lab):
 
 
 def listen_anew(lab, before):
-    """A socket that listens at OTHER after one that was there during before()."""
+    """A socket that listens at OTHER, after another socket that listened during before()."""
     with listen(lab, port=OTHER):
         wait_for("open", lambda: port_of(lab, OTHER)["state"] == "open")
         before()
@@ -192,7 +192,7 @@ def listen_anew(lab, before):
 
 @scenario
 def agent_ends_the_words_of_all_ports_of_a_service(lab):
-    """Also if that of one has ended: a socket listens there again."""
+    """The states of all ports of a service end, also of a port at which a new socket listens."""
     lab.start_agent(*SERVICES)
     balancer = reader(lab)
     with listen(lab):
@@ -203,7 +203,7 @@ def agent_ends_the_words_of_all_ports_of_a_service(lab):
 
 
 def postpone(lab, word, current):
-    """Change between both words until this one waits."""
+    """Change between both states until this state is postponed."""
     def waits():
         ask(sock(lab), current + b"\n")
         return ask(sock(lab), word + b"\n").startswith(f"web: {current.decode()},")
@@ -220,7 +220,7 @@ def agent_forgets_a_postponed_word_with_its_process(lab):
     wait_for("closed", lambda: port_of(lab)["state"] == "closed")
     with listen(lab):
         wait_for("open again", lambda: balancer.ask()["ports"] == {} and port_of(lab)["state"] == "open")
-        announced = []  # the next change would be 2 s after the last one
+        announced = []  # the next change would be 2 s after the last change
         while (answer := balancer.receive(3)) is not None:
             announced.append(answer["ports"])
             balancer.heard = answer["serial"]
@@ -231,7 +231,7 @@ def agent_forgets_a_postponed_word_with_its_process(lab):
 
 @scenario
 def agent_keeps_a_postponed_ready(lab):
-    """It is for all ports of the service, also if a new socket listens at one of them meanwhile."""
+    """A postponed ready is for all ports of the service, also if a new socket listens at one of the ports meanwhile."""
     lab.start_agent(*SERVICES)
     balancer = reader(lab)
     with listen(lab):
@@ -276,7 +276,7 @@ def ended(process, code=0):
 
 @scenario
 def agent_takes_the_words_of_the_guide(lab):
-    """C in the handler of SIGTERM, Python and a shell; Java if there is a compiler."""
+    """Run the programs: C in the handler of SIGTERM, Python and a shell; Java if there is a compiler."""
     lab.start_agent(*SERVICES)
     texts = snippets(lab)
     assert {"c", "python", "go", "java", "sh"} <= set(texts), set(texts)
@@ -398,7 +398,7 @@ def agent_answers_one_user_while_another_floods(lab):
               f"user took {max(turns) * 1e3:.0f} ms at most")
         assert share < 0.2, share
         assert requests <= 8 * (seconds / 0.05 + 2), requests
-        assert changes <= 2 + seconds / 2, changes  # one each 2 s, for two ports at once
+        assert changes <= 2 + seconds / 2, changes  # one change each 2 s, for two ports at once
         assert service_of(lab)["postponed"] > 0 and service_of(lab, "dns")["postponed"] == 0
         wait_for("an empty queue", lambda: announce(lab, WEB, "lame-duck")[0] == 0)
         wait_for("its last word", lambda: service_of(lab)["word"] == "lame-duck", 20)

@@ -38,7 +38,7 @@ MIXES = [(outer, inner) for outer in (4, 6) for inner in (4, 6)]
 
 
 def serve():
-    """Server: read to the end of the stream, answer its SHA-256 and the same bytes again."""
+    """A server: reads to the end of the stream, answers with its SHA-256 and the same bytes."""
     listeners = [socket.create_server((VIP[family], PORT), family=AF[family]) for family in VIP]
     while True:
         for listener in select.select(listeners, [], [])[0]:
@@ -184,7 +184,7 @@ def decap_skb_carries_tcp_in_all_four_mixes(lab):
 
 
 def decap_ends_with_the_agent(lab):
-    """After SIGTERM and SIGKILL nothing stays on the interface."""
+    """After SIGTERM and SIGKILL no program stays on the interface."""
     lab.tunnel.outer = 4
     for number in (15, 9):
         agent = lab.start_agent()
@@ -255,7 +255,7 @@ def decap_follows_the_addresses_of_the_interface(lab):
 
 
 def decap_keeps_its_addresses_after_a_failed_lookup(lab):
-    """Out of descriptors, the agent cannot list the addresses: that does not empty its map."""
+    """Without free descriptors the agent cannot list the addresses: the addresses in its map stay."""
     agent = lab.start_agent()
     lab.tunnel.outer = 4
     lab.transfer(4, 1000)
@@ -285,7 +285,7 @@ def decap_of_one_interface_runs_once(lab):
 
 
 def agent_reports_errors(lab):
-    """Exit status and one line, for each possible error."""
+    """Each possible error gives an exit status and one line."""
     for status, expected, *words in (
             (3, "no decap program on eth0", "stats", "eth0"),
             (3, "no decap program on eth0", "decap", "eth0", "--detach"),
@@ -299,7 +299,7 @@ def agent_reports_errors(lab):
 def agent_ends_with_its_interface(lab):
     lab.backend.ip("link", "add", "extra0", "type", "veth", "peer", "name", "extra1")
     agent = lab.start("extra", lab.backend, lab.agent_binary, "decap", "extra0")
-    wait_for("attached", lambda: "nothing: it has no address yet" in agent.tail()
+    wait_for("attached", lambda: "no address: the interface has no address yet" in agent.tail()
              or lab.died(agent))
     lab.backend.ip("link", "del", "extra0")
     assert agent.process.wait(10) == 1, agent.tail()
@@ -324,7 +324,7 @@ def hints_of(lab, interface):
 
 
 def expect_hints(lab, *expected, cure=True, interface="eth0"):
-    """Each has its text; its command ends it."""
+    """Check that each hint has its text, and that its command ends the hint."""
     hints = hints_of(lab, interface)
     assert len(hints) == len(expected), hints
     for (hint, command), text in zip(hints, expected):
@@ -336,7 +336,7 @@ def expect_hints(lab, *expected, cure=True, interface="eth0"):
 
 
 def decap_hints_are_findings_of_the_doctor(lab):
-    """None for settings that are right, or do not matter here."""
+    """Settings that are correct, or have no effect on this host, give no hint."""
     ip = lab.backend.ip
     vips = [(f"{VIP[family]}/{bits}", "dev", "lo") for family, bits in ((4, 32), (6, 128))]
     lab.backend.sysctl(net__ipv4__conf__all__arp_ignore=0, net__ipv4__conf__all__arp_announce=0,
@@ -346,14 +346,14 @@ def decap_hints_are_findings_of_the_doctor(lab):
                  cure=False)
     ip("route", "add", "default", "via", BALANCER[4], "metric", "100", "advmss", "1420")
     ip("-6", "route", "add", "default", "via", BALANCER[6], "advmss", "1400")
-    expect_hints(lab)  # the MSS fits, and no VIP is in the subnet of eth0
+    expect_hints(lab)  # no hints: the MSS fits, and no VIP is in the subnet of eth0
     ip("route", "change", "default", "via", BALANCER[4], "metric", "100", "advmss", "1421")
     ip("-6", "route", "change", "default", "via", BALANCER[6], "expires", "600")
     expect_hints(lab, f"eth0: {small}the default route", f"eth0 IPv6: {small}the IPv6 default route")
 
     ip("-6", "route", "del", "default")
     ip("addr", "del", *vips[1])
-    expect_hints(lab)  # serves no IPv6
+    expect_hints(lab)  # no hints: the host serves no IPv6
     ip("addr", "del", *vips[0])
     expect_hints(lab, "lo: has no VIP", cure=False)
     for vip in vips:

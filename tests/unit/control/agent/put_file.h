@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Files that a test writes, as kernels and agents have them.
+// Files that a test writes, in the form that kernels and agents use.
 #pragma once
 
 #include <stdio.h>
 
 #include "test.h"
 
-// Write a file of an existing folder.
+// Write a file in an existing folder.
 static inline void put_file(const char *folder, const char *name, const char *text) {
 	char path[256];
 	FILE *file;

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """weir-agent run --allow-steal: its answers to steal requests, with real sockets of this kernel and
-clients whose packets are written by hand, so that they can leave a handshake half-open. Everything
-sent to such a client is captured.
+clients whose packets the test writes, so that they can leave a handshake half-open. All packets sent
+to such a client are captured.
 
     balancer, clients  c0 ===== veth ===== eth0  backend: weir-agent run, servers
 """
@@ -89,7 +89,7 @@ class Wire:
         return [seen for seen in self.read() if seen[0] == port and seen[1] & flags == flags]
 
     def handshake(self, port, **options):
-        """A SYN, and the SYN+ACK that came for it."""
+        """Send a SYN; returns the SYN+ACK that answers it."""
         count = len(self.answers(port, SYN | ACK))
         self.send(port, SYN, **options)
         wait_for("SYN+ACK", lambda: len(self.answers(port, SYN | ACK)) > count)
@@ -109,7 +109,7 @@ class Thief(base.Balancer):
         self.clock_ms, self.received_at = answer["clock_ms"], time.monotonic()
 
     def request(self, port, over=None):
-        """over: fields with other values than the correct ones."""
+        """A steal request; over: fields with incorrect values."""
         self.id += 1
         fields = {"balancer": self.number, "id": self.id, "agent": self.agent, "timeout_ms": 3000,
                   "recipient": self.to[0], "client": CLIENT, "vip": VIP, "vip_port": PORT,
@@ -136,7 +136,7 @@ class Thief(base.Balancer):
         return RESULTS[result], number, port
 
     def steal(self, port, over=None):
-        """Returns the result. Repeats a request refused because of the rate limit."""
+        """Steal a connection. Returns the result. Repeats a request refused because of the rate limit."""
         self.send(self.request(port, over))
         answer = self.take()
         assert answer is not None, "no answer"
@@ -181,7 +181,7 @@ class Lab(base.Lab):
         return contextlib.closing(listener)
 
     def half_open(self, *ports):
-        """The number of these client ports with an unfinished handshake."""
+        """The number of unfinished handshakes of these client ports."""
         peers = [line.split()[3] for line in self.backend.run(
             "ss", "-Htn", "state", "syn-recv").splitlines()]
         return sum(any(peer.endswith(f":{port}") for peer in peers) for port in ports)
@@ -213,7 +213,7 @@ class Lab(base.Lab):
         self.backend.sysctl(net__ipv4__tcp_syncookies=1, net__ipv4__tcp_fastopen=1)
 
 
-# --- what is there ------------------------------------------------------------------------------
+# --- handshakes ---------------------------------------------------------------------------------
 
 @scenario
 def steal_without_a_socket_is_granted_once_per_request(lab):
@@ -221,13 +221,13 @@ def steal_without_a_socket_is_granted_once_per_request(lab):
     with lab.listen(), lab.wire() as wire:
         assert thief.steal(2000) == "nothing-here"
         wire.handshake(2000)
-        # The previous answer, not the present state
+        # A repeated request gets the previous answer, not the present state
         assert thief.steal(2000, {"id": 1}) == "nothing-here"
         assert thief.steal(2000, {"id": 1}) == "nothing-here"
         assert lab.half_open(2000) == 1
         lab.expect_refused(thief, thief.request(2001, {"id": 1}), "flow")
         lab.expect_refused(thief, thief.request(2000, {"id": 1, "vip": BACKEND}), "flow")
-        # Another balancer has its own numbers.
+        # Another balancer uses separate numbers.
         assert lab.thief(key=7).steal(2001, {"id": 1}) == "nothing-here"
         steals = lab.status()["steals"]
         assert steals == {"allowed": True, "nothing-here": 4}, steals
@@ -241,22 +241,22 @@ def steal_removes_a_handshake_without_a_reset(lab):
         begin = time.monotonic()
         wire.handshake(2000)
         wire.handshake(2001)
-        first = thief.steal(2000)  # its ACK may be in flight
+        first = thief.steal(2000)  # the client's ACK may be in flight
         assert first == "unsettled" or time.monotonic() - begin > 0.5, first
         if first == "unsettled":
             assert thief.steal_settled(2000) == "removed"
         removed = thief.id
-        assert lab.half_open(2000, 2001) == 1  # the other one stays
+        assert lab.half_open(2000, 2001) == 1  # the other handshake stays
         assert thief.steal(2000) == "nothing-here"
         # The socket still listens, and the same client may start again.
         number = wire.handshake(2000, seq=5000)
-        # A repeated request has no effect on a connection started since.
+        # A repeated request has no effect on a connection started after the first request.
         assert thief.steal(2000, {"id": removed}) == "removed"
         wire.send(2000, ACK, seq=5001, ack=number + 1)
         with listener.accept()[0] as connection:
             assert connection.getpeername() == (CLIENT, 2000)
             assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
-            wire.send(2000, RST, seq=5001)  # no trace of it for later scenarios
+            wire.send(2000, RST, seq=5001)  # so that no connection remains for later scenarios
             wait_for("its end", lambda: connection.getsockopt(
                 socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET)
     assert "cannot remove" not in lab.agent.tail(), lab.agent.tail()
@@ -264,9 +264,9 @@ def steal_removes_a_handshake_without_a_reset(lab):
 
 @scenario
 def either_the_steal_or_the_ack_succeeds(lab):
-    """Request and ACK arrive at the same time: a released handshake is not served here. But an ACK
-    between the lookup and the removal makes a connection, with its data, and its client gets an
-    RST."""
+    """Request and ACK arrive at the same time: a released handshake is not served by this host. But
+    an ACK between the lookup and the removal makes a connection, with its data, and its client gets
+    an RST."""
     thief = lab.start_thief()
     removed, running, served = set(), set(), set()
     with lab.listen() as listener, lab.wire() as wire:
@@ -310,7 +310,7 @@ def steal_removes_a_handshake_of_ipv6(lab):
         wire.handshake(2000, to=BACKEND6)
         assert thief.steal_settled(2000, flow) == "removed"
         assert lab.half_open(2000) == 0
-        # A listener for both families has the IPv4 ones, too.
+        # A listener for both families also has the IPv4 connections.
         wire.handshake(2001)
         assert thief.steal_settled(2001) == "removed"
         assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
@@ -318,8 +318,8 @@ def steal_removes_a_handshake_of_ipv6(lab):
 
 @scenario
 def steal_of_a_connection_is_refused(lab):
-    """Waiting to be accepted, accepted, closed by the server: the application has the connection,
-    or may have it."""
+    """Connections waiting to be accepted, accepted, or closed by the server: the application has the
+    connection, or may have it."""
     thief = lab.start_thief()
     flow = {"client": base.BALANCER}
     with lab.listen() as listener, lab.connect_from(3000) as client:
@@ -337,15 +337,15 @@ def steal_of_a_connection_is_refused(lab):
 
 @scenario
 def steal_of_a_fast_open_connection_is_refused(lab):
-    """TCP fast open: the application may have it with the SYN, although the state is SYN_RECV."""
-    lab.backend.sysctl(net__ipv4__tcp_fastopen=0x602)  # of any client, at any listener
+    """TCP fast open: the application may get the connection with the SYN, although the state is SYN_RECV."""
+    lab.backend.sysctl(net__ipv4__tcp_fastopen=0x602)  # for any client, at any listener
     thief = lab.start_thief()
     with lab.listen() as listener, lab.wire() as wire:
         wire.send(2100, SYN, data=b"question", options=struct.pack("!BBBB", 34, 2, 1, 1))
         with listener.accept()[0] as connection:
             assert connection.recv(8) == b"question"
             assert lab.half_open(2100) == 1
-            deadline = time.monotonic() + 0.7  # longer than the wait for an ACK
+            deadline = time.monotonic() + 0.7  # longer than the client waits before its ACK
             while time.monotonic() < deadline:
                 assert thief.steal(2100) == "running"
                 time.sleep(0.05)
@@ -355,7 +355,7 @@ def steal_of_a_fast_open_connection_is_refused(lab):
 
 @scenario
 def steal_from_a_full_accept_queue_is_granted(lab):
-    """The SYN is dropped: no state of it exists."""
+    """A full accept queue drops the SYN, so that the host has no state of the connection."""
     lab.backend.sysctl(net__ipv4__tcp_syncookies=0)
     thief = lab.start_thief()
     with lab.listen(backlog=1), lab.wire() as wire, contextlib.ExitStack() as clients:
@@ -366,13 +366,13 @@ def steal_from_a_full_accept_queue_is_granted(lab):
         wait_for("the drop", lambda: lab.overflows() > dropped)
         assert thief.steal(2000) == "nothing-here"
         assert thief.steal(3001, {"client": base.BALANCER}) == "running"
-        # Connections of earlier clients may still be ending.
+        # Only packets of this client: connections of earlier clients may still be ending.
         assert not [seen for seen in wire.read() if seen[0] == 2000], wire.seen
 
 
 @scenario
 def steal_without_a_listener_is_refused(lab):
-    """The server may be in another network namespace, where this agent cannot see it."""
+    """The server may be in another network namespace, whose sockets this agent cannot read."""
     thief = lab.start_thief()
     assert thief.steal(2000) == "no-listener"
     with lab.listen(address=BACKEND):
@@ -398,8 +398,8 @@ def late_or_misdirected_steal_requests_do_nothing(lab):
         damaged[100] ^= 1
         lab.expect_refused(thief, bytes(damaged), "mac")
         lab.expect_refused(thief, thief.request(2000)[:-1], "length")
-        time.sleep(0.2)  # until its deadline has passed
-        thief.send(recorded)  # by a sender without the key
+        time.sleep(0.2)  # until the deadline of the request has passed
+        thief.send(recorded)  # replayed by a sender without the key
         assert thief.take()[0] == "late"
         assert lab.half_open(2000) == 1
         assert thief.steal_settled(2000) == "removed"
@@ -411,17 +411,17 @@ def steal_requests_beyond_the_rate_are_not_processed(lab):
     sent = answered = 0
     with lab.listen():
         begin = time.monotonic()
-        while lab.refused("rate") == 0:  # a loaded machine needs more than one request
+        while lab.refused("rate") == 0:  # on a loaded machine, more than one request is needed
             assert sent < 2000
             for _ in range(100):
                 sent += 1
-                thief.send(thief.request(20000 + sent))  # no other scenario's connections
+                thief.send(thief.request(20000 + sent))  # not a connection of another scenario
             while answered + lab.refused("rate") < sent:
                 answer = thief.take()
                 assert answer is None or answer[0] == "nothing-here", answer
                 answered += answer is not None
         assert 24 <= answered <= 24 + (time.monotonic() - begin) * 200 + 1, answered
-        assert thief.steal(20000) == "nothing-here"  # later again
+        assert thief.steal(20000) == "nothing-here"  # a later request is processed again
 
 
 @scenario
@@ -438,7 +438,7 @@ def steal_is_off_without_the_option_and_at_other_ports(lab):
         assert lab.half_open(2000) == 1
 
 
-# --- the process --------------------------------------------------------------------------------
+# --- processes -----------------------------------------------------------------------------------
 
 def capabilities(pid):
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
@@ -453,11 +453,12 @@ def steal_helpers_have_one_capability(lab):
     assert capabilities(lab.agent.pid) == ({0}, "65534")
     helpers = {capabilities(pid)[0].difference({0}).pop(): pid
                for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()}
-    assert set(helpers) == {1 << 12, 1 << 38 | 1 << 39}, helpers  # NET_ADMIN; PERFMON, BPF
+    # CAP_NET_ADMIN for one helper; CAP_PERFMON and CAP_BPF for the other
+    assert set(helpers) == {1 << 12, 1 << 38 | 1 << 39}, helpers
     helper = helpers[1 << 12]
     assert capabilities(helper)[1] == "65534"
     files = [os.readlink(f"/proc/{helper}/fd/{fd}") for fd in os.listdir(f"/proc/{helper}/fd")]
-    assert sum(file.startswith("socket:") for file in files) == 2, files  # the agent's, netlink
+    assert sum(file.startswith("socket:") for file in files) == 2, files  # sockets: the agent's connection, netlink
     os.kill(lab.agent.pid, signal.SIGKILL)
     for pid in helpers.values():
         wait_for("its end", lambda p=pid: not os.path.exists(f"/proc/{p}"))
@@ -465,7 +466,7 @@ def steal_helpers_have_one_capability(lab):
 
 @scenario
 def steal_continues_without_its_helper(lab):
-    """A missing handshake can still be reported, and the rest is refused."""
+    """Without its helper the agent can still report a missing handshake, and refuses all other requests."""
     thief = lab.start_thief()
     with lab.listen(), lab.wire() as wire:
         wire.handshake(2000)
@@ -482,7 +483,7 @@ def steal_continues_without_its_helper(lab):
 
 @scenario
 def steal_by_a_stopped_helper_is_late(lab):
-    """It was stopped, and continues when no balancer waits any more: it must not act then."""
+    """A helper was stopped, and continues when no balancer waits any more: then it must not remove a handshake."""
     thief = lab.start_thief()
     helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
               if 1 << 12 in capabilities(pid)[0]][0]
@@ -493,7 +494,7 @@ def steal_by_a_stopped_helper_is_late(lab):
             os.kill(helper, signal.SIGSTOP)
             request = thief.request(port, {"timeout_ms": 1000})
             thief.send(request)
-            thief.send(request)  # it is being processed: one answer to both
+            thief.send(request)  # the request is being processed: one answer to both requests
             if thief.take(1.2) is None:
                 break
             os.kill(helper, signal.SIGCONT)
@@ -506,7 +507,7 @@ def steal_by_a_stopped_helper_is_late(lab):
 
 @scenario
 def steal_by_a_helper_that_hangs_is_logged(lab):
-    """Requests wait for it until there is no room for more: then the log has the reason."""
+    """Requests wait for the helper until their queue is full: then the log has the reason."""
     thief = lab.start_thief()
     helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
               if 1 << 12 in capabilities(pid)[0]][0]
@@ -543,8 +544,9 @@ def steal_needs_ports_and_the_capability(lab):
 
 @scenario
 def steal_is_refused_while_cookies_may_be_valid(lab):
-    """Two half-open connections fill a queue of one; later SYNs are answered with cookies. The last
-    scenario, because from then on cookies may be in use in this network namespace for two minutes.
+    """Two half-open connections fill a queue of one; later SYNs are answered with cookies. This is
+    the last scenario, because afterwards cookies may be in use in this network namespace for two
+    minutes.
     """
     thief = lab.start_thief()
     with lab.listen(backlog=1), lab.wire() as wire:
@@ -554,11 +556,11 @@ def steal_is_refused_while_cookies_may_be_valid(lab):
         assert lab.half_open(*range(2200, 2210)) < 10
         assert thief.steal(2209) == "cookies"
         assert thief.steal_settled(2200) == "cookies"
-        lab.backend.sysctl(net__ipv4__tcp_syncookies=0)  # nor are connections with cookies taken
+        lab.backend.sysctl(net__ipv4__tcp_syncookies=0)  # connections with cookies are not stolen either
         assert thief.steal_settled(2200) == "removed"
         lab.backend.sysctl(net__ipv4__tcp_syncookies=2)
         assert thief.steal(2250) == "cookies"
-    # Another process cannot determine how long ago they were sent.
+    # Another process cannot determine how long ago cookies were sent.
     lab.backend.sysctl(net__ipv4__tcp_syncookies=1)
     lab.agent.signal(signal.SIGINT)
     lab.agent.process.wait(5)

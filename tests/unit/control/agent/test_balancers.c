@@ -56,9 +56,10 @@ TEST(balancers_accept_a_number_once, setup, teardown) {
 
 	assert_non_null(take(balancers, 1, 5, 0, 1000));
 	assert_null(take(balancers, 1, 5, 0, 1001));
-	assert_null(take(balancers, 1, 4, 0, 1002)); // reordered: the newer one counts
+	assert_null(take(balancers, 1, 4, 0, 1002)); // reordered: the newer probe counts
 	assert_non_null(take(balancers, 1, 6, 0, 1003));
-	weir_balancers_expire(balancers, 9000); // it has expired, but not its replay window
+	// the balancer has expired, but not its replay window
+	weir_balancers_expire(balancers, 9000);
 	assert_null(take(balancers, 1, 6, 0, 9001));
 }
 
@@ -76,7 +77,7 @@ TEST(balancers_acknowledge_only_this_process, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 	struct weir_agent_probe probe = {.balancer = 1,
 		.sequence = 1,
-		.agent = AGENT + 1, // an earlier process, which was at serial 9
+		.agent = AGENT + 1, // a probe for an earlier process, which had reached serial 9
 		.heard = 9,
 		.interval_ms = 1000};
 	enum weir_agent_refusal refusal;
@@ -88,8 +89,8 @@ TEST(balancers_acknowledge_only_this_process, setup, teardown) {
 	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 0);
 }
 
-// These may be recorded probes of balancers that have ended: more than the table has room for, with
-// any sequence number.
+// Probes to an earlier process may be recorded probes of balancers that have ended: more balancers
+// than the table has room for, with any sequence number.
 TEST(probes_to_an_earlier_process_are_answered_without_state, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
@@ -139,8 +140,10 @@ TEST(balancers_get_notices_at_growing_intervals, setup, teardown) {
 	assert_int_equal(acknowledged_until(balancers, 1001, 1050), 0);
 	take(balancers, 2, 2, 2, 1049);
 	assert_int_equal(acknowledged_until(balancers, 1050, 1051), 1);
-	assert_int_equal(acknowledged_until(balancers, 1051, 1751), 3); // after 100, 200 and 400 ms
-	assert_int_equal(acknowledged_until(balancers, 1751, 3751), 4); // each 500 ms
+	// retransmissions after 100, 200 and 400 ms
+	assert_int_equal(acknowledged_until(balancers, 1051, 1751), 3);
+	// then a retransmission every 500 ms
+	assert_int_equal(acknowledged_until(balancers, 1751, 3751), 4);
 }
 
 // --- drain --------------------------------------------------------------------------------
@@ -169,7 +172,7 @@ TEST(drain_is_not_idle_when_a_connection_arrives) {
 	assert_int_equal(weir_drain_step(&drain, 1700, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-// The drain waits for a handshake for its usual time, and no longer for a flood of SYNs.
+// The drain waits as long as a handshake usually takes, and not longer during a flood of SYNs.
 TEST(half_open_connections_delay_a_drain_briefly) {
 	struct weir_drain drain = {0};
 
@@ -189,7 +192,7 @@ TEST(half_open_connections_delay_a_drain_briefly) {
 	assert_int_equal(weir_drain_step(&drain, 1500, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-// A balancer that probes later is notified, but there may be others.
+// A balancer that probes later is notified, but further balancers may follow.
 TEST(patient_drain_without_balancers_lasts_for_the_whole_interval) {
 	struct weir_drain drain = {0};
 
@@ -203,12 +206,14 @@ TEST(patient_drain_without_balancers_lasts_for_the_whole_interval) {
 	assert_true(drain.notified);
 	assert_int_equal(weir_drain_step(&drain, 5999, 0, 0, 0), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 6000, 0, 0, 0), WEIR_DRAIN_DEADLINE);
-	weir_drain_begin(&drain, 1000, 5000, true); // the only one leaves once it is notified
+	// the only balancer leaves after it was notified
+	weir_drain_begin(&drain, 1000, 5000, true);
 	weir_drain_note_balancers(&drain, 1, 0);
 	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0, 0), WEIR_DRAIN_SERVING);
 	weir_drain_note_balancers(&drain, 0, 0);
 	assert_int_equal(weir_drain_step(&drain, 1300, 0, 0, 0), WEIR_DRAIN_DONE);
-	weir_drain_begin(&drain, 1000, 5000, true); // and before that
+	// the only balancer leaves before it was notified
+	weir_drain_begin(&drain, 1000, 5000, true);
 	weir_drain_note_balancers(&drain, 1, 1);
 	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0, 0), WEIR_DRAIN_TELLING);
 	weir_drain_note_balancers(&drain, 0, 0);
@@ -222,7 +227,7 @@ TEST(drain_ends_at_its_deadline) {
 	weir_drain_begin(&drain, 1000, 5000, false);
 	assert_int_equal(weir_drain_step(&drain, 5999, 0, UINT32_MAX, 0), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 6000, 2, 1, 0), WEIR_DRAIN_DEADLINE);
-	weir_drain_begin(&drain, 7000, 1000, false); // another one
+	weir_drain_begin(&drain, 7000, 1000, false); // a second drain
 	assert_int_equal(weir_drain_step(&drain, 7000, 2, 1, 0), WEIR_DRAIN_TELLING);
 	weir_drain_end(&drain);
 	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0, 0), WEIR_DRAIN_NONE);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity: which CPU, the arithmetic of slices, and the cache, whose contents may be hostile.
+// Capacity: detection of the CPU, the arithmetic of time slices, and the cache, whose contents may
+// be hostile.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ static int teardown(void **state) {
 
 TEST_EACH(setup, teardown);
 
-// --- which CPU ----------------------------------------------------------------------------
+// --- CPU model -----------------------------------------------------------------------------
 
 static void expect_cpu(struct lab *lab, const char *text, const char *model, const char *stepping) {
 	struct weir_capacity_cpu cpu;
@@ -78,19 +79,19 @@ TEST(capacity_reads_the_model_of_the_first_cpu) {
 TEST(capacity_numbers_models) {
 	uint32_t number = weir_cpu_model_number("AMD EPYC 7763 64-Core Processor");
 
-	assert_int_equal(number, 0x825fc5); // on the wire: must not change
+	assert_int_equal(number, 0x825fc5); // part of the protocol: must not change
 	assert_int_equal(weir_cpu_model_number("  AMD  EPYC 7763\t64-Core Processor "), number);
 	assert_int_not_equal(weir_cpu_model_number("AMD EPYC 7713 64-Core Processor"), number);
 	assert_int_equal(weir_cpu_model_number(""), 0);
 	assert_int_equal(weir_cpu_model_number(" \t"), 0);
 }
 
-// --- how fast -----------------------------------------------------------------------------
+// --- speed --------------------------------------------------------------------------------
 
 TEST(capacity_is_that_of_the_fastest_tenth) {
 	uint64_t slices[100];
 
-	for (uint32_t i = 0; i < 100; i++) { // most are disturbed, one is impossibly short
+	for (uint32_t i = 0; i < 100; i++) { // most slices are disturbed, one is impossibly short
 		slices[i] = i == 50      ? 1
 			    : i % 5 == 0 ? 2 * WEIR_CAPACITY_REFERENCE_NS
 					 : 9 * WEIR_CAPACITY_REFERENCE_NS;
@@ -100,7 +101,7 @@ TEST(capacity_is_that_of_the_fastest_tenth) {
 	assert_true(weir_capacity_of_slices((uint64_t[]){0}, 1, 1) == 0);
 }
 
-// Another result is another loop: it needs a new version and a new reference.
+// The loop must have this result. A changed loop needs a new version and a new reference.
 TEST(capacity_loop_does_the_same_work_everywhere) {
 	struct weir_capacity_loop loop;
 	uint64_t number = 0;
@@ -119,7 +120,7 @@ static void *measure(void *context) {
 	return NULL;
 }
 
-TEST(capacity_is_measured) { // in a thread, whose priority does not matter later
+TEST(capacity_is_measured) { // measured in a thread, whose priority does not matter later
 	pthread_t thread;
 	double gcu = 0;
 
@@ -137,7 +138,7 @@ TEST(capacity_cache_returns_what_was_stored) {
 	double gcu = 7;
 
 	assert_true(fd >= 0);
-	assert_int_equal(weir_capacity_cache_read(fd, &lab->cpu, &gcu), -ENOENT); // empty
+	assert_int_equal(weir_capacity_cache_read(fd, &lab->cpu, &gcu), -ENOENT); // an empty cache
 	assert_int_equal(weir_capacity_cache_write(fd, &lab->cpu, 1.25), 0);
 	assert_int_equal(weir_capacity_cache_write(fd, &lab->cpu, 1.5), 0);
 	assert_int_equal(weir_capacity_cache_read(fd, &lab->cpu, &gcu), 0);
@@ -148,7 +149,7 @@ TEST(capacity_cache_returns_what_was_stored) {
 	other = lab->cpu;
 	strcpy(other.model, "AMD EPYC 7713");
 	assert_int_equal(weir_capacity_cache_read(fd, &other, &gcu), -ENOENT);
-	assert_int_equal(ftruncate(fd, WEIR_CAPACITY_CACHE_BYTES - 1), 0); // written in part
+	assert_int_equal(ftruncate(fd, WEIR_CAPACITY_CACHE_BYTES - 1), 0); // a partly written cache
 	assert_int_equal(weir_capacity_cache_read(fd, &lab->cpu, &gcu), -ENOENT);
 	assert_int_equal(ftruncate(fd, WEIR_CAPACITY_CACHE_BYTES + 1), 0);
 	assert_int_equal(weir_capacity_cache_read(fd, &lab->cpu, &gcu), -ENOENT);
@@ -232,7 +233,7 @@ TEST(capacity_cache_ignores_other_contents) {
 	}
 }
 
-// Every prefix, and every byte changed to any other: a value in range, or none.
+// Every prefix of the cache, and every change of a byte, gives a value in range, or none.
 TEST(capacity_cache_survives_damage) {
 	struct lab *lab = *state;
 	char text[] = GOOD;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// CPU usage, from files as in kernels, and from those of the machine.
+// CPU usage, from files as kernels write them, and from the files of this machine.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ TEST(cpu_usage_of_a_cgroup, setup, teardown) {
 	expect(lab, 1, 5000123, 8);
 	put(lab, "v2/web.slice/nginx/cpu.max", "150000 100000\n");
 	expect(lab, 1, 5000123, 1.5);
-	put(lab, "v2/web.slice/cpu.max", "50000 100000\n"); // that of the slice is smaller
+	put(lab, "v2/web.slice/cpu.max", "50000 100000\n"); // the quota of the slice is smaller
 	expect(lab, 1, 5000123, 0.5);
 	put(lab, "v2/web.slice/cpu.max", "700000 100000\n");
 	expect(lab, 1, 5000123, 1.5);

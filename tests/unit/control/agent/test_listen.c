@@ -144,7 +144,7 @@ TEST(listen_events_of_tcp) {
 	expect_none(lab);
 }
 
-// Without the module of a protocol its ports do not seem to have no socket.
+// If the module of a protocol is missing, its ports must not be reported as ports without a socket.
 TEST(listeners_of_a_protocol_that_the_kernel_lacks_are_an_error) {
 	int fd = weir_listeners_open();
 	uint32_t counts[2];
@@ -189,7 +189,7 @@ TEST(listen_events_of_deaths_come_after_the_socket_has_gone) {
 	}
 }
 
-// More events than the ring holds, unread: the oldest of them remain, and later ones arrive.
+// Unread events, more than the ring holds: the oldest events remain, and later events arrive.
 TEST(listen_events_continue_after_a_full_ring) {
 	struct lab *lab = *state;
 	struct weir_listen_event event;
@@ -201,15 +201,15 @@ TEST(listen_events_continue_after_a_full_ring) {
 	while (weir_listen_take(lab->reader, &event)) {
 		assert_int_equal(event.listens, taken++ % 2 == 0);
 	}
-	assert_in_range(taken, 200, 256); // of 16 bytes each
-	for (int i = 0; i < 400; i++) { // over the end of the ring
+	assert_in_range(taken, 200, 256); // events of 16 bytes each
+	for (int i = 0; i < 400; i++) { // beyond the end of the ring
 		close(listen_at(AF_INET, PORT));
 		expect(lab, PORT, true);
 		expect(lab, PORT, false);
 	}
 }
 
-// As in weir-agent: the helper process loads it and ends, the agent has no privileges.
+// As in weir-agent, the helper process loads the program and ends; the agent has no privileges.
 TEST(listen_events_outlive_their_loader) {
 	struct lab *lab = *state;
 	int status = -1;
@@ -257,7 +257,7 @@ TEST(listeners_are_counted_for_each_port) {
 	close(udp6);
 }
 
-// Counts the bytes of listings, in place of libc's.
+// Replaces libc's recv, to count the bytes of listings.
 static size_t received;
 
 ssize_t recv(int fd, void *data, size_t bytes, int flags) {
@@ -282,7 +282,7 @@ TEST(listeners_at_other_ports_are_not_listed) {
 	close(tcp);
 }
 
-// Each filter accepts all of its ports, and only those.
+// Each filter accepts all of its ports, and no other ports.
 TEST(listeners_are_counted_at_many_ports) {
 	uint16_t many[64];
 	uint32_t counts[64];
@@ -293,7 +293,8 @@ TEST(listeners_are_counted_at_many_ports) {
 	for (uint32_t i = 0; i < 64; i++) {
 		many[i] = (uint16_t)(PORT + 2 * i);
 	}
-	for (uint32_t of = 1; of <= 64; of++) { // without those between, and beyond
+	// every second port: without the ports between, and without ports beyond
+	for (uint32_t of = 1; of <= 64; of++) {
 		int tcp = listen_at(AF_INET, many[of - 1]),
 		    between = listen_at(AF_INET, many[of - 1] + 1),
 		    tcp6 = listen_at(AF_INET6, many[of / 2]);

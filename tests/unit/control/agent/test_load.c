@@ -23,7 +23,7 @@ struct lab {
 	struct weir_meter_shard *shards;
 	struct weir_meter *meter;
 	struct weir_load load;
-	struct weir_agent_answer answer; // the last one
+	struct weir_agent_answer answer; // the last answer
 };
 
 static void put_cpu_ms(const struct lab *lab, unsigned int ms) {
@@ -46,7 +46,7 @@ static int setup(void **state) {
 		.cgroup_count = 1,
 		.proc_root = lab->folder,
 		.sys_root = lab->folder};
-	put_file(lab->folder, "cpu.max", "50000 100000\n"); // half a CPU
+	put_file(lab->folder, "cpu.max", "50000 100000\n"); // a quota of half a CPU
 	put_file(lab->folder, "cgroup.procs", "1\n");
 	put_cpu_ms(lab, 7000);
 	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
@@ -114,13 +114,14 @@ TEST(load_has_the_speed_once_it_is_measured) {
 	weir_load_set_speed(&lab->load, &speed);
 	assert_false(fill(lab, asked, 1000) & (CPU | WEIR_REPORT(GCU)));
 	assert_int_equal(lab->answer.cpu_model, 0);
-	assert_true(fill(lab, CPU, 1000) & CPU); // an earlier balancer does not wait
+	// a balancer of an earlier version does not wait for the speed
+	assert_true(fill(lab, CPU, 1000) & CPU);
 	speed = (struct weir_load_speed){.gcu = 1.25, .cpu_model = 77};
 	weir_load_set_speed(&lab->load, &speed);
 	assert_int_equal(fill(lab, asked, 1000) & asked, CPU | WEIR_REPORT(GCU));
 	assert_int_equal(lab->answer.gcu_milli, 1250);
 	assert_int_equal(lab->answer.cpu_model, 77);
-	assert_false(fill(lab, CPU, 1000) & WEIR_REPORT(GCU)); // and gets zeros
+	assert_false(fill(lab, CPU, 1000) & WEIR_REPORT(GCU)); // the first answer has zeros
 	assert_int_equal(lab->answer.gcu_milli, 0);
 	assert_int_equal(lab->answer.cpu_model, 0);
 	speed.gcu = 1e9;
@@ -132,13 +133,13 @@ TEST(load_has_the_speed_once_it_is_measured) {
 TEST(load_sums_events) {
 	struct lab *lab = *state;
 
-	serve(lab, 0, 100); // before any balancer requested it
+	serve(lab, 0, 100); // requests before any balancer requested the measurement
 	weir_load_set_wants(&lab->load, ALL);
 	weir_load_tick(&lab->load, 1000);
 	for (uint32_t i = 1; i <= 8; i++) {
 		serve(lab, i, 25);
 		lab->shards[i].counter[WEIR_METER_OPENED] += 2;
-		lab->shards[i].counter[WEIR_METER_CLOSED]++; // one is aborted, one stays
+		lab->shards[i].counter[WEIR_METER_CLOSED]++; // one connection is aborted, one stays
 		lab->shards[i].counter[WEIR_METER_ABORTED]++;
 		put_cpu_ms(lab, 7000 + i * 100);
 		weir_load_tick(&lab->load, 1000 + i * 250);
@@ -149,9 +150,9 @@ TEST(load_sums_events) {
 	assert_int_equal(lab->answer.busy_count, 208);
 	assert_int_equal(lab->answer.busy_sum_us, 800000);
 	assert_int_equal(lab->answer.active, 8);
-	assert_int_equal(lab->answer.requests_milli_per_s, 104000); // 26 each 250 ms
+	assert_int_equal(lab->answer.requests_milli_per_s, 104000); // 26 requests each 250 ms
 	assert_int_equal(lab->answer.errors_milli_per_s, 4000);
-	assert_int_equal(lab->answer.utilization_ppm, 800000); // 0.4 of half a CPU
+	assert_int_equal(lab->answer.utilization_ppm, 800000); // 0.4 CPUs of half a CPU
 	assert_in_range(lab->answer.service_median_us, 1940, 2060);
 }
 
@@ -175,7 +176,7 @@ TEST(load_median_is_that_of_the_last_seconds) {
 	serve(lab, 0, 1000);
 	fill(lab, ALL, 1100);
 	assert_in_range(lab->answer.service_median_us, 1940, 2060);
-	for (uint32_t i = 1; i <= 44; i++) { // 11 s
+	for (uint32_t i = 1; i <= 44; i++) { // 11 s in total
 		weir_load_tick(&lab->load, 1000 + i * 250);
 	}
 	assert_false(fill(lab, ALL, 12001) & WEIR_REPORT(SERVICE_MEDIAN));
@@ -193,7 +194,8 @@ TEST(load_continues_with_another_meter) {
 	weir_load_tick(&lab->load, 1250);
 	weir_load_set_meter(&lab->load, NULL);
 	assert_false(fill(lab, ALL, 1300) & WEIR_REPORT(ACTIVE));
-	memset(lab->shards, 0, sizeof(*lab->shards) * WEIR_METER_SHARDS); // counts from 0 again
+	// the meter counts from 0 again
+	memset(lab->shards, 0, sizeof(*lab->shards) * WEIR_METER_SHARDS);
 	weir_load_set_meter(&lab->load, lab->meter);
 	weir_load_tick(&lab->load, 1500);
 	serve(lab, 0, 5);
@@ -240,9 +242,10 @@ TEST(load_prefers_values_of_the_application) {
 	assert_int_equal(lab->answer.utilization_ppm, 750000);
 	assert_int_equal(lab->answer.max_active_flows, 9);
 	assert_int_equal(lab->answer.busy_sum_us, 400000);
-	assert_int_equal(lab->answer.busy_count, 40); // its requests, not the connections
+	// requests of the application, not the connections
+	assert_int_equal(lab->answer.busy_count, 40);
 	weir_load_tick(&lab->load, 5001);
-	fill(lab, ALL, 5001); // it has not reported for too long
+	fill(lab, ALL, 5001); // the application has not reported for too long
 	assert_int_equal(lab->answer.max_active_flows, 500);
 	assert_int_equal(lab->answer.requests_milli_per_s, 800); // 3 connections in 3.751 s
 }
@@ -258,7 +261,7 @@ TEST(load_sums_values_of_the_application) {
 	weir_load_set_wants(&lab->load, ALL);
 	weir_load_tick(&lab->load, 1000);
 	weir_load_take_application(&lab->load, &report, 1000);
-	serve(lab, 0, 10); // connections with many requests each: not counted
+	serve(lab, 0, 10); // connections with many requests each are not counted
 	weir_load_tick(&lab->load, 1250);
 	weir_load_take_application(&lab->load, &report, 1300);
 	fill(lab, ALL, 1500);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The meter, its helper and the data of listening sockets, with real connections over the loopback
-// interface of this process's network namespace. Needs root.
+// The meter, its helper and the figures of listening sockets, with real connections over the
+// loopback interface of this process's network namespace. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -173,7 +173,7 @@ TEST(meter_counts_each_end_by_its_kind, setup, teardown) {
 		reset(pair.server);
 		close(pair.client);
 	}
-	pair = connect_to(lab->listener); // closed with an unread request: also a reset
+	pair = connect_to(lab->listener); // closing with an unread request also resets
 	assert_int_equal(write(pair.client, "x", 1), 1);
 	close(pair.server);
 	close(pair.client);
@@ -221,7 +221,7 @@ TEST(meter_ignores_other_connections, setup, teardown) {
 	measure(lab, 0);
 	finish(connect_to(lab->strange));
 	child = fork();
-	if (child == 0) { // the same port in another namespace
+	if (child == 0) { // a socket at the same port in another namespace
 		int fd;
 
 		if (own_network_enter(NULL)) {
@@ -268,7 +268,7 @@ TEST(meter_times_from_the_handshake_to_the_close, setup, teardown) {
 		int client = dial(lab->listener);
 		int server;
 
-		sleep_ms(10); // in the accept queue: this is included
+		sleep_ms(10); // the time in the accept queue is included
 		server = accept(lab->listener, NULL, NULL);
 		sleep_ms(i == 4 ? 210 : 10);
 		finish((struct pair){client, server});
@@ -276,7 +276,7 @@ TEST(meter_times_from_the_handshake_to_the_close, setup, teardown) {
 	weir_meter_read(lab->meter, &counts);
 	weir_meter_read_times(lab->meter, &now);
 	mean_ms = (double)counts.service_ns / 5e6;
-	assert_true(mean_ms >= 60 && mean_ms < 90); // (4 * 20 + 220) / 5
+	assert_true(mean_ms >= 60 && mean_ms < 90); // mean: (4 * 20 + 220) / 5
 	assert_int_equal(weir_meter_median_us(&before, &now, &median_us), 5);
 	assert_true(median_us >= 19000 && median_us < 30000);
 	assert_int_equal(weir_meter_median_us(&now, &now, &median_us), 0);
@@ -332,7 +332,7 @@ static struct weir_meter_answer answer_of(int helper) {
 	return answer;
 }
 
-// Like weir-agent: the helper loads, and a process without any capability reads.
+// As in weir-agent, the helper loads the meter, and a process without any capability reads it.
 static void read_as_nobody(const struct weir_meter_params *params) {
 	struct weir_run_as nobody = {.uid = 65534, .gid = 65534, .change = true};
 	struct lab lab = {.listener = listen_at(AF_INET, PORT, 10)};
@@ -356,9 +356,9 @@ static void read_as_nobody(const struct weir_meter_params *params) {
 	assert_int_equal(answer.fd, -1);
 	assert_false(answer.loaded);
 	finish(connect_to(lab.listener));
-	expect(&lab, WEIR_METER_FINISHED, 1); // unloaded: it no longer counts
+	expect(&lab, WEIR_METER_FINISHED, 1); // the meter is unloaded: it no longer counts
 	close(helper);
-	assert_true(wait(NULL) > 0); // closing it ends it
+	assert_true(wait(NULL) > 0); // the helper ends when its connection is closed
 }
 
 TEST(meter_helper_loads_for_a_process_without_privileges) {
@@ -384,7 +384,7 @@ TEST(listeners_show_the_fullest_queue, setup, teardown) {
 	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
 	assert_int_equal(queue.sockets, 2);
 	assert_int_equal(queue.length, 0);
-	for (int i = 0; i < 4; i++) { // 3 of 7 is a larger share than 1 of 100
+	for (int i = 0; i < 4; i++) { // a queue with 3 of 7 is fuller than a queue with 1 of 100
 		waiting[i] = dial(i < 3 ? lab->listener6 : lab->listener);
 	}
 	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
@@ -421,7 +421,7 @@ TEST(listeners_count_open_connections, setup, teardown) {
 	assert_int_equal(connections(fd), 2);
 	shutdown(pair.client, SHUT_WR);
 	wait_for_end(pair.server);
-	assert_int_equal(connections(fd), 2); // the answer may still arrive
+	assert_int_equal(connections(fd), 2); // the client's ACK may still arrive
 	finish(pair);
 	assert_int_equal(connections(fd), 1);
 	finish((struct pair){waiting, accept(lab->listener6, NULL, NULL)});

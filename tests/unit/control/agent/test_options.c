@@ -11,7 +11,7 @@
 #define WORDS_MAX 200
 
 static int parse(const char *line, struct weir_agent_options *ret, char *why, size_t bytes) {
-	static char copy[4096]; // options point into it
+	static char copy[4096]; // the parsed options point into this memory
 	char *words[WORDS_MAX + 1] = {"weir-agent"};
 	int count = 1;
 
@@ -156,7 +156,7 @@ TEST(options_name_ports_of_both_protocols) {
 			       "--grace 500ms",
 				 &options, why, sizeof(why)),
 		0);
-	assert_int_equal(options.port_count, 2); // each once
+	assert_int_equal(options.port_count, 2); // each port counts once
 	assert_int_equal(options.ports[0], 80);
 	assert_int_equal(options.ports[1], 53);
 	assert_int_equal(options.port_udp_count, 1);
@@ -262,7 +262,7 @@ TEST(options_limit_their_lists) {
 	assert_int_equal(parse(line, &options, why, sizeof(why)), 0);
 	strcat(line, " --from 10.0.0.1");
 	assert_int_equal(parse(line, &options, why, sizeof(why)), -EINVAL);
-	assert_string_equal(why, "--from: \"10.0.0.1\" is one too many; use at most 64");
+	assert_string_equal(why, "--from: \"10.0.0.1\" is one source too many; use at most 64");
 }
 
 TEST(prefix_parse_clears_the_rest) {
@@ -304,7 +304,7 @@ TEST(options_of_services) {
 	assert_int_equal(options.services.count, 2);
 	assert_string_equal(options.services.service[0].user, "nginx");
 	assert_string_equal(options.services.service[1].user, "77");
-	assert_int_equal(options.port_count, 3); // each of them is a --port, once
+	assert_int_equal(options.port_count, 3); // each named port counts as a --port, once
 	assert_int_equal(options.ports[2], 53);
 	assert_int_equal(options.port_udp_count, 1);
 	assert_int_equal(parse("run --allow-user nginx=web", &options, why, sizeof(why)), -EINVAL);
@@ -315,8 +315,8 @@ TEST(options_of_services) {
 		why, "--service: \"web\" has no ports; use one like --service web=80,443");
 	assert_int_equal(
 		parse("announce ready --service web=80", &options, why, sizeof(why)), -EINVAL);
-	assert_string_equal(
-		why, "--service: the ports are those of weir-agent run; use --service NAME");
+	assert_string_equal(why,
+		"--service: leave out the ports, which weir-agent run has; use --service NAME");
 	assert_int_equal(parse("status --service web", &options, why, sizeof(why)), -EINVAL);
 }
 

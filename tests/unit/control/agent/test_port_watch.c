@@ -22,7 +22,7 @@ static const uint16_t ports[] = {PORT};
 
 TEST_GROUP(own_network_enter);
 
-// Permit so many descriptors beyond those in use. Returns the previous limit.
+// Permit this many descriptors in addition to those in use. Returns the previous limit.
 static rlim_t permit(rlim_t more) {
 	struct rlimit limit;
 	rlim_t before;
@@ -105,7 +105,7 @@ TEST(port_watch_needs_both_descriptors_of_its_helper) {
 			weir_meter_helper_watch(helper, 5000, &program, why, sizeof(why)), -EMFILE);
 		restore(before);
 		next = fcntl(STDERR_FILENO, F_DUPFD, 0);
-		assert_int_equal(next, helper + 1); // none is left open
+		assert_int_equal(next, helper + 1); // no descriptor is left open
 		close(next);
 	}
 	assert_int_equal(weir_meter_helper_watch(helper, 5000, &program, why, sizeof(why)), 0);
@@ -113,7 +113,7 @@ TEST(port_watch_needs_both_descriptors_of_its_helper) {
 	close(helper);
 }
 
-// The words of the ports 8080/tcp (index 0), 8081/tcp and 53/udp.
+// Check the announced states of the ports 8080/tcp (index 0), 8081/tcp and 53/udp.
 static void expect_words(const struct weir_port_watch *watch, enum weir_health_word first,
 	enum weir_health_word second, enum weir_health_word third) {
 	const enum weir_health_word words[] = {first, second, third};
@@ -166,7 +166,7 @@ TEST(port_watch_saves_the_words_of_applications) {
 		params.saved, (const char[WEIR_SAVED_PORTS_BYTES]){
 				      "8080/tcp=9 8081/tcp=11 -99999/udp=4 -53/udp= "});
 	assert_int_equal(weir_port_watch_start(&loop, &params, &watch), 0);
-	// One digit is read.
+	// Only one digit is read.
 	expect_words(
 		&watch, WEIR_HEALTH_WORD_NONE, WEIR_HEALTH_WORD_STARTING, WEIR_HEALTH_WORD_NONE);
 	end_watch(&watch, &loop);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Messages of a dump of sockets, also broken ones: lengths that are wrong, or that end in the
-// middle. Each is read from memory of exactly its length, so that ASan detects a read beyond it.
+// Messages of a dump of sockets, valid and broken, with wrong lengths, or truncated. Each message
+// is read from memory of exactly its length, so that ASan detects a read beyond the end.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netlink.h>
@@ -23,9 +23,9 @@ static const struct weir_socket_query query = {.family = AF_INET,
 	.port_count = 2};
 
 struct taken {
-	uint32_t count, port; // of the last one
-	size_t bytes; // of its attribute; SIZE_MAX = it has none
-	uint8_t first; // of the attribute
+	uint32_t count, port; // port of the last socket
+	size_t bytes; // bytes of the socket's attribute; SIZE_MAX = no attribute
+	uint8_t first; // first byte of the attribute
 };
 
 static void take(void *context, const struct weir_socket *socket) {
@@ -36,7 +36,8 @@ static void take(void *context, const struct weir_socket *socket) {
 	taken->bytes = socket->attribute != NULL ? socket->attribute_bytes : SIZE_MAX;
 	taken->first = 0;
 	for (size_t i = 0; socket->attribute != NULL && i < socket->attribute_bytes; i++) {
-		taken->first |= ((const uint8_t *)socket->attribute)[i]; // reads all of it
+		// reads the whole attribute
+		taken->first |= ((const uint8_t *)socket->attribute)[i];
 	}
 	assert_int_equal(socket->message->idiag_state, 1);
 }
@@ -59,7 +60,7 @@ static void add(struct dump *dump, uint16_t type, uint32_t sequence, const void 
 	dump->count += NLMSG_ALIGN(header.nlmsg_len);
 }
 
-// A socket with attributes: another one, and that of the query, of 6 bytes.
+// Add a socket with two attributes: another attribute, and the attribute of the query, of 6 bytes.
 static void add_socket(struct dump *dump, uint16_t port, uint32_t sequence) {
 	struct {
 		struct inet_diag_msg message;
@@ -93,8 +94,8 @@ TEST(dump_sockets_of_its_ports_are_taken_with_their_attribute) {
 	struct taken taken;
 
 	add_socket(&dump, 80, SEQUENCE);
-	add_socket(&dump, 81, SEQUENCE); // the kernel lists all if there are many ports
-	add_socket(&dump, 443, SEQUENCE - 1); // of an abandoned dump
+	add_socket(&dump, 81, SEQUENCE); // the kernel lists all sockets if there are many ports
+	add_socket(&dump, 443, SEQUENCE - 1); // a message of an abandoned dump
 	assert_int_equal(parse(&dump, dump.count, &taken), 0);
 	assert_int_equal(taken.count, 1);
 	assert_int_equal(taken.port, 0);
@@ -102,7 +103,7 @@ TEST(dump_sockets_of_its_ports_are_taken_with_their_attribute) {
 	assert_int_equal(taken.first, 9);
 	add_socket(&dump, 443, SEQUENCE);
 	add(&dump, NLMSG_DONE, SEQUENCE, "\0\0\0", 4);
-	add_socket(&dump, 80, SEQUENCE); // after the end
+	add_socket(&dump, 80, SEQUENCE); // a message after the end
 	assert_int_equal(parse(&dump, dump.count, &taken), 1);
 	assert_int_equal(taken.count, 2);
 	assert_int_equal(taken.port, 1);
@@ -122,7 +123,7 @@ TEST(dump_errors_of_the_kernel_are_returned) {
 	add(&dump, NLMSG_DONE, SEQUENCE, NULL, 0);
 	assert_int_equal(parse(&dump, dump.count, &taken), 1);
 	dump.count = 0;
-	add(&dump, NLMSG_ERROR, SEQUENCE, NULL, 0); // without its number
+	add(&dump, NLMSG_ERROR, SEQUENCE, NULL, 0); // an error message without its error number
 	assert_int_equal(parse(&dump, dump.count, &taken), -EIO);
 }
 
@@ -133,7 +134,7 @@ TEST(dump_cut_at_every_byte_is_read_up_to_there) {
 	add_socket(&dump, 80, SEQUENCE);
 	add_socket(&dump, 443, SEQUENCE);
 	for (size_t bytes = 0; bytes < dump.count; bytes++) {
-		size_t one = dump.count / 2; // with 2 bytes that align the next message
+		size_t one = dump.count / 2; // including 2 bytes that align the next message
 
 		assert_int_equal(parse(&dump, bytes, &taken), 0);
 		assert_int_equal(taken.count, bytes >= dump.count - 2 ? 2 : bytes >= one - 2);
@@ -173,15 +174,16 @@ TEST(dump_with_any_length_of_an_attribute_is_safe) {
 		struct dump dump = {.count = 0};
 
 		add_socket(&dump, 80, SEQUENCE);
-		memcpy(dump.bytes + at, &value, sizeof(value)); // of the other attribute
+		memcpy(dump.bytes + at, &value, sizeof(value)); // length of the other attribute
 		assert_int_equal(parse(&dump, dump.count, &taken), 0);
-		assert_int_equal(taken.count, 1); // its port is known
+		assert_int_equal(taken.count, 1); // the port of the socket is known
 		if (length < sizeof(struct nlattr) || length > 18) {
 			assert_int_equal(taken.bytes, SIZE_MAX);
 		}
 		dump.count = 0;
 		add_socket(&dump, 80, SEQUENCE);
-		memcpy(dump.bytes + at + 8, &value, sizeof(value)); // of the query's
+		// length of the attribute of the query
+		memcpy(dump.bytes + at + 8, &value, sizeof(value));
 		assert_int_equal(parse(&dump, dump.count, &taken), 0);
 		assert_true(taken.bytes == (length >= 4 && length <= 10 ? length - 4 : SIZE_MAX));
 	}

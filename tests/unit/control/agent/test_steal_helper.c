@@ -12,7 +12,7 @@
 
 #define NOBODY 65534
 
-// Check the first answer, and that no other follows.
+// Check the first answer of the helper, and that no other answer follows.
 static int take(int fd, struct weir_steal_helper_answer *ret) {
 	struct weir_steal_helper_answer more;
 	struct pollfd ready = {.fd = fd, .events = POLLIN};
@@ -62,7 +62,7 @@ TEST(helper_reports_missing_privileges) {
 	if (geteuid() != 0) {
 		skip();
 	}
-	child = fork(); // it drops its privileges
+	child = fork(); // this child drops its privileges
 	assert_true(child >= 0);
 	if (child == 0) {
 		_exit(without_the_power_to_become_a_user());

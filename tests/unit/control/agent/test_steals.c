@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which steal requests are processed: each once, none after its deadline, not more than there is
-// memory for.
+// Which steal requests are processed: each request once, no request after its deadline, and not
+// more requests than there is memory for.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@
 
 struct lab {
 	struct weir_steals steals;
-	struct weir_steals_entry *entry; // of the last take
-	enum weir_agent_refusal refusal; // of the last take
+	struct weir_steals_entry *entry; // entry of the last call of take
+	enum weir_agent_refusal refusal; // refusal of the last call of take
 	uint64_t clock_ms;
 };
 
@@ -80,7 +80,7 @@ TEST(request_is_processed_once) {
 	lab->entry->answer.result = WEIR_AGENT_STEAL_REMOVED;
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_KNOWN);
 	assert_int_equal(lab->entry->answer.result, WEIR_AGENT_STEAL_REMOVED);
-	lab->clock_ms += 1000000; // long after its deadline
+	lab->clock_ms += 1000000; // long after the deadline of the request
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_KNOWN);
 }
 
@@ -122,7 +122,8 @@ TEST(request_to_another_process_is_refused) {
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 	steal.agent--;
 	settle(lab, &steal, WEIR_AGENT_STEAL_REMOVED);
-	steal.agent++; // not even with the answer that it would get in any case
+	// a repeated request for another process does not get the stored answer either
+	steal.agent++;
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 }
 
@@ -138,7 +139,7 @@ TEST(deadlines_have_two_limits) {
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_VALUE);
 	steal.deadline_ms = UINT64_MAX;
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_VALUE);
-	// None of them was stored.
+	// None of the refused requests was stored.
 	steal.deadline_ms = lab->clock_ms + WEIR_AGENT_STEAL_AHEAD_MS;
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_NEW);
 	steal.id = 2;
@@ -164,7 +165,7 @@ TEST(burst_is_limited_and_then_the_rate) {
 	}
 }
 
-// The maximum number of requests until the first one's deadline: it is kept that long.
+// The maximum number of requests until the deadline of the first request, which is kept that long.
 TEST(no_request_is_dropped_before_its_deadline) {
 	struct lab *lab = *state;
 	struct weir_agent_steal first = request(lab, 7, 1);
@@ -184,8 +185,8 @@ TEST(no_request_is_dropped_before_its_deadline) {
 		}
 		assert_int_equal(take(lab, &first), WEIR_STEALS_KNOWN);
 	}
-	assert_int_equal(taken, WEIR_STEALS_MOST - 1); // the limit is exact
-	// Then the entry may expire: the request would be late.
+	assert_int_equal(taken, WEIR_STEALS_MOST - 1); // the limit of entries is exact
+	// Four requests may expire: a repetition of them would be late.
 	for (int i = 0; i < 4; i++, lab->clock_ms += WEIR_STEALS_EVERY_MS) {
 		struct weir_agent_steal steal = request(lab, 7, ++id);
 
@@ -207,7 +208,7 @@ TEST(pending_entry_is_found_by_its_number) {
 	assert_null(weir_steals_pending(&lab->steals, number + WEIR_STEALS_MOST));
 	lab->entry->pending = false;
 	assert_null(weir_steals_pending(&lab->steals, number));
-	lab->steals.last = UINT32_MAX; // the numbers restart, without 0
+	lab->steals.last = UINT32_MAX; // request numbers restart, without 0
 	steal.id = 2;
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_NEW);
 	assert_int_equal(lab->entry->number, 1);

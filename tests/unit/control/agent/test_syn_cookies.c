@@ -98,7 +98,7 @@ TEST(new_cookies_are_valid_for_two_minutes) {
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 50000 + GOOD_MS));
 }
 
-// Cookies from before the start may have been sent right before it.
+// Cookies may have been sent right before the start of the agent.
 TEST(cookies_from_before_the_start_are_valid_from_the_start) {
 	struct lab *lab = *state;
 
@@ -113,12 +113,12 @@ TEST(setting_decides) {
 	struct lab *lab = *state;
 
 	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
-	write_file(lab->setting, "2\n"); // always
+	write_file(lab->setting, "2\n"); // setting 2: the kernel always sends cookies
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000));
 	write_file(lab->setting, "1\n");
 	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000));
 	set_sent(lab, "3");
-	write_file(lab->setting, "0\n"); // nor does the kernel take any
+	write_file(lab->setting, "0\n"); // setting 0: the kernel does not accept cookies either
 	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000));
 	write_file(lab->setting, "1\n");
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000));
@@ -146,7 +146,7 @@ TEST(unreadable_files_may_mean_cookies) {
 		write_file(lab->netstat, broken[i]);
 		assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
 	}
-	// It can be read again: cookies sent meanwhile are unknown.
+	// The counter can be read again: whether cookies were sent meanwhile is unknown.
 	set_sent(lab, "1");
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
 	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000 + 11 * GOOD_MS));

@@ -26,13 +26,14 @@ TEST_EACH(setup, teardown);
 
 struct connection {
 	uint64_t cookie;
-	const char *client; // NULL = 192.0.2.7
-	const char *server; // NULL = 198.51.100.10
+	const char *client; // client address; NULL = 192.0.2.7
+	const char *server; // server address; NULL = 198.51.100.10
 	struct tcp_info info;
-	size_t info_bytes; // 0 = all
+	size_t info_bytes; // bytes of tcp_info; 0 = all
 };
 
-// IPv4 addresses as "192.0.2.7", or "::ffff:192.0.2.7" at a socket of both families.
+// Take a connection into the figures. IPv4 addresses: "192.0.2.7", or "::ffff:192.0.2.7" at a
+// socket of both families.
 static void take(struct weir_tcp_figures *figures, const struct connection *connection) {
 	const char *client = connection->client != NULL ? connection->client : "192.0.2.7";
 	const char *server = connection->server != NULL ? connection->server : "198.51.100.10";
@@ -51,7 +52,7 @@ static void take(struct weir_tcp_figures *figures, const struct connection *conn
 	weir_tcp_figures_take(figures, &socket);
 }
 
-// A connection that has sent this number of segments of 1000 bytes.
+// Take a connection that has sent this number of segments of 1000 bytes.
 static void take_sent(struct weir_tcp_figures *figures, uint64_t cookie, uint32_t segments,
 	uint32_t retransmitted) {
 	const struct connection connection = {.cookie = cookie,
@@ -105,7 +106,7 @@ TEST(histogram_has_each_value_within_a_32nd) {
 TEST(histogram_quantiles_are_those_of_the_values) {
 	struct weir_tcp_histogram *histogram = calloc(1, sizeof(*histogram));
 
-	assert_int_equal(weir_tcp_histogram_quantile(histogram, 0.5), 0); // of nothing
+	assert_int_equal(weir_tcp_histogram_quantile(histogram, 0.5), 0); // of an empty histogram
 	weir_tcp_histogram_add(histogram, UINT64_MAX);
 	assert_true(weir_tcp_histogram_quantile(histogram, 0.99) > UINT64_MAX / 32 * 31);
 	memset(histogram, 0, sizeof(*histogram));
@@ -118,7 +119,7 @@ TEST(histogram_quantiles_are_those_of_the_values) {
 	free(histogram);
 }
 
-// --- one look ---
+// --- one reading ---
 
 TEST(connections_are_of_their_clients_family) {
 	struct weir_tcp_figures *figures = *state;
@@ -134,7 +135,7 @@ TEST(connections_are_of_their_clients_family) {
 		{"127.255.3.4", NULL, 0, 0},
 		{"::ffff:127.0.0.1", NULL, 0, 0},
 		{"::1", NULL, 0, 0},
-		{"198.51.100.10", NULL, 0, 0}, // itself
+		{"198.51.100.10", NULL, 0, 0}, // from the server's own address
 		{"2001:db8::10", "2001:db8::10", 0, 0},
 		{"::ffff:192.0.2.7", "::ffff:192.0.2.7", 0, 0},
 	};
@@ -163,7 +164,7 @@ TEST(median_and_p99_are_of_all_connections_with_a_round_trip) {
 
 		take(figures, &connection);
 	}
-	take(figures, &(struct connection){.cookie = 999}); // not measured yet
+	take(figures, &(struct connection){.cookie = 999}); // no round trip measured yet
 	end(figures);
 	assert_int_equal(figures->ipv4.connections, 201);
 	assert_in_range(figures->ipv4.rtt_median_us, 19300, 20700);
@@ -193,7 +194,8 @@ TEST(info_of_any_length_is_taken) {
 	const size_t rtt_end = offsetof(struct tcp_info, tcpi_rtt) + 4;
 
 	for (size_t bytes = 1; bytes <= sizeof(struct tcp_info); bytes++) {
-		struct tcp_info *exact = malloc(bytes); // so that ASan detects a read beyond it
+		// so that ASan detects a read beyond the end
+		struct tcp_info *exact = malloc(bytes);
 		struct inet_diag_msg message = {.idiag_family = AF_INET,
 			.id = {.idiag_dst = {1}, .idiag_cookie = {(uint32_t)bytes}}};
 		struct weir_socket socket = {
@@ -223,22 +225,22 @@ TEST(socket_twice_in_a_look_counts_once) {
 	expect_sums(figures, 10, 1);
 }
 
-// --- from look to look ---
+// --- consecutive readings ---
 
 TEST(sums_are_what_connections_sent_between_looks) {
 	struct weir_tcp_figures *figures = *state;
 
 	weir_tcp_figures_begin(figures);
-	take_sent(figures, 1, 500000, 400); // before the first look: not counted
+	take_sent(figures, 1, 500000, 400); // sent before the first reading: not counted
 	end(figures);
 	expect_sums(figures, 0, 0);
 	weir_tcp_figures_begin(figures);
 	take_sent(figures, 1, 500100, 402);
-	take_sent(figures, 2, 30, 3); // opened since
+	take_sent(figures, 2, 30, 3); // opened after the first reading
 	end(figures);
 	expect_sums(figures, 130, 5);
 	weir_tcp_figures_begin(figures);
-	take_sent(figures, 2, 30, 3); // the other one has ended
+	take_sent(figures, 2, 30, 3); // the other connection has ended
 	end(figures);
 	expect_sums(figures, 130, 5);
 }
@@ -255,7 +257,8 @@ TEST(kernel_numbers_of_32_bits_wrap_around) {
 	end(figures);
 	connection.info.tcpi_data_segs_out = 4;
 	connection.info.tcpi_total_retrans = 1;
-	connection.info.tcpi_bytes_sent = 1000; // less than before: a socket that was restored
+	// less than before: the socket was restored from a checkpoint
+	connection.info.tcpi_bytes_sent = 1000;
 	weir_tcp_figures_begin(figures);
 	take(figures, &connection);
 	end(figures);
@@ -277,7 +280,7 @@ TEST(connection_that_a_look_missed_is_not_counted_from_its_start) {
 	take_sent(figures, 1, 1010, 0);
 	end(figures);
 	expect_sums(figures, 10, 0);
-	for (int i = 0; i < 2; i++) { // it has ended: forgotten
+	for (int i = 0; i < 2; i++) { // the connection has ended: its state is discarded
 		weir_tcp_figures_begin(figures);
 		end(figures);
 	}
@@ -292,7 +295,7 @@ TEST(unknown_connections_after_a_partial_look_are_not_counted_from_their_start) 
 	assert_int_equal(weir_tcp_figures_end(figures, true), 0);
 	weir_tcp_figures_begin(figures);
 	take_sent(figures, 1, 15, 0);
-	take_sent(figures, 2, 90000, 0); // beyond the end of the last look
+	take_sent(figures, 2, 90000, 0); // beyond the number of connections of the last reading
 	end(figures);
 	expect_sums(figures, 5, 0);
 }
@@ -324,7 +327,7 @@ TEST(pause_keeps_the_sums_alone) {
 	expect_sums(figures, 10, 2);
 	assert_int_equal(figures->ipv4.connections + figures->ipv4.rtt_median_us, 0);
 	weir_tcp_figures_begin(figures);
-	take_sent(figures, 1, 500, 50); // meanwhile
+	take_sent(figures, 1, 500, 50); // data sent during the pause
 	end(figures);
 	expect_sums(figures, 10, 2);
 }
@@ -341,7 +344,7 @@ TEST(many_connections_are_remembered_up_to_the_limit) {
 		assert_int_equal(figures->ipv4.connections, WEIR_TCP_FIGURES_MOST);
 	}
 	expect_sums(figures, WEIR_TCP_FIGURES_MOST, 0);
-	// All of them ended and as many others opened: those do not fit, too.
+	// All connections ended and as many others opened: the new connections do not fit either.
 	weir_tcp_figures_begin(figures);
 	for (uint64_t i = 1; i <= WEIR_TCP_FIGURES_MOST; i++) {
 		take_sent(figures, i << 40, 1, 0);

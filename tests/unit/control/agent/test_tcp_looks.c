@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP looks at real sockets, between two addresses in a network namespace of this process. Needs
-// root.
+// Readings of TCP figures from real sockets, between two addresses in a network namespace of this
+// process. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -171,7 +171,7 @@ TEST(looks_at_too_many_connections_are_cut_and_the_other_family_is_seen) {
 	run_until(lab, 2);
 	assert_true(weir_tcp_looks_fill(&lab->looks, &tcp));
 	assert_int_equal(tcp.partial, 1);
-	assert_in_range(tcp.ipv4.connections, 50, 200); // one read has up to 100
+	assert_in_range(tcp.ipv4.connections, 50, 200); // one read returns up to 100 connections
 	assert_int_equal(tcp.ipv6.connections, 1);
 }
 
@@ -187,11 +187,11 @@ TEST(looks_go_on_after_an_error_that_is_logged_once) {
 	getrlimit(RLIMIT_NOFILE, &before);
 	none = before;
 	start(lab, 0);
-	none.rlim_cur = (rlim_t)dup(lab->server); // the lowest one that is free
+	none.rlim_cur = (rlim_t)dup(lab->server); // the lowest free descriptor
 	close((int)none.rlim_cur);
 	setrlimit(RLIMIT_NOFILE, &none);
 	uv_timer_start(&lab->patience, on_patience, WAIT_MS, 0);
-	for (uint64_t began_ms = 0, tries = 0; tries < 2;) { // at most one a second
+	for (uint64_t began_ms = 0, tries = 0; tries < 2;) { // at most one reading a second
 		uv_run(&lab->loop, UV_RUN_ONCE);
 		tries += lab->looks.began_ms != began_ms;
 		began_ms = lab->looks.began_ms;

@@ -15,7 +15,7 @@ static void watch(uint32_t grace_ms) {
 	assert_int_equal(weir_watched_ports_add(&ports, 53, IPPROTO_UDP), 0);
 }
 
-// A look at port 80.
+// Report the number of listeners read at port 80.
 static bool look(uint32_t listeners, uint64_t now_ms) {
 	return weir_watched_ports_take(&ports, 0, listeners, now_ms);
 }
@@ -25,7 +25,7 @@ static void expect(enum weir_port_state state, uint32_t deaths) {
 	assert_int_equal(ports.port[0].deaths, deaths);
 }
 
-// Die and be born at once; returns how long the birth is held down.
+// The listener of port 80 ends and starts at once; returns how long the start is held down.
 static uint64_t restart(uint64_t now_ms) {
 	assert_int_equal(ports.port[0].state, WEIR_PORT_OPEN);
 	assert_true(look(0, now_ms));
@@ -75,9 +75,9 @@ TEST(watched_port_is_down_with_its_last_listener) {
 TEST(watched_port_that_had_a_listener_before_is_down) {
 	watch(0);
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
-	weir_watched_ports_had_listener(&ports, 53, IPPROTO_TCP); // another protocol
+	weir_watched_ports_had_listener(&ports, 53, IPPROTO_TCP); // port 53 with another protocol
 	weir_watched_ports_had_listener(&ports, 81, IPPROTO_TCP);
-	// The first look may fail: nothing is known then.
+	// The first reading may fail: the state of ports is then unknown.
 	assert_int_equal(weir_watched_ports_down(&ports), 0);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), WEIR_WATCHED_NEVER);
 	assert_true(look(0, 1000));
@@ -88,7 +88,7 @@ TEST(watched_port_that_had_a_listener_before_is_down) {
 	expect(WEIR_PORT_OPEN, 0);
 	watch(0);
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
-	assert_false(look(1, 1000)); // it lives
+	assert_false(look(1, 1000)); // the port has a listener
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
 	expect(WEIR_PORT_OPEN, 0);
 }
@@ -106,7 +106,7 @@ TEST(watched_port_that_had_a_listener_before_has_the_grace) {
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
 	assert_false(look(0, 1000));
 	assert_false(look(1, 2000));
-	assert_false(look(0, 5000)); // counted from the last listening socket
+	assert_false(look(0, 5000)); // the delay counts from the last listening socket
 	expect(WEIR_PORT_OPEN, 0);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 10000);
 }
@@ -118,7 +118,7 @@ TEST(watched_port_has_a_grace) {
 	expect(WEIR_PORT_OPEN, 0);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 2500);
 	assert_false(look(0, 2499));
-	assert_false(look(1, 2499)); // in time
+	assert_false(look(1, 2499)); // a listener within the delay
 	assert_int_equal(weir_watched_ports_next_ms(&ports), WEIR_WATCHED_NEVER);
 	assert_false(look(0, 2600));
 	assert_false(look(0, 3099));
@@ -155,7 +155,7 @@ TEST(watched_port_that_dies_while_held_down_stays_down) {
 	assert_int_equal(restart(1000), 0);
 	assert_int_equal(restart(1001), 0);
 	assert_int_equal(restart(1002), 1000);
-	assert_false(look(0, 1500)); // no change of its word
+	assert_false(look(0, 1500)); // no change of the port's state
 	expect(WEIR_PORT_CLOSED, 4);
 	assert_false(look(1, 1600));
 	expect(WEIR_PORT_HELD, 4);
@@ -173,13 +173,13 @@ TEST(watched_port_that_is_held_down_has_the_grace) {
 		look(1, now_ms + 600);
 	}
 	expect(WEIR_PORT_HELD, 3);
-	assert_false(look(0, 5000)); // until 5600
+	assert_false(look(0, 5000)); // held down until 5600
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 5500);
 	assert_false(look(1, 5400));
 	expect(WEIR_PORT_HELD, 3);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 5600);
 	assert_false(look(0, 5500));
-	assert_false(look(0, 5600)); // not open without a socket
+	assert_false(look(0, 5600)); // the port does not open without a socket
 	expect(WEIR_PORT_HELD, 3);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 6000);
 	assert_false(look(0, 6000));
@@ -281,7 +281,7 @@ TEST(watched_ports_that_are_all_down_take_the_host_of_an_old_balancer_down) {
 	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
 }
 
-// --- words of applications ---
+// --- states by applications ---
 
 static bool set_word(enum weir_health_word word) {
 	return weir_watched_ports_set_word(&ports, 80, IPPROTO_TCP, word);
@@ -313,7 +313,7 @@ TEST(watched_port_has_the_word_of_its_application) {
 	assert_true(set_word(WEIR_HEALTH_WORD_READY));
 	expect_word(WEIR_HEALTH_WORD_NONE, WEIR_PORT_REASON_NONE);
 	assert_false(weir_watched_ports_set_word(
-		&ports, 81, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN)); // not watched
+		&ports, 81, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN)); // a port that is not watched
 	assert_false(weir_watched_ports_set_word(&ports, 80, IPPROTO_UDP, WEIR_HEALTH_WORD_DOWN));
 }
 
@@ -331,7 +331,8 @@ TEST(watched_port_is_down_whatever_its_application_announces) {
 TEST(watched_port_word_ends_when_another_process_listens) {
 	const enum weir_health_word words[] = {WEIR_HEALTH_WORD_LAME_DUCK, WEIR_HEALTH_WORD_DOWN};
 
-	for (int said_late = 0; said_late < 2; said_late++) { // after its socket was closed
+	// announced before, or after, its socket was closed
+	for (int said_late = 0; said_late < 2; said_late++) {
 		for (size_t i = 0; i < 2; i++) {
 			watch(0);
 			look(1, 1000);
@@ -372,7 +373,7 @@ TEST(watched_port_is_starting_when_its_socket_comes) {
 	assert_true(set_word(WEIR_HEALTH_WORD_STARTING));
 	assert_false(look(1, 1001));
 	expect_word(WEIR_HEALTH_WORD_STARTING, WEIR_PORT_REASON_APPLICATION);
-	assert_true(look(0, 1002)); // it has died meanwhile
+	assert_true(look(0, 1002)); // the listener has ended meanwhile
 	assert_true(look(1, 1003));
 	expect_word(WEIR_HEALTH_WORD_NONE, WEIR_PORT_REASON_NONE);
 }
@@ -399,7 +400,8 @@ TEST(watched_ports_words_of_applications_give_way_to_dead_ports) {
 		}
 	}
 	answer = fill(WEIR_AGENT_PORT_WORDS, WEIR_HEALTH_WORD_READY);
-	assert_int_equal(answer.word, WEIR_HEALTH_WORD_READY); // no application takes the host down
+	// no application can announce the host as down
+	assert_int_equal(answer.word, WEIR_HEALTH_WORD_READY);
 	assert_int_equal(answer.port_word_count, 12);
 	for (uint16_t i = 0; i < WEIR_PORT_WORDS_MOST; i++) {
 		const bool dead = i < WEIR_PORT_WORDS_MOST - 2;
@@ -420,7 +422,7 @@ TEST(watched_ports_that_all_have_words_change_the_host_of_an_old_balancer) {
 	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
 	weir_watched_ports_set_word(&ports, 53, IPPROTO_UDP, WEIR_HEALTH_WORD_LAME_DUCK);
 	answer = fill(0, WEIR_HEALTH_WORD_READY);
-	assert_int_equal(answer.word, WEIR_HEALTH_WORD_LAME_DUCK); // the mildest
+	assert_int_equal(answer.word, WEIR_HEALTH_WORD_LAME_DUCK); // the least severe state
 	assert_string_equal(answer.why, "2 ports: by the application");
 	assert_int_equal(fill(0, WEIR_HEALTH_WORD_STARTING).word, WEIR_HEALTH_WORD_STARTING);
 }

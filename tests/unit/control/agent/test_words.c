@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Names and lines of words: named_services.h and word_line.h.
+// Names of services, and lines that announce states: named_services.h and word_line.h.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -50,12 +50,12 @@ TEST(words_services_share_no_port) {
 	expect_refused(add("other=443,80"), "has port 80, as service web has; name each port once");
 	expect_refused(
 		add("other=443,443"), "has port 443, as service other has; name each port once");
-	expect_refused(add("web=443"), "is a second service of this name; use one");
+	expect_refused(add("web=443"), "is a second service of this name; use one service");
 	assert_int_equal(services.count, 1);
 	assert_int_equal(add("other=443,80/udp"), 0);
 	expect_refused(allow("nginx=dns"), "names no service; add it with --service NAME=PORT");
 	assert_int_equal(allow("nginx=web"), 0);
-	expect_refused(allow("bind=web"), "is a second user of service web; use one");
+	expect_refused(allow("bind=web"), "is a second user of service web; use one user");
 }
 
 TEST(words_services_fit_into_an_answer) {
@@ -110,7 +110,7 @@ TEST(words_lines_have_a_word) {
 	expect_word("READY=1", WEIR_HEALTH_WORD_READY);
 	expect_word("STATUS=lame-duck\nSTOPPING=1\nMAINPID=3\n", WEIR_HEALTH_WORD_LAME_DUCK);
 	expect_word("RELOADING=1\n", WEIR_HEALTH_WORD_NONE);
-	expect_word("lame-duck\nstatus\nready\n\n", WEIR_HEALTH_WORD_READY); // the last one
+	expect_word("lame-duck\nstatus\nready\n\n", WEIR_HEALTH_WORD_READY); // the last line
 }
 
 TEST(words_lines_are_refused_as_a_whole) {
@@ -122,10 +122,10 @@ TEST(words_lines_are_refused_as_a_whole) {
 		assert_int_equal(read_lines(bad[i], &word), -EINVAL);
 	}
 	assert_int_equal(weir_word_lines_read("ready\0\n", 7, &word), -EINVAL);
-	assert_int_equal(word, WEIR_HEALTH_WORD_COUNT); // untouched
+	assert_int_equal(word, WEIR_HEALTH_WORD_COUNT); // unchanged
 }
 
-// Field by field: the padding between them is not equal.
+// Compare field by field, because the padding between fields may differ.
 static void assert_same_reply(
 	const struct weir_word_reply *found, const struct weir_word_reply *wanted) {
 	assert_int_equal(found->word, wanted->word);
@@ -160,14 +160,14 @@ TEST(words_reply_is_read_as_it_was_written) {
 		weir_word_reply_read(
 			weir_word_reply_write("abcdefghijklmnopqrstuvwxyz01234", &reply, text),
 			&found),
-		0); // the longest one
+		0); // the longest reply
 	assert_same_reply(&found, &reply);
 }
 
 TEST(words_reply_that_is_none_is_refused) {
 	static const char *const bad[] = {"", "\n",
 		"error: user 7 may not announce for service web\n",
-		"web: lame-duck, balancers 1, pending 0, ports 80", // cut off
+		"web: lame-duck, balancers 1, pending 0, ports 80", // a truncated reply
 		"web: lame-duck, balancers 1, pending 0, ports 80\nmore",
 		"web: lame-duck, balancers 1, pending 0, port 80\n",
 		"web: lame-duck, balancers 1, pending 0, ports 80x\n",

@@ -25,12 +25,12 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../doctor"))
 import machine  # noqa: E402
 
-# Only shown for a service requested by name.
+# Keys that are only shown for a service requested by name.
 SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", "subset", "shares")
 SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 
 
-# Requests of commands, if the name differs, and completions of those without a verb.
+# Requests of commands, if the request's name differs, and completions of commands without a verb.
 REQUESTS = {"trace": "capture.start", "service.drain": "bind.drain", "vip.drain": "bind.drain",
             "service.ready": "bind.ready", "vip.ready": "bind.ready", "vip.show": "bind.show",
             "canary.list": "canary.show"}
@@ -71,7 +71,7 @@ class ControlServer:
             answer["result"] = [row for row in answer["result"]
                                 if row["service"] == request["service"]]
         if request["command"] in ("service.show", "backend.show", "health.show", "subset.show"):
-            # Like the daemon: only the requested part.
+            # Answer with only the requested part, as the daemon does.
             one = {"service.show": "name", "backend.show": "service", "health.show": "service",
                    "subset.show": "service"}
             wanted = {one[request["command"]]: request.get("service"),
@@ -128,14 +128,14 @@ BLOCK = re.compile(r"^```\n(\$ weirctl[^\n]*)\n(.*?)^```$", re.M | re.S)
 
 
 def run(weirctl, line, server):
-    """Output of one line of the document; "(exit N)" follows if N is not 0."""
+    """Output of one command line of the document; "(exit N)" follows if N is not 0."""
     environment = dict(os.environ, WEIR_RUN_DIR=server.folder.name)
-    # A network namespace without daemons, which it would name.
+    # A network namespace without daemons, because the output would name their directories.
     own = ["unshare", "--net"] if "/nonexistent" in line and os.geteuid() == 0 else []
     done = subprocess.run([*own, weirctl] + shlex.split(line)[2:], cwd=server.folder.name,
                           env=environment, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=30, check=False)
-    # Those of the host of the test.
+    # Replace the interfaces of the host of the test.
     output = re.sub(r"; interfaces: .*", "; interfaces: eth0, eth1", done.stdout)
     return output + (f"(exit {done.returncode})\n" if done.returncode else "")
 
@@ -153,7 +153,7 @@ def help_commands(weirctl):
 
 
 def check_without_daemon(weirctl, document, problems):
-    """The first paragraph names the commands that need no daemon, as the help does."""
+    """Check that the first paragraph names the commands that need no daemon, as the help does."""
     sentence = re.search(r"Only (.*?) work without the daemon", document, re.S)
     said = {" ".join(name.split()) for name in re.findall(r"`([^`]+)`", sentence[1])} - {"--help"}
     text = subprocess.run([weirctl, "--help"], check=True, text=True, capture_output=True).stdout
@@ -167,7 +167,7 @@ def check_without_daemon(weirctl, document, problems):
 
 
 def complete(root, words):
-    """The completions of bash after these words."""
+    """The completions that bash offers after these words."""
     script = (f"source {shlex.quote(root)}/control/cli/weirctl.bash-completion\n"
               f"COMP_WORDS=({' '.join(map(shlex.quote, words))} '')\n"
               f"COMP_CWORD={len(words)}\n_weirctl\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n")
@@ -199,7 +199,7 @@ def check_completion(weirctl, commands, server, root, problems):
 
 
 def check_option_completion(weirctl, commands, root, problems):
-    """After each command bash offers the options of its help, and no others."""
+    """Check that after each command bash offers exactly the options of its help."""
     script = f"source {shlex.quote(root)}/control/cli/weirctl.bash-completion\n"
     helps = {}
     for command in commands:
@@ -217,8 +217,8 @@ def check_option_completion(weirctl, commands, root, problems):
 
 
 def keys_of(value):
-    """The keys of all objects in a JSON value. Not those of drops, which are reasons, and of shares
-    by policy."""
+    """The keys of all objects in a JSON value. Keys of drops, which are reasons, and of shares by
+    policy are omitted."""
     if isinstance(value, dict):
         yield from value
         value = [each for key, each in value.items()
@@ -254,14 +254,14 @@ def check_rights(weirctl, commands, root, problems):
         text = subprocess.run([weirctl, *words, "--help"], check=True, text=True,
                               capture_output=True).stdout
         name = ".".join(words)
-        right = table.get(REQUESTS.get(name, name), "look")  # local ones need none
-        if ("Only for root" in text) != (right == "change"):
+        right = table.get(REQUESTS.get(name, name), "look")  # local commands need no right
+        if ("Requires root" in text) != (right == "change"):
             problems.append(f"weirctl {' '.join(words)} --help does not tell the right: {right}")
 
 
 def check_arguments(root, problems):
-    """docs/reference/control-api.md has the arguments of each command, and which are optional, as
-    in the daemon's table."""
+    """docs/reference/control-api.md has the arguments of each command, and shows which arguments are
+    optional, as in the daemon's table."""
     def read(path):
         with open(f"{root}/{path}", encoding="utf-8") as file:
             return file.read()

@@ -14,7 +14,7 @@ without its arguments. The other programs are run with --help after their argume
 check first. Every option must be in the --help of its program.
 
 Blocks of JSON are passed to config check: configurations unchanged, a port or settings of a service
-inserted into one; and scenarios to weir-sim check.
+inserted into a configuration. Scenarios are passed to weir-sim check.
 """
 import collections
 import glob
@@ -47,7 +47,7 @@ SOURCES = ("bpf", "config", "control", "dataplane", "policy", "scripts", "segmen
 # Programs for developers: only their options are checked.
 SCRIPTS = ("scripts/demo", "tests/e2e/run.py", "tests/perf/compare", "tests/perf/rig/run",
            "tests/packages/run", "tests/portability")
-# Options of other programs in code spans of their own.
+# Options of other programs that stand alone in a code span.
 FOREIGN = {"--buildtype", "--sysroot"}
 
 # where: "docs/reference/cli.md:12". whole: with all arguments, not just the name of the command.
@@ -61,7 +61,7 @@ def line_of(text, place):
 
 
 def in_blocks(name, text):
-    """Lines of fenced and indented blocks. If one has a prompt, the others are output."""
+    """Lines of fenced and indented blocks. If a line has a prompt, the lines without a prompt are output."""
     for block in re.finditer(r"^ *```[^\n]*\n(.*?)^ *```$|((?:^    [^\n]*\n)+)", text, re.M | re.S):
         lines = [line.strip() for line in (block[1] or block[2] or "").splitlines()]
         prompts = any(line.startswith("$ ") for line in lines)
@@ -72,7 +72,7 @@ def in_blocks(name, text):
 
 
 def json_blocks(root, path):
-    """(where, value) of every block of JSON. A block without braces is the inside of an object."""
+    """(where, value) of every block of JSON. A block without braces contains the members of an object."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     for block in re.finditer(r"^```json\n(.*?)^```$", text, re.M | re.S):
@@ -102,7 +102,7 @@ def in_units(root):
                 if line.startswith("ExecStart="):
                     command = line.strip().removeprefix("ExecStart=")
                     command = re.sub(r"\$\{(\w+)\}", r"\1", re.sub(r"\$\w+", "", command))
-                    command = command.replace("%S", "/var/lib")  # as systemd does
+                    command = command.replace("%S", "/var/lib")  # as systemd replaces it
                     yield Command(f"{os.path.relpath(path, root)}:{number}", command, True)
 
 
@@ -170,7 +170,7 @@ class Checker:
         self.root, self.programs = root, programs
         self.environment = dict(os.environ, WEIR_RUN_DIR=folder + "/none")
         self.folder = folder
-        # Without warnings, so that --strict accepts it.
+        # A configuration without warnings, which --strict accepts.
         with open(root + "/config/two-armed.json", encoding="utf-8") as file:
             config = json.load(file)
         config["instance"]["hash_seed"] = "0x8f1d2c3b4a596877"
@@ -215,15 +215,15 @@ class Checker:
 
     def check_weirctl(self, command, text, words):
         if not command.whole and len(words) <= 2 and all(map(str.isalpha, words)):
-            code, why = self.run("weirctl", words + ["--help"])  # the name of a command
+            code, why = self.run("weirctl", words + ["--help"])  # words are only the name of a command
             if code != 0:
                 self.problem(command, text, why)
             return
-        # Findings and packets of these depend on the machine, and init writes a file.
+        # The results of doctor and status depend on the machine, and init writes a file.
         if words[0] in ("doctor", "status") or words[:2] == ["config", "init"]:
             words = words + ["--help"]
         code, why = self.run("weirctl", words)
-        # The input of import does not exist here, or is no file of its kind.
+        # The input file of import does not exist in this test, or is no file of the named program.
         if code not in ((0, 1) if words[:1] == ["import"] else (0, 3)):
             self.problem(command, text, why)
 
@@ -236,15 +236,15 @@ class Checker:
                 not os.path.exists(f"{self.root}/tools/sim/scenarios/{words[1]}.json"):
             self.problem(command, text, "there is no such scenario")
         if name == "weir-agent" and "--" in words:
-            words = words[:words.index("--")]  # of exec: another program follows
-        takes_value = words and re.search(rf"{words[-1]} [A-Z']", self.helps[name])
+            words = words[:words.index("--")]  # exec: another program's command line follows
+        takes_value = words and re.search(rf"{re.escape(words[-1])} [A-Z']", self.helps[name])
         if command.whole or not takes_value:  # otherwise the span names an option without its value
             code, why = self.run(name, words + ["--help"])
             if code != 0:
                 self.problem(command, text, why)
 
     def check_program(self, command, name, text):
-        """text: the text after the program's name."""
+        """Run a program's command line with --help. text: the text after the program's name."""
         text = re.split(r" [|>;&#]| *$", text)[0]
         text = re.sub(r" *\[(?:OPTION|options)(?:\.\.\.)?\](?:\.\.\.)?", "", text)
         for form in [] if GENERIC.search(text) else without_optional(text):
@@ -261,7 +261,7 @@ class Checker:
             self.known_options(command, name, f"{name} {form}", self.helps[name])
 
     def check_json(self, where, value):
-        """A configuration, a part of one, or a scenario."""
+        """Check a configuration, a part of a configuration, or a scenario."""
         with open(self.root + "/config/weir.json", encoding="utf-8") as file:
             whole = json.load(file)
         program, words = "weirctl", ["config", "check", "block.json"]

@@ -19,7 +19,7 @@ import time
 TIMEOUT = 20
 WHY = "the heap is full"
 RESULTS = {
-    # More than a stdio buffer holds.
+    # The answer is larger than a stdio buffer.
     "health.history": [{"time_ms": n, "service": "web", "backend": f"web-{n}", "from": "starting",
                         "to": "healthy", "source": "check", "why": "HTTP 200"}
                        for n in range(1000)],
@@ -31,7 +31,7 @@ RESULTS = {
 
 
 class Daemon:
-    """Answers each request, and keeps the received lines."""
+    """A daemon that answers each request, and keeps the received lines."""
 
     def __init__(self, folder):
         os.mkdir(os.path.join(folder, "control"))
@@ -63,7 +63,8 @@ class Daemon:
 
 
 def run(weirctl, daemon, *words, shell):
-    """Returns exit status and standard error; in the shell, "$@" is the command."""
+    """Run weirctl from a shell command, in which "$@" is weirctl's command line. Returns exit status
+    and standard error."""
     daemon.lines.clear()
     done = subprocess.run(["/bin/sh", "-c", shell, "sh", weirctl, "--run-dir", daemon.run_dir,
                            *words], stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False)
@@ -92,7 +93,7 @@ def watched_state_is_printed_once(weirctl, daemon):
     status, err = run(weirctl, daemon, "stats", "show", "--interval", "0.1", "--count", "3",
                       shell='"$@" >/dev/null')
     assert (status, len(daemon.lines)) == (0, 4), (status, daemon.lines)
-    assert err == f"weirctl: not published yet: {WHY}\n", err
+    assert err == f"weirctl: changes are not published yet: {WHY}\n", err
 
 
 def terminal(weirctl, daemon):

@@ -4,8 +4,9 @@
 
 usage: check_widths.py WEIRCTL SOURCE_ROOT BROKEN
 
-At 80 columns no line is longer, and the columns named below are shown; at 220 columns, and in a pipe,
-all columns are. Without room for a column its name is printed below.
+At 80 columns no line is longer than the terminal, and the columns named in this file are shown. At
+220 columns, and in a pipe, all columns are shown. The name of a column without room is printed below
+the table.
 """
 import fcntl
 import os
@@ -36,7 +37,7 @@ def on_terminal(command, columns, environment):
     try:
         while data := os.read(terminal, 65536):
             text += data
-    except OSError:  # the end
+    except OSError:  # the end of the output
         pass
     process.wait()
     os.close(terminal)
@@ -44,7 +45,7 @@ def on_terminal(command, columns, environment):
 
 
 def table(text, first):
-    """The words of the header line that begins with this one, and the lines from there on."""
+    """The words of the header line that begins with this word, and the lines from the header on."""
     lines = text.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.split()[:1] == [first]), None)
     return ([], []) if begin is None else (lines[begin].split(), lines[begin:])

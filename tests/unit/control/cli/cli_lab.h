@@ -20,7 +20,7 @@ struct outcome {
 	char *out, *err;
 };
 
-// argv without the program's name, ends with NULL. run_dir NULL = none.
+// Run weirctl. argv: without the program's name, ends with NULL. run_dir NULL = none.
 static inline struct outcome run_weirctl(const char *run_dir, char *const *arguments) {
 	struct outcome outcome = {0};
 	size_t out_bytes, err_bytes;
@@ -39,7 +39,8 @@ static inline struct outcome run_weirctl(const char *run_dir, char *const *argum
 	return outcome;
 }
 
-// No daemon that runs on this machine is in it. As an ordinary user: on the machine.
+// Enter a network namespace in which no daemon of this machine runs. Ordinary users stay in the
+// machine's namespace.
 static inline void use_own_network(void) {
 	(void)!unshare(CLONE_NEWNET);
 }
@@ -51,7 +52,8 @@ static inline void free_outcome(struct outcome *outcome) {
 
 #define RUN(run_dir, ...) run_weirctl(run_dir, (char *const[]){__VA_ARGS__, NULL})
 
-// On a terminal of this size, in a separate process, which must exit with 0. text: its output.
+// Run weirctl on a terminal of this size, in a separate process, which must exit with 0. text: its
+// output.
 static inline void run_on_terminal(const char *run_dir, unsigned short rows, unsigned short columns,
 	char *const *arguments, char *text, size_t text_bytes) {
 	struct winsize size = {.ws_row = rows, .ws_col = columns};

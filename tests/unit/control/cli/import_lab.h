@@ -14,11 +14,11 @@
 #include "keepalived.h"
 
 #define FILE_NAME "source"
-#define IPVS_NOTES 2 // of every file: about ports and health checks
+#define IPVS_NOTES 2 // notes about ports and health checks, which every file gets
 
 struct lab {
 	struct weir_import import;
-	char *text; // of the result, or NULL
+	char *text; // text of the result, or NULL
 	json_t *config;
 };
 

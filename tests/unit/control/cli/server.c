@@ -21,7 +21,7 @@ struct server {
 	int listen_fd, stop_fd;
 	unsigned turn;
 	pthread_t thread;
-	unsigned int closed; // connections; written by the thread
+	unsigned int closed; // number of closed connections; written by the thread
 };
 
 static int readable(const struct server *server, int fd) {
@@ -31,7 +31,7 @@ static int readable(const struct server *server, int fd) {
 	return poll(ready, 2, -1) > 0 && !(ready[1].revents & POLLIN);
 }
 
-// The n-th line of a text, or its last one.
+// The n-th line of a text, or its last line.
 static void pick_line(const char *text, unsigned n, const char **ret, size_t *ret_bytes) {
 	while (n-- > 0 && strchr(text, '\n') != NULL && strchr(text, '\n')[1]) {
 		text = strchr(text, '\n') + 1;

@@ -8,7 +8,7 @@
 
 enum server_mode {
 	SERVER_ANSWER, // each line gets the answer of its command
-	SERVER_ANSWER_BYTES, // the same, byte by byte
+	SERVER_ANSWER_BYTES, // as SERVER_ANSWER, but sent byte by byte
 	SERVER_HANG, // reads and never answers
 	SERVER_CLOSE, // reads one line and closes
 	SERVER_UNREAD, // answers without reading, and closes
@@ -17,14 +17,14 @@ enum server_mode {
 
 struct server_answer {
 	const char *command; // NULL ends the list; "*" = any command
-	const char *text; // answers in turn, one per line; the last one is repeated
+	const char *text; // answers in turn, one per line; the last answer is repeated
 };
 
 struct server;
 
 struct server *server_start(enum server_mode mode, const struct server_answer *answers);
 void server_stop(struct server *server); // removes the folder
-// From the next request on. Not from or to SERVER_DEAF.
+// Set the mode from the next request on. Not from or to SERVER_DEAF.
 void server_set_mode(struct server *server, enum server_mode mode);
 // Waits until a connection of a SERVER_UNREAD server was closed.
 void server_wait_closed(const struct server *server);

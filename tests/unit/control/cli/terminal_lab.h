@@ -43,7 +43,7 @@ static inline void open_terminal(
 	t->slave = slave; // kept open, so that the settings can be checked at the end
 }
 
-// Read until this text has arrived since `from`.
+// Read until this text appears in the output after `from`.
 static inline void expect_drawn(struct terminal *t, size_t from, const char *part) {
 	const time_t until = time(NULL) + 10;
 
@@ -83,7 +83,7 @@ static inline char *last_screen(struct terminal *t) {
 	}
 	to = begin;
 	for (const char *p = begin; *p != '\0'; p++) {
-		if (strncmp(p, "\033[", 2) == 0) { // also colours
+		if (strncmp(p, "\033[", 2) == 0) { // including colours
 			p += 2 + strcspn(p + 2, "Km");
 		} else if (*p != '\r') {
 			*to++ = *p;
@@ -93,7 +93,7 @@ static inline char *last_screen(struct terminal *t) {
 	return begin;
 }
 
-// Check that it exits with this status and restores the terminal.
+// Check that weirctl exits with this status and restores the terminal.
 static inline void expect_restored(struct terminal *t, int status) {
 	struct termios now;
 	int is;

@@ -68,7 +68,7 @@ static size_t read_file(const char *name, char *data, size_t bytes) {
 	return n;
 }
 
-// The blocks of a type; all blocks must be complete.
+// The number of blocks of a type; all blocks must be complete.
 static int count_blocks(const char *data, size_t bytes, uint32_t type) {
 	size_t at = 0;
 	int count = 0;
@@ -187,7 +187,7 @@ TEST(existing_files_are_kept) {
 	outcome = capture(&lab, NULL, lab.file);
 	assert_int_equal(outcome.status, 1);
 	expect_contains(outcome.err, "the file exists; --force replaces it");
-	assert_string_equal(server_request(lab.server), ""); // nothing was started
+	assert_string_equal(server_request(lab.server), ""); // no capture was started
 	free_outcome(&outcome);
 	// A symbolic link is not followed, not even with --force.
 	snprintf(link, sizeof(link), "%s.link", lab.file);
@@ -339,7 +339,8 @@ TEST(invalid_options_are_usage_errors) {
 	}
 }
 
-// --- ends ---------------------------------------------------------------------------------------
+// --- end of a capture
+// --------------------------------------------------------------------------------
 
 TEST(a_duration_ends_it) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", ""), STOPPED(4, 6));
@@ -366,8 +367,8 @@ TEST(the_end_of_the_dataplane_is_reported) {
 	start(&lab, answers);
 	outcome = capture(&lab, NULL, lab.file);
 	assert_int_equal(outcome.status, 1);
-	assert_string_equal(outcome.err,
-		"weirctl: the capture was ended: weir-dataplane has exited or was restarted\n");
+	assert_string_equal(outcome.err, "weirctl: weir-control ended the capture: weir-dataplane "
+					 "has exited or was restarted\n");
 	expect_contains(outcome.out, ": 2 packets, 3 lost, 5 over the rate\n");
 	assert_int_equal(count_blocks(data, read_file(lab.file, data, sizeof(data)), 6), 2);
 	free_outcome(&outcome);
@@ -398,8 +399,8 @@ TEST(invalid_answers_do_no_harm) {
 	}
 }
 
-// Runs in a separate process, whose output goes to a file beside that of the capture. most: file
-// size limit in bytes, to simulate a full disk; 0 = none.
+// Runs a capture in a separate process, whose output goes to a file beside that of the capture.
+// most: file size limit in bytes, to simulate a full disk; 0 = none.
 static pid_t capture_beside(struct lab *lab, const char *err, rlim_t most) {
 	char *argv[] = {"weirctl", "--timeout=500", "capture", "start", lab->file, NULL};
 	pid_t pid = fork();
@@ -492,7 +493,7 @@ TEST(an_interrupt_ends_the_wait_for_a_reader) {
 	stop(&lab);
 }
 
-// Packets read from weir-control before are in the pipe completely.
+// Packets that weirctl has read from weir-control before the interrupt are completely in the pipe.
 TEST(an_interrupt_ends_the_wait_for_a_stopped_reader) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -546,7 +547,7 @@ TEST(the_end_of_the_daemon_leaves_a_complete_file) {
 	assert_int_equal(rmdir(lab.folder), 0);
 }
 
-// At any byte: the limit cuts headers, and packets of 200 bytes and more.
+// The file is full at any byte: the limit cuts headers, and packets of 200 bytes and more.
 TEST(a_full_file_ends_after_a_complete_packet) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 

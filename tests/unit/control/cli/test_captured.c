@@ -75,7 +75,7 @@ TEST(data_is_decoded) {
 		{"{\"data\": \"AP8Q\"}", "\0\xff\x10", 3},
 		{"{\"data\": \"+/+/\"}", "\xfb\xff\xbf", 3},
 		{"{\"data\": \"AAAAAAAAAAAAAAAA\"}", "\0\0\0\0\0\0\0\0",
-			8}, // limited to the requested number
+			8}, // truncated to the requested number of bytes
 		{"{\"data\": \"A*==\"}", "", 0},
 		{"{\"data\": \"A\"}", "", 0},
 		{"{\"data\": 4}", "", 0},

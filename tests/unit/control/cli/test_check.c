@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Arguments: a valid configuration, an invalid one and the folder of both.
+// Arguments: a valid configuration, an invalid one, and the folder of both files.
 #include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ TEST_ARGUMENT(good_file);
 TEST_ARGUMENT(broken_file);
 TEST_ARGUMENT(expected_file);
 
-// Without a warning.
+// A service that causes no warning.
 #define A_SERVICE \
 	"\"instance\": {\"hash_seed\": \"0x8f1d2c3b4a596877\"}, \"services\": [{\"name\": " \
 	"\"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
@@ -44,13 +44,13 @@ TEST(strict_makes_warnings_errors) {
 		good_file);
 	assert_memory_equal(outcome.out, expected, strlen(expected));
 	snprintf(expected, sizeof(expected), "\n%s:11: warning: ports[0].device: interface lb0",
-		good_file); // of this host
+		good_file); // the interface of this host
 	assert_memory_equal(strchr(outcome.out, '\n'), expected, strlen(expected));
 	assert_ptr_equal(
 		strchr(strchr(outcome.out, '\n') + 1, '\n'), outcome.out + strlen(outcome.out) - 1);
 	assert_string_equal(outcome.err, "");
 	free_outcome(&outcome);
-	// Errors remain errors.
+	// Errors remain errors with --strict.
 	outcome = RUN("/nonexistent", "config", "check", (char *)broken_file, "--strict");
 	assert_int_equal(outcome.status, 1);
 	free_outcome(&outcome);
@@ -97,7 +97,7 @@ TEST(a_file_without_services_is_accepted_with_a_warning) {
 	free_outcome(&outcome);
 }
 
-// A warning also with --strict: the file may be that of another host.
+// A missing interface is a warning also with --strict, because the file may be for another host.
 TEST(interface_that_does_not_exist_is_a_warning) {
 	static const char *const words[][2] = {{"--json", NULL}, {"--strict", "--json"}};
 	char path[] = "/tmp/weir-test-XXXXXX";
@@ -137,7 +137,7 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 	free_outcome(&outcome);
 }
 
-// Written to path: a configuration whose services have agents, or not.
+// Write a configuration to path, whose services have agents or not.
 static void write_with_keys(const char *path, const char *key_file, bool agents) {
 	FILE *file = fopen(path, "w");
 
@@ -215,7 +215,7 @@ TEST(cpu_that_is_not_online_is_a_warning) {
 	free_outcome(&outcome);
 }
 
-// The lists of a result, as path and whether it is valid.
+// Check the lists of a result for a path, and whether the result is valid.
 static void expect_json(const char *strict, bool ok, size_t errors, size_t warnings) {
 	struct outcome outcome =
 		RUN(NULL, "config", "check", "--json", (char *)good_file, (char *)strict);
@@ -239,7 +239,7 @@ TEST(json_form_has_warnings) {
 	expect_json("--strict", false, 1, 1);
 }
 
-// One line per error, the same errors that the parser's own test expects.
+// Each error gives one line, with the errors that the parser's own test expects.
 TEST(invalid_file_lists_every_error) {
 	struct outcome outcome = RUN("/nonexistent", "config", "check", (char *)broken_file);
 	FILE *expected = fopen(expected_file, "r");

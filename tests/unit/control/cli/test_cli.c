@@ -6,7 +6,7 @@
 #define OK "{\"ok\": true, \"result\": {}}"
 #define LIST "{\"ok\": true, \"result\": []}"
 
-// The request of each command.
+// Each command sends the documented request.
 TEST(commands_send_the_documented_requests) {
 	static const struct server_answer answers[] = {{"service.show", LIST},
 		{"backend.show", LIST}, {"flow.count", LIST}, {"worker.show", LIST},
@@ -188,7 +188,7 @@ TEST(invalid_usage_exits_2_without_a_request) {
 	}
 }
 
-// As of config check: a script can distinguish a missing file from a typing error.
+// As for config check, a script can distinguish a missing file from a wrong command line.
 TEST(missing_file_exits_1) {
 	for (int i = 0; i < 2; i++) {
 		struct outcome outcome = RUN("/nonexistent", "config", i == 0 ? "reload" : "diff",
@@ -237,7 +237,7 @@ TEST(hanging_daemon_exits_3_after_the_timeout) {
 		"weight", "set", "web-1", "7");
 	assert_int_equal(outcome.status, 3);
 	expect_contains(outcome.err,
-		"weirctl: the change may still take effect: see \"weirctl audit show\"\n");
+		"weirctl: the change may still take effect; see \"weirctl audit show\"\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }
@@ -265,7 +265,7 @@ TEST(refusal_exits_1_with_the_reason) {
 	server_stop(server);
 }
 
-// As of the arguments that weirctl checks itself.
+// The exit status is that of arguments that weirctl itself refuses.
 TEST(argument_that_weir_control_rejects_exits_2) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": false, \"code\": \"bad-request\", \"error\": \"argument "
@@ -280,7 +280,7 @@ TEST(argument_that_weir_control_rejects_exits_2) {
 	server_stop(server);
 }
 
-// Without a file in the command, the answer names the one that was read.
+// Without a file in the command, the answer names the file that was read.
 TEST(refusal_names_the_file) {
 	static const struct server_answer answers[] = {
 		{"config.reload",
@@ -325,7 +325,8 @@ TEST(refused_reload_lists_every_error) {
 
 #define WHY "\"not_published\": \"the heap is\\u001b full\""
 
-// A change that could not be published is no success; a command that only shows is one.
+// A change that could not be published gives an error status; a command that only shows values
+// succeeds.
 TEST(unpublished_changes_are_reported) {
 	static const struct server_answer answers[] = {
 		{"backend.drain", "{\"ok\": true, \"result\": {\"service\": \"web\", \"backend\": "
@@ -336,7 +337,7 @@ TEST(unpublished_changes_are_reported) {
 	static const struct {
 		char *words[4];
 		int status;
-		const char *out; // a part of it
+		const char *out; // a part of the output
 	} cases[] = {
 		{{"backend", "drain", "b"}, 1, "web/b: drain, 3 active flows\n"},
 		{{"backend", "drain", "b", "--json"}, 1,
@@ -356,14 +357,14 @@ TEST(unpublished_changes_are_reported) {
 		outcome = run_weirctl(server_folder(server), words);
 		assert_int_equal(outcome.status, cases[i].status);
 		expect_contains(outcome.out, cases[i].out);
-		assert_string_equal(
-			outcome.err, "weirctl: not published yet: the heap is\\x1b full\n");
+		assert_string_equal(outcome.err,
+			"weirctl: changes are not published yet: the heap is\\x1b full\n");
 		free_outcome(&outcome);
 	}
 	server_stop(server);
 }
 
-// Flows may remain, or exist: a script must not continue as if there were none.
+// Flows may remain, or exist: a script must not continue as if there were no flows.
 TEST(incomplete_result_is_no_success) {
 	static const struct server_answer answers[] = {
 		{"flow.delete",
@@ -393,7 +394,7 @@ TEST(incomplete_result_is_no_success) {
 	server_stop(server);
 }
 
-// A script must notice it: the packets of its queues are lost.
+// A stalled worker loses the packets of its queues, so that a script must detect it.
 TEST(stalled_worker_gives_exit_status_1) {
 	static const struct server_answer answers[] = {
 		{"worker.show", "{\"ok\": true, \"result\": [{\"worker\": 0, \"alive\": true}, "
@@ -464,9 +465,8 @@ TEST(doctor_finds_checks_without_a_result) {
 
 	expect_contains(outcome.out, "warning  checks ");
 	expect_contains(outcome.out, "web/a ");
-	expect_contains(outcome.out,
-		"its health checks have had no result for 45.0s, so it stays healthy whatever its "
-		"server does: permission denied\n");
+	expect_contains(outcome.out, "its health checks have had no result for 45.0s, so its state "
+				     "stays healthy: permission denied\n");
 	expect_contains(outcome.out, "$ ip route get 10.0.0.11; nft list ruleset");
 	expect_contains(outcome.out,
 		"$ sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0\n");
@@ -475,7 +475,7 @@ TEST(doctor_finds_checks_without_a_result) {
 	server_stop(server);
 }
 
-// Of this machine, with the backends of a daemon.
+// doctor of this machine, with the backends of a daemon.
 TEST(doctor_has_the_usual_durations) {
 	static const struct server_answer answers[] = {
 		{"version", "{\"ok\": true, \"result\": {\"config\": \"/nonexistent\"}}"},
@@ -494,9 +494,10 @@ TEST(doctor_has_the_usual_durations) {
 
 	expect_contains(outcome.out, "has been refusing for 15m12s: timeout\n");
 	expect_contains(outcome.out, "its weir-agent has not answered for 4.1s\n");
-	expect_contains(outcome.out, "has no keys, so that the agents of 1 backend are not");
+	expect_contains(outcome.out, "has no keys: the agents of 1 backend are not");
 	expect_contains(outcome.out, "it has been drained for 1m01s\n");
-	expect_contains(outcome.out, "it has been in maintenance since before weir-control was");
+	expect_contains(
+		outcome.out, "it has been in maintenance since before the start of weir-control");
 	free_outcome(&outcome);
 	server_stop(server);
 }

@@ -128,7 +128,7 @@ TEST(hanging_daemon_times_out) {
 	server_stop(server);
 }
 
-// The backlog of a daemon that never accepts fills up; connecting must then end, too.
+// The backlog of a daemon that never accepts fills up; then connecting must end with a timeout.
 TEST(full_backlog_times_out) {
 	struct server *server = server_start(SERVER_DEAF, NULL);
 	struct weir_client *client[64];
@@ -215,7 +215,7 @@ TEST(long_run_dir_is_refused) {
 	memset(folder, 'x', sizeof(folder) - 1);
 	folder[sizeof(folder) - 1] = '\0';
 	assert_int_equal(weir_client_connect(folder, 10, &client, why, sizeof(why)), -ENAMETOOLONG);
-	assert_non_null(strstr(why, "...")); // and still the reason
+	assert_non_null(strstr(why, "...")); // and the reason still follows
 	assert_non_null(strstr(why, strerror(ENAMETOOLONG)));
 	weir_client_free(NULL);
 }

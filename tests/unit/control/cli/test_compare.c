@@ -64,7 +64,7 @@ TEST(doubtful_results_are_marked) {
 	json_decref(result);
 }
 
-// Of 10,000 backends those with the largest differences between policies are shown.
+// Of 10,000 backends only those with the largest differences between policies are shown.
 TEST(many_backends_are_reduced) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(HEAD("5000", "5000", "0", "0") "}", 0, NULL);

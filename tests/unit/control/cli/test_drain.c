@@ -31,7 +31,7 @@ static struct server *start(const char *shown) {
 	static struct server_answer answers[3];
 	static char text[2048];
 
-	// The answers of all commands are counted together: the first one answers the drain.
+	// Answers are numbered over all commands: the first answer is the answer to the drain.
 	snprintf(text, sizeof(text), "{}\n%s", shown);
 	answers[0] = (struct server_answer){"backend.drain", BEGUN};
 	answers[1] = (struct server_answer){"backend.show", text};
@@ -39,7 +39,7 @@ static struct server *start(const char *shown) {
 }
 
 // Replace the duration of a drain in a text by T. Returns its seconds, which a busy machine makes
-// longer, or 0 if there is none.
+// longer, or 0 if the text has no duration.
 static double take_duration(char *text) {
 	char *after = strstr(text, " after "), *end;
 	double s;
@@ -81,7 +81,7 @@ TEST(wait_ends_with_the_drain) {
 		const char *shown;
 		int status;
 		const char *out[3], *err;
-		double least_s; // weirctl looks every 500 ms
+		double least_s; // seconds in which weirctl polls every 500 ms
 	} cases[] = {
 		{ROW("drain", "5", STATE("draining", "59400")) "\n" ROW(
 			 "drain", "0", STATE("drained", "null")),
@@ -91,10 +91,11 @@ TEST(wait_ends_with_the_drain) {
 			"", 0.5},
 		{ROW("drain", "0", END("kept", "0", "0")), 0,
 			{" deadline after T, 0 open flows kept\n"}, "", 0},
-		// They may end before weirctl looks.
+		// The flows may end before weirctl polls.
 		{ROW("drain", "0", END("kept", "1", "0")), 4,
 			{" deadline after T, 1 open flow kept\n"}, "", 0},
-		// Without a dataplane: they are unknown, and may go on after its restart.
+		// Without a dataplane the number of flows is unknown, and flows may continue after
+		// its restart.
 		{ROW("drain", "0", END("kept", "null", "0")), 4,
 			{" deadline after T, open flows kept\n"}, "", 0},
 		{ROW("maintenance", "0", END("dropped", "0", "2")), 0,
@@ -102,7 +103,7 @@ TEST(wait_ends_with_the_drain) {
 		{ROW("maintenance", "0", END("dropped", "0", "null")), 0,
 			{" deadline after T, open flows dropped (maintenance)\n"}, "", 0},
 		{ROW("ready", "2", "null"), 1, {NULL},
-			"weirctl: web/web-1: the drain was ended: ready\n", 0},
+			"weirctl: web/web-1: drain cancelled, state set to ready\n", 0},
 		{"{\"ok\": true, \"result\": []}", 1, {NULL},
 			"weirctl: web/web-1 was removed from the configuration\n", 0},
 		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no such backend\"}", 1,
@@ -138,7 +139,7 @@ TEST(wait_ends_with_the_drain) {
 			      "\"leaving\": false, \"in_selection\": false, \"open_flows\": " open \
 			      ", \"drain\": " drain "}]}"
 
-// A reload has given the backend another address: connections to the old one may be open.
+// A reload has given the backend another address: connections to the former address may be open.
 TEST(wait_is_for_the_former_address_too) {
 	static const struct {
 		const char *shown;
@@ -166,7 +167,8 @@ TEST(wait_is_for_the_former_address_too) {
 			""},
 		// The reload came during the wait.
 		{MOVED("ready", "0", "null", "1", STATE("draining", "59400")), 1, {NULL},
-			"weirctl: web/web-1: the drain was ended: ready; 1 open flow of its former "
+			"weirctl: web/web-1: drain cancelled, state set to ready; 1 open flow of "
+			"its former "
 			"address 10.0.0.11\n"},
 		{"{\"ok\": true, \"result\": [" FORMER("3", STATE("draining", "400")) "]}", 1,
 			{NULL},
@@ -191,7 +193,8 @@ TEST(wait_is_for_the_former_address_too) {
 	}
 }
 
-// The counted flows do not tell why it goes on. A later line comes when the reason changes.
+// The number of flows does not show why the drain continues. A new line is printed when the reason
+// changes.
 TEST(wait_names_the_reason_when_no_flow_is_counted) {
 	struct server *server = start(ROW("drain", "null", WAITS("dataplane", "null")) "\n" ROW(
 		"drain", "null", WAITS("dataplane", "null")) "\n" ROW("drain", "0",
@@ -203,7 +206,7 @@ TEST(wait_names_the_reason_when_no_flow_is_counted) {
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out,
 		"web/web-1: draining, - of 7 open flows, 59.4s left; waits for weir-dataplane, "
-		"which does not run: its open flows are unknown\n"
+		"which does not run: the open flows are unknown\n"
 		"web/web-1: draining, 0 of 7 open flows, 59.4s left; waits at most 47.3s for the "
 		"recount of flows after the restart of weir-dataplane\n");
 	free_outcome(&outcome);
@@ -221,7 +224,7 @@ TEST(wait_for_the_recount_ends_with_the_deadline) {
 	server_stop(server);
 }
 
-// The printed time is that of the deadline, not of the next half second.
+// The printed time is the time of the deadline, not the next half second.
 TEST(wait_looks_at_the_deadline) {
 	struct server *server = start(ROW("drain", "5", STATE("draining", "100")) "\n" ROW(
 		"drain", "0", END("kept", "0", "0")));
@@ -324,7 +327,7 @@ TEST(host_drain_reports_the_whole_host) {
 	assert_string_equal(outcome.out,
 		"10.0.0.11: drain, 3 backends in 3 services, 9 active flows, deadline in 1m00s "
 		"(keep); 1 more in maintenance\n"
-		"warning: still new flows to dns/d-1, because no backend of the service is "
+		"warning: new flows still go to dns/d-1, because no backend of the service is "
 		"ready\n");
 	expect_contains(server_request(server), "\"address\":\"10.0.0.11\"");
 	expect_contains(server_request(server), "\"interval_ms\":60000");
@@ -332,7 +335,7 @@ TEST(host_drain_reports_the_whole_host) {
 	server_stop(server);
 }
 
-// Without weir-dataplane.
+// Without weir-dataplane the number of flows is unknown.
 TEST(unknown_flows_of_a_host_or_vip_are_not_none) {
 	static const struct server_answer answers[] = {
 		{"host.drain",
@@ -379,11 +382,10 @@ TEST(host_drain_waits_for_all_its_backends) {
 		{HOST("0", END("dropped", "0", "2"), "[]", "[]"), 0,
 			" deadline after T, 2 open flows dropped (maintenance)\n", "", 0},
 		{HOST("2", "null", "[]", "[]"), 1, "active flows",
-			"weirctl: 10.0.0.11: the drain was ended: ready\n", 0},
-		// A backend was set to ready, or a reload added one.
+			"weirctl: 10.0.0.11: drain cancelled, state set to ready\n", 0},
+		// A backend was set to ready, or a reload added a backend.
 		{HOST_WITH("1", "0", STATE("drained", "null"), "[]", "[]"), 1, "active flows",
-			"weirctl: 10.0.0.11: not drained as a whole: 1 of 4 backends is ready\n",
-			0},
+			"weirctl: 10.0.0.11: only partly drained: 1 of 4 backends is ready\n", 0},
 		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no backend\"}", 1,
 			"active flows", "weirctl: refused: no backend\n", 0},
 		{JSON({"ok": 1}), 3, "active flows", "see \"weirctl host show 10.0.0.11\"\n", 0},
@@ -430,12 +432,12 @@ TEST(host_drain_waits_for_removed_backends) {
 		{REMOVED("1", "3", STATE("draining", "60000")),
 			REMOVED("1", "1", END("kept", "1", "0")), 4,
 			{": deadline after T, 1 open flow kept (old/web-1)\n"}},
-		// None is left after the last flow.
+		// No removed backend is left after the last flow.
 		{REMOVED("1", "3", STATE("draining", "60000")),
 			REMOVED("0", "1", STATE("draining", "400")) "\n" GONE, 0,
 			{": drained after T\n"}},
 		{REMOVED("0", "3", STATE("draining", "60000")), GONE, 0, {": drained after T\n"}},
-		// They had a backend that stayed: an operator has to look.
+		// Flows remained at a backend: an operator has to check it.
 		{REMOVED("1", "3", STATE("draining", "60000")), GONE, 1, {NULL}},
 	};
 
@@ -454,7 +456,7 @@ TEST(host_drain_waits_for_removed_backends) {
 	}
 }
 
-// Nothing is left to wait for: a script may go on.
+// A host in maintenance has no drain to wait for: a script may continue.
 TEST(host_drain_of_a_host_in_maintenance_is_over) {
 	static const char row[] =
 		"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": 1, "
@@ -493,9 +495,10 @@ TEST(vip_drain_says_which_deadline_it_changes) {
 	struct outcome outcome = RUN(server_folder(server), "vip", "drain", "198.51.100.10");
 
 	assert_int_equal(outcome.status, 0);
-	expect_contains(outcome.out, "; the same for 2 drained binds with another address: a "
-				     "service has one deadline; includes the flows of 2 other and "
-				     "1 removed bind\n");
+	expect_contains(outcome.out,
+		"; this deadline also applies to 2 drained binds with another address: a "
+		"service has one deadline; includes the flows of 2 other and "
+		"1 removed bind\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }
@@ -511,15 +514,15 @@ TEST(vip_drain_waits_for_all_its_binds) {
 		{VIP("3", "2", END("kept", "2", "0")), 4, "; includes the flows of 1 other bind\n",
 			""},
 		{VIP("3", "2", END("kept", "2", "0")), 4,
-			", 2 open flows kept, counted with those of other binds\n", ""},
+			", 2 open flows kept, counted together with flows of other binds\n", ""},
 		{VIP("3", "0", END("dropped", "0", "4")), 0,
-			"198.51.100.10: deadline after T, 4 open flows dropped, counted with those "
-			"of other binds\n",
+			"198.51.100.10: deadline after T, 4 open flows dropped, counted together "
+			"with flows of other binds\n",
 			""},
 		{VIP("0", "2", "null"), 1, "active flows",
-			"weirctl: 198.51.100.10: the drain was ended: ready\n"},
+			"weirctl: 198.51.100.10: drain cancelled, state set to ready\n"},
 		{VIP("1", "0", STATE("drained", "null")), 1, "active flows",
-			"weirctl: 198.51.100.10: not drained as a whole: 2 of 3 binds are ready\n"},
+			"weirctl: 198.51.100.10: only partly drained: 2 of 3 binds are ready\n"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -23,7 +23,7 @@ static const struct {
 	CASE("", "incomplete Ethernet header", 0),
 	CASE("\2\0\0\0\0\1\2\0\0\0\0\2\x08", "incomplete Ethernet header", 0),
 	CASE(MACS "\x08\x06", "EtherType 0x0806", 0),
-	CASE(MACS "\x81\0\0\x64", "EtherType 0x8100", 0), // it is cut before the next type
+	CASE(MACS "\x81\0\0\x64", "EtherType 0x8100", 0), // the text ends before the next type
 	CASE(MACS "\x08\0", "IPv4, truncated", 4),
 	CASE(MACS "\x08\0" IPV4("\0\x28", "\6") TCP("\2"), "TCP SYN seq 77, no data", 4),
 	CASE(MACS "\x81\0\0\x64\x08\0" IPV4("\0\x28", "\6") TCP("\x12"),
@@ -49,12 +49,12 @@ static const struct {
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x3c") "\6\0\1\4\0\0\0\0" TCP("\2"),
 		"TCP SYN seq 77, no data", 6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x20", "\x33") "\6\1\0\0\0\0\0\1\0\0\0\2" TCP("\2"),
-		"TCP SYN seq 77, no data", 6), // behind an authentication header
+		"TCP SYN seq 77, no data", 6), // after an authentication header
 	CASE(MACS "\x86\xdd" IPV6("\0\x08", "\x3c") "\6\xff\1\4\0\0\0\0", "IPv6, truncated", 6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x2c") "\6\0\0\x09\0\0\0\1",
 		"IPv6, later fragment of protocol 6", 6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x2c") "\x3c\0\0\x09\0\0\0\1", "IPv6, later fragment",
-		6), // bytes of options, and of the data after them in the first fragment
+		6), // 6 bytes: options, and the data after the options in the first fragment
 	CASE(MACS "\x86\xdd" IPV6("\0\x24", "\x2c") "\x3c\0\0\1\0\0\0\1"
 						    "\6\0\1\4\0\0\0\0" TCP("\2"),
 		"TCP SYN seq 77, no data", 6),
@@ -74,7 +74,8 @@ TEST(frames_are_described) {
 	}
 }
 
-// Truncated anywhere, in memory of exactly that size, so that sanitizers detect reads beyond it.
+// Truncated anywhere, in memory of exactly that size, so that sanitizers detect reads beyond the
+// end.
 TEST(truncated_frames_are_not_read_beyond) {
 	char text[128];
 

@@ -14,7 +14,7 @@
 
 static const struct scheduler {
 	const char *name, *equal, *different; // policies with equal and with different weights
-	bool noted; // with equal weights
+	bool noted; // whether equal weights give a note
 } schedulers[] = {
 	{"rr", "round-robin", "round-robin", false},
 	{"wrr", "weighted-round-robin", "weighted-round-robin", false},
@@ -134,13 +134,14 @@ TEST(scripts_of_ipvsadm_are_read) {
 	assert_int_equal(json_array_size(backends), 1);
 	assert_int_equal(number_in(json_array_get(backends, 0), "weight"), 3);
 	expect_note(&lab, 2, "not a command of ipvsadm");
-	expect_note(&lab, 8, "$VIP:81"); // and no note about its persistence and servers
+	expect_note(&lab, 8, "$VIP:81"); // no note about the service's persistence and servers
 	expect_note(&lab, 10, "web-2:80");
 	assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES + 3);
 	done(&lab);
 }
 
-// Listings do not contain all settings: one error, with the command that prints all.
+// Listings do not contain all settings: the import prints one error, which names the command that
+// prints all settings.
 TEST(listing_of_ipvsadm_gets_one_error) {
 	static const char *const listings[] = {
 		"IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler "
@@ -159,8 +160,8 @@ TEST(listing_of_ipvsadm_gets_one_error) {
 	}
 }
 
-// A server without a limit would get that of the others, and refuse connections that it accepted
-// before.
+// With the limit of other servers, a server without a limit would refuse connections that it
+// accepted before.
 TEST(limit_missing_at_some_servers_is_omitted) {
 	static const char rules[] = "-A -t 192.0.2.1:80 -s rr\n"
 				    "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -x 9\n"
@@ -168,21 +169,21 @@ TEST(limit_missing_at_some_servers_is_omitted) {
 	struct lab lab = import(rules, false, NULL);
 
 	assert_null(json_object_get(service(&lab, 0), "flow_control"));
-	expect_note(&lab, 1, "some of these have none");
+	expect_note(&lab, 1, "some servers of the service have no limit");
 	done(&lab);
 }
 
 TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	struct lab lab =
-		import("-A -t 192.0.2.1:80 -s rr -p\n" // 1
+		import("-A -t 192.0.2.1:80 -s rr -p\n" // line 1
 		       "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -g -w 70000 -x 9 -y 8\n"
-		       "-a -t 192.0.2.1:80 -r 10.0.0.1:81 -m -w 1\n" // 3
+		       "-a -t 192.0.2.1:80 -r 10.0.0.1:81 -m -w 1\n" // line 3
 		       "-A -u [2001:db8::1]:53 -s rr -o\n"
-		       "-a -u [2001:db8::1]:53 -r [2001:db8::2]:54 -i --tun-type gre\n" // 5
+		       "-a -u [2001:db8::1]:53 -r [2001:db8::2]:54 -i --tun-type gre\n" // line 5
 		       "-A -f 3 -s rr -6\n"
-		       "-a -f 3 -r [2001:db8::2]:0 -g\n" // 7
+		       "-a -f 3 -r [2001:db8::2]:0 -g\n" // line 7
 		       "-A --sctp-service 192.0.2.1:9 -s rr\n"
-		       "-A -t 192.0.2.1:81 -s rr\n" // 9
+		       "-A -t 192.0.2.1:81 -s rr\n" // line 9
 		       "-A -t 192.0.2.1:82 -s rr -M 255.255.255.0\n"
 		       "-a -t 192.0.2.1:82 -r 10.0.0.1:82 -i -w 0\n",
 			false, NULL);
@@ -220,13 +221,13 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 
 static const struct refusal of_ipvs[] = {
 	{"-A -t 192.0.2.1:80 -s\n", 1, "-s needs a value"},
-	{"-A -t 192.0.2.1:80\n-A -t 192.0.2.1:80\n", 2, "adds a service twice"},
+	{"-A -t 192.0.2.1:80\n-A -t 192.0.2.1:80\n", 2, "adds a service for the second time"},
 	{"\n-a -t 192.0.2.1:80 -r 10.0.0.1:80\n", 2, "no earlier line adds"},
 	{"-A -t 192.0.2.1:80\n-a -t 192.0.2.1:80\n", 2, "names no server"},
 	{"-A -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 10.0.0.1 -w -1\n", 2, "-w \"-1\""},
 	{"-A -t 192.0.2.1:80 -u 192.0.2.1:80\n", 1, "names two services"},
 	{"-A -s rr\n", 1, "names no service"},
-	{"-D -t 192.0.2.1:80\n", 1, "-D changes what earlier lines added"},
+	{"-D -t 192.0.2.1:80\n", 1, "-D changes a service or server that an earlier line added"},
 	{"--tcp 192.0.2.1:80\n", 1, "\"--tcp\" is not an option"},
 	{"-Aq\n", 1, "\"-Aq\" is not an option"},
 	{"-t 192.0.2.1:80\n", 1, "neither -A"},
@@ -250,7 +251,7 @@ static void write_file(const char *path, const char *text) {
 	assert_int_equal(fclose(file), 0);
 }
 
-// In a separate folder: a file, one that it includes, and a report.
+// In a separate folder: a file, a file that it includes, and a report.
 TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], included[64], report[64],
 	     text[8192] = "";
@@ -298,7 +299,7 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	rmdir(dir);
 }
 
-// keepalived looks for an include before it looks for blocks.
+// keepalived parses an include before it parses blocks.
 TEST(braces_of_an_include_need_no_quotes) {
 	static const char *const lines[] = {
 		"include {b,c}.inc\n", "include ${NAME}.{inc,x}\n", "include ?.{x,inc} # all\n"};
@@ -328,7 +329,7 @@ TEST(braces_of_an_include_need_no_quotes) {
 	rmdir(dir);
 }
 
-// Each of these multiplies the paths that glob looks at.
+// Each part of this pattern multiplies the paths that glob examines.
 TEST(command_ends_with_any_pattern_of_an_include) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pattern[512] = "";
 	struct outcome outcome;
@@ -346,7 +347,7 @@ TEST(command_ends_with_any_pattern_of_an_include) {
 			"include \"%s\"\nvirtual_server 192.0.2.1 80 {\n lb_kind TUN\n" REAL "}\n",
 			pattern);
 		write_file(main_file, text);
-		alarm(10); // a hang ends the test
+		alarm(10); // ends the test if the import hangs
 		outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
 		alarm(0);
 		assert_int_equal(outcome.status, WEIR_CLI_DONE);
@@ -368,7 +369,8 @@ static void count_report(const char *rules, bool all, char *ret, size_t bytes) {
 }
 
 // Notes of one kind share a line, the most serious kind first; --all prints each note, in order.
-// As those for notify_fifo: keepalived skips what is not a regular file, too.
+// Pipes are used for notify_fifo, for example: like keepalived, weirctl skips files that are not
+// regular.
 TEST(command_does_not_wait_for_pipes) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pipe[64];
 	struct outcome outcome;
@@ -379,7 +381,7 @@ TEST(command_does_not_wait_for_pipes) {
 	assert_int_equal(mkfifo(pipe, 0600), 0);
 	write_file(main_file,
 		"include *.inc\nvirtual_server 192.0.2.1 80 {\n lb_kind TUN\n" REAL "}\n");
-	alarm(10); // a hang ends the test
+	alarm(10); // ends the test if the import hangs
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
 	alarm(0);
 	assert_int_equal(outcome.status, WEIR_CLI_DONE);
@@ -406,10 +408,10 @@ TEST(report_groups_notes_by_kind) {
 	count_report(rules, false, summary, sizeof(summary));
 	assert_ptr_equal(strstr(summary, "source:41: missing: fwmark-7: the service: "), summary);
 	expect_contains(
-		summary, "\nsource:1: left out: -p 301, and 19 more: Weir has no persistence");
+		summary, "\nsource:1: left out: -p 301, and 19 more: Weir does not keep a client");
 	expect_contains(summary, "; lines 3, 5, 7, 9, 11, ...\n");
 	expect_contains(summary, "\n43 notes of 5 kinds: --all prints each of them\n");
-	for (int i = 0; i < 6; i++) { // five kinds and their sum
+	for (int i = 0; i < 6; i++) { // five kinds of notes, and their sum
 		line = strchr(line, '\n') + 1;
 	}
 	assert_string_equal(line, "");

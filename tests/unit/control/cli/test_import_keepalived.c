@@ -5,7 +5,7 @@
 
 #include "import_report.h"
 
-// Errors: a limit of the import, a required file, or there is nothing to import.
+// Errors: a limit of the import, a missing required file, or an empty result.
 static const struct refusal of_keepalived[] = {
 	{"\nincluder nowhere.conf\n", 2, "include \"nowhere.conf\": No such file"},
 	{"include self\n", 1, "nested more than 8"},
@@ -68,7 +68,7 @@ TEST(a_comment_is_not_of_the_definition_before_it) {
 	done(&lab);
 }
 
-// As many as keepalived has, with the same addresses.
+// Sequences have as many elements as in keepalived, with the same addresses.
 TEST(sequences_have_the_numbers_of_keepalived) {
 	static const struct {
 		const char *text, *first, *last;
@@ -117,7 +117,8 @@ TEST(random_numbers_are_the_least_ones) {
 	done(&lab);
 }
 
-// Where the "}" of one service is missing, the following ones are services of their own.
+// Where the "}" of one service is missing, the following services are imported as separate
+// services.
 TEST(services_behind_a_block_that_is_not_closed_are_imported) {
 	struct lab lab = import("virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n"
 				"  weight 2\nvirtual_server 192.0.2.2 80 {\n"
@@ -127,7 +128,7 @@ TEST(services_behind_a_block_that_is_not_closed_are_imported) {
 
 	assert_int_equal(json_array_size(lab.import.errors), 0);
 	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 3);
-	expect_note(&lab, 1, "the block is not closed");
+	expect_note(&lab, 1, "the block has no \"}\"");
 	expect_note(&lab, 2, "before the next virtual_server");
 	expect_note(&lab, 11, "at the end of the file");
 	for (unsigned int i = 0; i < 3; i++) {
@@ -174,7 +175,7 @@ TEST(checkers_become_a_health_check) {
 	assert_string_equal(text_in(check, "type"), "https");
 	assert_true(json_is_false(json_object_get(check, "verify")));
 	assert_string_equal(text_in(check, "host"), "vh");
-	expect_note(&lab, 6, "another checker of this server is used");
+	expect_note(&lab, 6, "using another checker of this server");
 	done(&lab);
 	lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n DNS_CHECK {\n }");
 	assert_null(json_object_get(service(&lab, 0), "health_check"));
@@ -184,11 +185,11 @@ TEST(checkers_become_a_health_check) {
 	lab = with_checker("SMTP_CHECK { host { connect_port 25 } }");
 	check = json_object_get(service(&lab, 0), "health_check");
 	assert_int_equal(number_in(check, "port"), 25);
-	expect_note(&lab, 6, "sends nothing");
+	expect_note(&lab, 6, "without an SMTP dialogue");
 	done(&lab);
 }
 
-// keepalived's method is NAT if none is given.
+// keepalived uses NAT if no method is configured.
 TEST(missing_method_is_nat) {
 	static const struct {
 		const char *text;
@@ -227,7 +228,7 @@ TEST(check_at_the_port_of_the_server_is_noted) {
 
 	assert_int_equal(json_array_size(lab.import.errors), 0);
 	expect_note(&lab, 1, "BFD belongs to the routing daemon");
-	expect_note(&lab, 4, "it checks port 8080");
+	expect_note(&lab, 4, "the health check connects to port 8080");
 	done(&lab);
 }
 
@@ -241,9 +242,9 @@ TEST(groups_have_ranges_and_no_address_twice) {
 
 	assert_int_equal(json_array_size(binds), 8);
 	assert_string_equal(text_in(json_array_get(binds, 7), "address"), "2001:db8::ffff");
-	expect_note(&lab, 4, "address of line 2 already");
+	expect_note(&lab, 4, "duplicate of the address in line 2");
 	expect_note(&lab, 5, "fwmark 1");
-	expect_note(&lab, 11, "no virtual_server uses this group");
+	expect_note(&lab, 11, "no virtual_server uses this virtual_server_group");
 	done(&lab);
 }
 
@@ -266,10 +267,10 @@ TEST(group_with_too_many_addresses_is_truncated_with_a_note) {
 // Defaults of keepalived 2.2.7: alloc_vs and validate_check_config of check_data.c, queue_checker
 // of check_api.c, and the handlers of the checkers.
 static const struct {
-	const char *key, *fallback; // of keepalived
+	const char *key, *fallback; // keyword and default of keepalived
 	const char *of_virtual, *of_real;
-	const char *path; // in the service: "health_check/fall"
-	const char *text; // that the import has there; NULL: number
+	const char *path; // key in the service: "health_check/fall"
+	const char *text; // value that the import has at this path; NULL: number
 	json_int_t number;
 } defaults[] = {
 	{"protocol", "UDP", "", "", "binds/protocol", "udp", 0},
@@ -382,7 +383,7 @@ TEST(defaults_are_those_of_keepalived) {
 	}
 }
 
-// keepalived's default is UDP, but usually the line was forgotten.
+// keepalived's default is UDP, but usually the operator has only omitted the line.
 TEST(missing_protocol_is_noted) {
 	struct lab lab = import("virtual_server 192.0.2.1 80 {\n" REAL "}\n", true, NULL);
 
@@ -390,13 +391,14 @@ TEST(missing_protocol_is_noted) {
 	done(&lab);
 }
 
-// The port of a server is that of the VIP unless packets are translated, also for IPVS.
+// The port of a server is ignored unless packets are translated (NAT), also for IPVS: other methods
+// use the VIP's port.
 TEST(port_of_a_server_counts_with_nat_only) {
 	static const char format[] = "virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind %s\n"
 				     " real_server 10.0.0.1 8080 {\n TCP_CHECK {\n }\n }\n}\n";
 	char text[256];
 
-	static const char *const notes[][3] = {{"NAT", "adjust", "it listens on port 8080"},
+	static const char *const notes[][3] = {{"NAT", "adjust", "the server listens on port 8080"},
 		{"DR", "left out", "port 8080: IPVS ignores it, too"},
 		{"TUN", "left out", "port 8080: IPVS ignores it, too"}};
 
@@ -441,20 +443,20 @@ TEST(ignored_ports_are_one_note_of_the_report) {
 #define BAD_SERVER(server) BAD(server " {\n }")
 #define BAD_CHECK(keys) BAD("real_server 10.0.0.2 80 {\n HTTP_GET {\n " keys "\n }\n }")
 
-// Statements that Weir or keepalived does not support are left out with a note; the rest is
-// imported.
+// Statements that Weir or keepalived does not support are omitted with a note; all other statements
+// are imported.
 static const struct {
 	const char *text;
-	const char *kind, *part; // of a note
+	const char *kind, *part; // kind of a note, and a part of its text
 	int line;
-	size_t services; // of the result
-	size_t backends; // of its first service
+	size_t services; // number of services in the result
+	size_t backends; // number of backends of the first service
 } without[] = {
 	{BAD_SERVER("real_server 127.0.0.1 80"), "missing", "is a loopback address", 3, 2, 1},
 	{BAD_SERVER("real_server 192.0.2.1 80"), "missing", "is a VIP", 3, 2, 1},
 	{BAD_SERVER("real_server web-1 80"), "missing", "not an IP address", 3, 2, 1},
-	{BAD_SERVER("real_server 10.0.0.2 http"), "missing", "its port is not a number", 3, 2, 1},
-	{BAD_SERVER("real_server 10.0.0.2/32 80"), "adjust", "only a virtual_server_group", 3, 2,
+	{BAD_SERVER("real_server 10.0.0.2 http"), "missing", "the port is not a number", 3, 2, 1},
+	{BAD_SERVER("real_server 10.0.0.2/32 80"), "adjust", "only in a virtual_server_group", 3, 2,
 		2},
 	{"virtual_server 224.0.0.1 80 {\n" REAL "}\n", "missing", "is a multicast address", 1, 1,
 		1},
@@ -462,11 +464,11 @@ static const struct {
 		"is a loopback address", 2, 1, 1},
 	{"virtual_server www 80 {\n" REAL "}\n", "missing", "\"www\" is not an IP address", 1, 1,
 		1},
-	{"virtual_server 192.0.2.1 http {\n" REAL "}\n", "missing", "its port is not a number", 1,
+	{"virtual_server 192.0.2.1 http {\n" REAL "}\n", "missing", "the port is not a number", 1,
 		1, 1},
 	{"virtual_server group X {\n" REAL "}\n", "missing", "no virtual_server_group \"X\"", 1, 1,
 		1},
-	{"virtual_sever 192.0.2.1 80 {\n}\n", "missing", "do you mean virtual_server?", 1, 1, 1},
+	{"virtual_sever 192.0.2.1 80 {\n}\n", "missing", "did you mean virtual_server?", 1, 1, 1},
 	{"virtual_server 192.0.2.1 80 {\n}\n", "missing", "no real servers", 1, 1, 1},
 	{"virtual_server fwmark 7 {\n" REAL "}\n", "missing", "fwmark-7", 1, 1, 1},
 	{BAD("delay_loop x"), "adjust", "use seconds", 3, 2, 1},
@@ -476,7 +478,7 @@ static const struct {
 	{BAD("weight x"), "adjust", "use a number from 1 to 65535", 3, 2, 1},
 	{BAD("protocol QUIC"), "adjust", "use TCP, UDP or SCTP", 3, 2, 1},
 	{BAD("lb_kind dr"), "adjust", "use NAT, DR or TUN", 3, 2, 1},
-	{BAD("lb_algo loadbalance"), "adjust", "it is no scheduler; using wlc", 3, 2, 1},
+	{BAD("lb_algo loadbalance"), "adjust", "unknown scheduler; using wlc", 3, 2, 1},
 	{BAD("virtualhost \"www a\""), "left out", "x", 0, 2, 1},
 	{BAD_CHECK("url { path /\n virtualhost \"www a\"\n }"), "left out", "contains a space", 1,
 		2, 2},
@@ -491,7 +493,7 @@ static const struct {
 	{"global_defs {\n router_id \"x\n}\n", "missing", "a quote is not closed", 2, 1, 1},
 	{"include nowhere.conf\n", "missing", "No such file", 1, 1, 1},
 	{"include long\n", "missing", "File name too long", 1, 1, 1},
-	{"~LST(A, 1, 2) x\n", "missing", "does not repeat lines", 1, 1, 1},
+	{"~LST(A, 1, 2) x\n", "missing", "does not support this repetition", 1, 1, 1},
 	{"{\n}\n", "adjust", "write the name of the block", 1, 1, 1},
 	{"global_defs {\n}\n}\n", "adjust", "no block is open", 3, 1, 1},
 	{"global_defs {\n", "adjust", "before the next virtual_server", 1, 1, 1},
@@ -520,7 +522,7 @@ TEST(unsupported_statements_are_left_out_and_the_rest_imported) {
 	}
 }
 
-// A line of hundreds of words, like the payload of UDP_CHECK, and a line that is far too long.
+// A line of hundreds of words, like the payload of UDP_CHECK, and a line beyond the maximum length.
 TEST(long_lines_are_left_out) {
 	char *text;
 	size_t bytes;
@@ -540,13 +542,13 @@ TEST(long_lines_are_left_out) {
 	fclose(out);
 	lab = import(text, true, NULL);
 	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 2);
-	expect_note(&lab, 5, "words after the first 256");
+	expect_note(&lab, 5, "only the first 256 words");
 	expect_note(&lab, 9, "longer than");
 	done(&lab);
 	free(text);
 }
 
-// A service that is left out gets only this note, and its address remains free.
+// An omitted service gets only this note, and its address remains available.
 TEST(service_that_is_left_out_has_no_other_notes) {
 	struct lab lab = import("virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind NAT\n"
 				" persistence_timeout 60\n quorum 3\n}\n" GOOD,
@@ -569,7 +571,7 @@ TEST(service_without_its_checks_is_noted_once) {
 	struct lab lab = import(text, true, NULL);
 
 	expect_note(&lab, 1, "no health check is left");
-	assert_int_equal(notes_of_kind(&lab, "adjust"), 2); // and the ports
+	assert_int_equal(notes_of_kind(&lab, "adjust"), 2); // one more note about ports
 	done(&lab);
 }
 
@@ -577,7 +579,7 @@ TEST(service_without_its_checks_is_noted_once) {
 
 static const struct {
 	const char *entry;
-	size_t binds; // 0 = skipped
+	size_t binds; // number of binds; 0 = skipped
 	const char *first, *last;
 } entries[] = {
 	{"198.51.100.8/29", 8, "198.51.100.8", "198.51.100.15"},
@@ -588,7 +590,7 @@ static const struct {
 	{"2001:db8::fff0/124", 16, "2001:db8::fff0", "2001:db8::ffff"},
 	{"2001:db8::e-1f", 18, "2001:db8::e", "2001:db8::1f"},
 	{"2001:db8::ffff-2001:db8::1:1", 3, "2001:db8::ffff", "2001:db8::1:1"},
-	{"198.51.100.9/29", 0, NULL, NULL}, // bits behind the mask
+	{"198.51.100.9/29", 0, NULL, NULL}, // an address with bits beyond the mask
 	{"198.51.100.8/33", 0, NULL, NULL},
 	{"198.51.100.8/0", 0, NULL, NULL},
 	{"198.51.100.8-8", 0, NULL, NULL},
@@ -620,7 +622,7 @@ TEST(ranges_of_groups_become_binds) {
 				text_in(json_array_get(binds, entries[i].binds), "address"),
 				entries[i].last);
 		} else {
-			expect_note(&lab, 3, "keepalived skips it, too");
+			expect_note(&lab, 3, "keepalived also skips this statement");
 		}
 		done(&lab);
 	}
@@ -665,7 +667,7 @@ TEST(definition_that_contains_itself_ends) {
 	done(&lab); // with an error or without
 }
 
-// A definition of many lines, each of them a definition of many lines: 9,000,000 lines.
+// A definition of many lines, each of which uses another definition of many lines: 9,000,000 lines.
 TEST(definitions_that_multiply_end) {
 	char *text = malloc(100000);
 	size_t used = 0;
@@ -687,7 +689,7 @@ TEST(definitions_that_multiply_end) {
 	free(text);
 }
 
-// The addresses that are taken already are not searched for ever.
+// The search for a free address among used addresses is limited.
 TEST(services_that_share_a_wide_range_have_few_notes) {
 	char text[4096];
 	size_t used = (size_t)sprintf(text, "virtual_server_group g {\n 10.0.0.0/8 80\n}\n");
@@ -701,7 +703,7 @@ TEST(services_that_share_a_wide_range_have_few_notes) {
 	lab = import(text, true, NULL);
 	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "binds")), 256);
 	assert_null(service(&lab, 1));
-	expect_note(&lab, 9, "those of another one already (line 2)");
+	expect_note(&lab, 9, "another service already has its addresses (line 2)");
 	assert_true(json_array_size(lab.import.notes) < 100);
 	done(&lab);
 }
@@ -718,7 +720,7 @@ TEST(built_in_definitions_are_replaced) {
 	done(&lab);
 }
 
-// All in one line, so that they follow a word which takes no more.
+// All statements are in one line, after a word that takes no further words.
 TEST(checks_and_servers_behind_other_words_are_noted) {
 	struct lab lab =
 		import("virtual_server 192.0.2.1 80 {\n"
@@ -730,8 +732,8 @@ TEST(checks_and_servers_behind_other_words_are_noted) {
 		       " }\n delay_loop 6 real_server 10.0.0.3 80 { weight 2 }\n}\n",
 			true, NULL);
 
-	expect_note(&lab, 2, "it is not read behind \"weight\"");
-	expect_note(&lab, 6, "it is not read behind \"inhibit_on_failure\"");
-	expect_note(&lab, 8, "it is not read behind \"delay_loop\"");
+	expect_note(&lab, 2, "not read after \"weight\"");
+	expect_note(&lab, 6, "not read after \"inhibit_on_failure\"");
+	expect_note(&lab, 8, "not read after \"delay_loop\"");
 	done(&lab);
 }

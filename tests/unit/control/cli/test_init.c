@@ -35,7 +35,7 @@ static int teardown(void **state) {
 	struct lab *lab = *state;
 
 	unlink(lab->file);
-	assert_int_equal(rmdir(lab->dir), 0); // no unfinished file is left
+	assert_int_equal(rmdir(lab->dir), 0); // no unfinished file remains
 	free(lab);
 	return 0;
 }
@@ -69,7 +69,7 @@ TEST(init_passes_the_strict_check) {
 
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "weirctl config check ");
-	assert_null(strstr(outcome.out, "systemctl")); // the units read another file
+	assert_null(strstr(outcome.out, "systemctl")); // the systemd units read another file
 	free_outcome(&outcome);
 	outcome = RUN("/nonexistent", "config", "check", "--strict", lab->file);
 	assert_int_equal(outcome.status, 0);
@@ -110,7 +110,7 @@ TEST(init_keeps_a_file_that_exists) {
 		write_file(lab->file, kept[i]);
 		outcome = RUN("/nonexistent", "config", "init", lab->file);
 		assert_int_equal(outcome.status, 1);
-		expect_contains(outcome.err, "exists and is kept");
+		expect_contains(outcome.err, "already exists and was not changed");
 		assert_string_equal(outcome.out, "");
 		free_outcome(&outcome);
 		f = fopen(lab->file, "r");
@@ -120,7 +120,7 @@ TEST(init_keeps_a_file_that_exists) {
 	}
 }
 
-// As packages install it.
+// The file as a package installs it.
 TEST(init_replaces_a_file_without_a_service_and_a_port) {
 	struct lab *lab = *state;
 	struct outcome outcome;
@@ -156,7 +156,8 @@ TEST(init_writes_to_standard_output) {
 
 TEST(init_takes_the_interface_of_the_default_route) {
 	static const struct {
-		const char *route, *ipv6_route, *interface; // NULL = none
+		// contents of /proc files and interface; NULL = none
+		const char *route, *ipv6_route, *interface;
 	} cases[] = {
 		{HEAD ROUTE("eth0", "000200C0", "00FFFFFF", "0")
 				ROUTE("eth1", "00000000", "00000000", "100"),
@@ -164,14 +165,14 @@ TEST(init_takes_the_interface_of_the_default_route) {
 		{HEAD ROUTE("eth0", "00000000", "00000000", "200")
 				ROUTE("eth2", "00000000", "00000000", "50"),
 			ROUTE6("eth3", "00", "00000001", "00000003"), "eth2"},
-		// 0.0.0.0/1, as some VPNs add it.
+		// Route 0.0.0.0/1, as some VPNs add it.
 		{HEAD ROUTE("tun0", "00000000", "00000080", "0"),
 			ROUTE6("lo", "00", "ffffffff", "00200201")
 				ROUTE6("eth3", "00", "00000400", "00000003"),
 			"eth3"},
 		{HEAD ROUTE("a,b", "00000000", "00000000", "0"), "", NULL},
 		{HEAD, ROUTE6("eth3", "40", "00000400", "00000001"), NULL},
-		// Weir's own: of checks via the data path, and exception devices.
+		// Routes of Weir itself: for checks via the data path, and of exception devices.
 		{HEAD, ROUTE6("weir-check", "00", "00000001", "00000001"), NULL},
 		{HEAD ROUTE("weir0", "00000000", "00000000", "0")
 				ROUTE("dtap1", "00000000", "00000000", "0"),

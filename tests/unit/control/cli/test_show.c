@@ -48,16 +48,16 @@ TEST(long_lists_show_the_number_of_omitted_rows) {
 	weir_show_value(list, WEIR_SHOW_TEXT, buffer, sizeof(buffer));
 	assert_string_equal(buffer, "198.51.100.10, 99 more");
 	weir_show_value(list, WEIR_SHOW_TEXT, buffer, 8);
-	assert_string_equal(buffer, "100 mor"); // no room for anything
+	assert_string_equal(buffer, "100 mor"); // the buffer has no room for an element
 	json_array_clear(list);
 	json_array_append_new(list, json_string("198.51.100.1"));
 	json_array_append_new(list, json_string("198.51.100.255"));
 	weir_show_value(list, WEIR_SHOW_TEXT, buffer, sizeof(buffer));
-	assert_string_equal(buffer, "198.51.100.1, 198.51.100.255"); // just fits
+	assert_string_equal(buffer, "198.51.100.1, 198.51.100.255"); // the text just fits
 	json_decref(list);
 }
 
-// A daemon of another version, or a hostile one, must not crash the client.
+// A daemon of another version, or a hostile daemon, must not crash the client.
 TEST(results_of_another_form_are_shown_as_far_as_possible) {
 	static const char *const odd[] = {"null", "7", "\"x\"", "{}", "[]", "[[]]", "[null]",
 		"[{}]", "{\"changes\": 5}", "{\"changes\": [1]}", "{\"dataplane\": 3}",
@@ -128,14 +128,14 @@ TEST(audit_shows_the_user_and_escapes_values) {
 			"done\n");
 }
 
-// On a terminal no line is wider than it.
+// No line is wider than the terminal.
 TEST(audit_fits_the_terminal) {
 	static const char list[] = JSON([{"uid": 0, "pid": 7, "command": "backend.drain",
 		"object": "web/web-1", "before": "ready", "after": "drain, deadline in 1m00s",
 		"outcome": "done", "why": null, "times": 1}, {"uid": null, "pid": null,
 		"command": "weight.set", "object": "web/web-3", "before": "as configured (100)",
 		"after": null, "outcome": "forbidden", "times": 4,
-		"why": "user 60007 may only look: weight.set is for root, the user of weir-control"}]);
+		"why": "user 60007 may only read: weight.set is for root, the user of weir-control"}]);
 
 	for (uint32_t width = 40; width <= 120; width += 40) {
 		json_t *result = json_loads(list, 0, NULL);
@@ -154,7 +154,7 @@ TEST(audit_fits_the_terminal) {
 				"1970-01-01 00:00:00.000  backend.drain  root, pid 7\n"
 				"    web/web-1: ready -> drain, deadline in 1m00s\n"
 				"1970-01-01 00:00:00.000  weight.set  SIGHUP\n"
-				"    web/web-3: forbidden, 4 times: user 60007 may only look: "
+				"    web/web-3: forbidden, 4 times: user 60007 may only read: "
 				"weight.set is for\n"
 				"    root, the user of weir-control\n");
 		}
@@ -163,7 +163,7 @@ TEST(audit_fits_the_terminal) {
 	}
 }
 
-// Its causes are what it is read for: none may be left out.
+// The history is read for its causes: no cause may be omitted.
 TEST(history_shows_causes_on_a_narrow_terminal) {
 	static const char list[] = JSON(
 		[{"time_ms": 0, "service": "web", "backend": "web-4", "from": "healthy",
@@ -172,7 +172,7 @@ TEST(history_shows_causes_on_a_narrow_terminal) {
 				"to": "refusing", "source": "next-hop", "why": "next hop resolved"},
 			{"time_ms": 2, "service": "web", "backend": null, "from": null, "to": null,
 				"source": "drain",
-				"why": "removed bind tcp 198.51.100.10:80: drain deadline reached: its open flows reset; the whole service has 5"}]);
+				"why": "removed bind tcp 198.51.100.10:80: drain deadline reached: its open flows reset; the whole service has 5 open flows"}]);
 	const struct weir_cli cli = {0};
 
 	for (uint32_t width = 80; width <= 200; width += 120) {
@@ -193,7 +193,7 @@ TEST(history_shows_causes_on_a_narrow_terminal) {
 				"1970-01-01 00:00:00.002  web  (drain)\n"
 				"    removed bind tcp 198.51.100.10:80: drain deadline reached: "
 				"its open flows\n"
-				"    reset; the whole service has 5\n");
+				"    reset; the whole service has 5 open flows\n");
 		} else {
 			expect_contains(text, "TIME                     SERVICE  BACKEND  FROM");
 		}
@@ -202,7 +202,7 @@ TEST(history_shows_causes_on_a_narrow_terminal) {
 	}
 }
 
-// A truncated number looks like another one.
+// A truncated number looks like another number.
 TEST(all_reasons_of_refused_steals_are_shown) {
 	static const char *const names[] = {"running", "unsettled", "cookies", "no_listener",
 		"cannot_tell", "off", "changed", "gone", "unusable", "limit", "late", "no_worker",
@@ -294,10 +294,11 @@ TEST(notes_of_backends) {
 					"web/b    draining, 1.5s left, reports lame-duck, accept "
 					"queue "
 					"full, agent silent for 12.4s\n"
-					"web/c    at its limit of 10 active flows, agent silent, "
+					"web/c    at the limit of 10 active flows, agent silent, "
 					"CPUs not reported, weight set to "
 					"7, slow "
-					"start 43 %, no result of checks for 45.0s: permission "
+					"start 43 %, no result of health checks for 45.0s: "
+					"permission "
 					"denied\n"
 					"web/d    agent not probed: no keys\n");
 }
@@ -317,12 +318,12 @@ TEST(backends_of_a_removed_service_after_its_deadline) {
 	assert_non_null(rows);
 	weir_show_backends_within(out, rows, 0);
 	fclose(out);
-	assert_non_null(strstr(text, "\nweb/a    leaving, no open flow, its removed binds refuse "
+	assert_non_null(strstr(text, "\nweb/a    leaving, no open flow, removed binds refuse "
 				     "packets for another 4m30s\n"));
-	assert_non_null(strstr(text, "\nweb/b    leaving, its open flows are reset, its removed "
-				     "binds refuse packets for another 4m30s\n"));
-	assert_non_null(strstr(text, "\nweb/c    leaving, its removed binds refuse packets for "
-				     "another 4m30s\n"));
+	assert_non_null(strstr(text, "\nweb/b    leaving, open flows are reset, removed binds "
+				     "refuse packets for another 4m30s\n"));
+	assert_non_null(strstr(
+		text, "\nweb/c    leaving, removed binds refuse packets for another 4m30s\n"));
 	free(text);
 	json_decref(rows);
 }
@@ -341,7 +342,7 @@ TEST(health_without_results_of_checks) {
 			"  -  no result for 45.0s: permission denied; agent-check: up\n");
 }
 
-// A check that fails is the reason itself.
+// A failing check is shown as the reason itself.
 TEST(health_that_a_backend_announced) {
 	expect_shown(weir_show_health, NULL,
 		JSON([{"service": "web", "backend": "a", "check": "http", "word": "down",
@@ -394,7 +395,7 @@ TEST(automatic_weight_of_one_backend) {
 		JSON([{"service": "web", "name": "a", "id": 1, "address": "x", "path_mtu": null,
 			"weight": 100, "auto_weight": 0}]),
 			"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
-			"WEIGHT\nweight  auto (100, its CPUs are not reported yet)\n");
+			"WEIGHT\nweight  auto (100, CPUs are not reported yet)\n");
 }
 
 TEST(capacity_of_one_backend) {
@@ -445,7 +446,7 @@ static char *within(const char *json, uint32_t width) {
 	return text;
 }
 
-// Columns without information are hidden, then the least important ones.
+// Columns without information are hidden, then the least important columns.
 TEST(backends_fit_the_terminal) {
 	static const char plain[] = "[" ROW("shop-front-1", ", \"refused\": 0, \"dropped\": 0") "]";
 	static const char full[] = "[" ROW("shop-front-1",
@@ -467,7 +468,7 @@ TEST(backends_fit_the_terminal) {
 	text = within(full, 120);
 	assert_non_null(strstr(text, "too narrow for DROPPED"));
 	free(text);
-	text = within(full, 10); // as many digits as distinguish them
+	text = within(full, 10); // as many digits as distinguish the values
 	assert_non_null(strstr(text, "shop-front-1  maintenance  lame-duck"));
 	assert_non_null(
 		strstr(text, "too narrow for DROPPED,\nCLIENT-RST,\nNEW,\nREPORT,\nADDRESS,\n"
@@ -478,7 +479,7 @@ TEST(backends_fit_the_terminal) {
 	free(text);
 }
 
-// The daemon lists them by id: those that a reload added to the first service come last.
+// The daemon lists backends by id: backends that a reload added to the first service come last.
 TEST(backends_of_a_service_stand_together) {
 	static const char rows[] = JSON([{"service": "web", "name": "a"},
 		{"service": "dns", "name": "b"}, {"service": "web", "name": "c", "leaving": true}]);
@@ -494,7 +495,7 @@ TEST(backends_of_a_service_stand_together) {
 	free(text);
 }
 
-// The address of a backend has changed, and its former one drains.
+// The address of a backend has changed, and the backend at the former address drains.
 #define MOVED(address, rest) \
 	"{\"service\": \"web\", \"name\": \"a\", \"id\": 1, \"address\": \"" address "\", " \
 	"\"active_flows\": 3, \"admin\": \"ready\"" rest "}"
@@ -544,7 +545,7 @@ TEST(changes_of_a_reload) {
 				"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n5 changes in -\n");
 }
 
-// In parentheses, and those of what is removed on stderr.
+// Costs are shown in parentheses, and the costs of removed objects on stderr.
 TEST(costs_of_a_reload) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(JSON({"file": "/a.json", "agent_keys": {"read": 2, "new": 1,
@@ -585,7 +586,7 @@ TEST(costs_of_a_reload) {
 	json_decref(result);
 }
 
-// They are written to stderr: stdout has only changes.
+// Warnings are written to stderr, because stdout has only changes.
 TEST(warnings_of_a_reload) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(JSON({"file": "/a.json", "default_file": "/b.json", "changes": [],
@@ -601,9 +602,10 @@ TEST(warnings_of_a_reload) {
 	fclose(cli.out);
 	fclose(cli.err);
 	assert_string_equal(out, "no changes in /a.json\n");
-	assert_string_equal(err, "/a.json:3:7: warning: a.b: is odd\n"
-				 "/a.json is in use until a restart, or a reload without a file: "
-				 "these read /b.json\n");
+	assert_string_equal(err,
+		"/a.json:3:7: warning: a.b: is odd\n"
+		"/a.json is in use until weir-control restarts or reloads without a "
+		"file; then /b.json is used\n");
 	free(out);
 	free(err);
 	json_decref(result);
@@ -623,7 +625,7 @@ TEST(weight_that_the_policy_does_not_use_is_named) {
 			"weights, except 0\n");
 }
 
-// The longest name of a backend, in a field of a field.
+// The longest name of a backend, in a nested field.
 TEST(values_of_long_names_are_aligned) {
 	const char name[] = "a23456789-123456789-123456789-123456789-123456789-123456789-123";
 	json_t *object = json_pack("{s:i, s:{s:i}}", "a", 1, "chosen_by_worker", name, 2);

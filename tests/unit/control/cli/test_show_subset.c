@@ -58,7 +58,8 @@ TEST(one_service_in_full) {
 		"b-2      no            0\n");
 }
 
-// With subsets per worker, rows are distinguished by worker; too many clients are not counted.
+// With subsets per worker, rows are distinguished by worker; the number of clients is omitted if it
+// is too large.
 TEST(workers_and_uncounted_clients) {
 	expect_shown(weir_show_subsets, "web",
 		SERVICE(SUBSET("0", "14", MEMBERS) ", " SUBSET("1", "15", ""),
@@ -102,7 +103,7 @@ TEST(no_backend_is_usable) {
 			"b-1      no            0\n");
 }
 
-// A part of many members is listed, with the number of the others.
+// A part of many members is listed, with the number of omitted members.
 TEST(omitted_members_are_counted) {
 	expect_shown(weir_show_subsets, "web",
 		JSON([{"service": "web", "subsets": [{"worker": 0, "client": 4,

@@ -44,10 +44,11 @@ TEST(tcp_without_any_says_what_is_needed) {
 
 	expect_shown(show, NULL, "[]", none);
 	expect_shown(show, NULL, JSON([{"service": "web", "name": "web-1", "tcp": null}]), none);
-	expect_shown(show, NULL, JSON([{"service": "web", "name": "web-1"}]), none); // an earlier one
+	// a daemon of an earlier version
+	expect_shown(show, NULL, JSON([{"service": "web", "name": "web-1"}]), none);
 }
 
-// A daemon of another version, or a hostile one.
+// A daemon of another version, or a hostile daemon.
 TEST(tcp_of_another_form_is_shown_as_far_as_possible) {
 	static const char *const odd[] = {"null", "{}", "[null]", "[{\"tcp\": 5}]",
 		"[{\"tcp\": {}}]", "[{\"tcp\": {\"ipv4\": {}}}]",

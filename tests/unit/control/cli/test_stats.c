@@ -31,7 +31,7 @@ TEST(rates_are_per_second) {
 	assert_int_equal(json_integer_value(json_object_get(rates, "interval_ms")), 2000);
 	assert_int_equal(number(rates, "workers", "rx_packets"), 1000);
 	assert_int_equal(number(rates, "workers", "flows"), 4);
-	assert_int_equal(number(rates, "drops", "tcp_flags"), 1); // 0.5, rounded
+	assert_int_equal(number(rates, "drops", "tcp_flags"), 1); // rate 0.5, rounded
 	assert_int_equal(json_array_size(services), 2);
 	// A new row has no rate yet.
 	assert_true(json_is_null(json_object_get(json_array_get(services, 0), "packets")));
@@ -45,7 +45,7 @@ TEST(rates_are_per_second) {
 	json_decref(after);
 }
 
-// Events with less than one in two seconds must be shown.
+// Events with a rate below 0.5 per second must be shown.
 TEST(rates_below_a_half_are_not_0) {
 	json_t *before = json_loads(STATS(1000, 500, 9, 7, ""), 0, NULL);
 	json_t *after = json_loads(STATS(3500, 500, 9, 8, ""), 0, NULL);
@@ -78,7 +78,7 @@ static json_t *backends_look(json_int_t time_ms, int first, int count) {
 		"services", "backends", rows);
 }
 
-// CPU time for rates when the first of n backends was removed and another one added.
+// CPU time for rates when the first of n backends was removed and another backend added.
 static double rates_after_a_change_s(int n) {
 	json_t *before = backends_look(1000, 0, n), *after = backends_look(3000, 1, n), *rates;
 	const json_t *rows, *last;
@@ -103,7 +103,7 @@ TEST(rates_take_linear_time) {
 	double few = rates_after_a_change_s(2000);
 	double many = rates_after_a_change_s(16000);
 
-	assert_true(many < 32 * few); // 8 when linear, 64 when square
+	assert_true(many < 32 * few); // factor 8 if linear, 64 if quadratic
 }
 
 TEST(rates_of_duplicate_names_are_separate) {
@@ -207,7 +207,7 @@ TEST(watch_redraws_on_a_terminal) {
 	run_on_terminal(server_folder(server), 4, 20, words, text, sizeof(text));
 	assert_memory_equal(text, "\033[2J\033[H", 7);
 	expect_contains(text + 7, "\033[J\033[H");
-	expect_contains(text, " more lines: see w\033[K\033[J"); // as wide as the terminal
+	expect_contains(text, " more lines: see w\033[K\033[J"); // a line as wide as the terminal
 	for (char *line = strtok(text, "\r\n"); line != NULL; line = strtok(NULL, "\r\n")) {
 		char *visible =
 			strrchr(line, 'H') != NULL && line[0] == '\033' ? strrchr(line, 'H') : line;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl status: with weir-control's answer, and without it, when it looks at a dataplane: that is
-// this process, with a segment of its own and the lock of the run directory.
+// weirctl status: with weir-control's answer, and without it, when weirctl reads the segment of a
+// dataplane. This process simulates the dataplane, with a segment and the lock of the run
+// directory.
 #include <time.h>
 
 #include "cli_lab.h"
@@ -106,7 +107,7 @@ static void beat(struct dataplane *dataplane, uint64_t first_ms, uint64_t second
 	dataplane->segment->worker_counters[1].heartbeat_ns = second_ms * 1000000;
 }
 
-#define LATER 60000 // as if read before the clock
+#define LATER 60000 // a heartbeat in the future, as if the clock was read before it
 
 TEST(status_reads_the_dataplane_while_control_hangs) {
 	static const struct server_answer none[] = {{0}};
@@ -146,7 +147,7 @@ TEST(status_reads_the_dataplane_while_control_hangs) {
 	server_stop(server);
 }
 
-// A list without members is not unknown.
+// A list without members is empty, not unknown.
 TEST(unknown_values_of_status_are_null) {
 	static const char *const unknown[] = {"not_published", "services", "backends", "eligible",
 		"unchecked", "not_eligible", "unreachable", "panic", "drained", "rejecting"};
@@ -205,7 +206,7 @@ TEST(status_reads_a_dataplane_to_which_control_is_not_attached) {
 	server_stop(server);
 }
 
-// A script that announces routes must not wait for the timeout of the other commands.
+// A script that announces routes must not wait as long as other commands.
 TEST(status_answers_within_its_limit) {
 	static const struct server_answer none[] = {{0}};
 	static const enum server_mode modes[] = {SERVER_HANG, SERVER_DEAF};

@@ -59,7 +59,7 @@ TEST(once_prints_everything) {
 	assert_null(strstr(outcome.out, "fragment"));
 	expect_contains(outcome.out, "web             3         2  no");
 	expect_contains(outcome.out, "b-none   healthy  refusing  timeout");
-	// Sorted by new flows: 40, 2 and 0 per second.
+	// Rows are sorted by new flows: 40, 2 and 0 per second.
 	assert_true(line_of(outcome.out, "b-many") < line_of(outcome.out, "b-few"));
 	assert_true(line_of(outcome.out, "b-few") < line_of(outcome.out, "b-none"));
 	assert_null(strchr(outcome.out, '\033'));
@@ -136,7 +136,7 @@ static void check_size(const char *screen, unsigned int rows, unsigned int colum
 
 static struct terminal terminal;
 
-// Run it on a terminal of this size, and end it.
+// Run weirctl top on a terminal of this size, and end it.
 static const char *first_screen(
 	struct server *server, unsigned short rows, unsigned short columns) {
 	open_terminal(&terminal, server_folder(server), rows, columns);
@@ -183,7 +183,8 @@ TEST(a_truncated_section_is_marked) {
 	server_stop(server);
 }
 
-// "no backends" would be wrong, and a truncated number would be another number.
+// Values without room are omitted: "no backends" would be wrong, and a truncated number would be
+// another number.
 TEST(values_without_room_are_omitted) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	const char *screen;
@@ -195,7 +196,7 @@ TEST(values_without_room_are_omitted) {
 	server_stop(server);
 }
 
-// What is wrong stands out, and nothing does for NO_COLOR and for a dumb terminal.
+// Faults are coloured, except with NO_COLOR and on a dumb terminal.
 TEST(colours_are_for_terminals_that_have_them) {
 	static const struct {
 		const char *term, *no_color;
@@ -311,7 +312,7 @@ TEST(an_interrupt_restores_the_terminal) {
 
 // --- outages ------------------------------------------------------------------------------------
 
-// The daemon is stopped and started again: its folder is another one, behind a link.
+// The daemon is stopped and started again in another folder, to which a link leads.
 static void link_to(const char *link, const struct server *server) {
 	unlink(link);
 	assert_int_equal(symlink(server_folder(server), link), 0);
@@ -332,11 +333,11 @@ TEST(it_stays_while_the_daemon_is_down) {
 	expect_drawn(&terminal, from, "CRITICAL: weir-control is down since ");
 	expect_drawn(&terminal, from, "; weir-dataplane is not running: no packet is forwarded; ");
 	expect_drawn(&terminal, from, "; figures of ");
-	expect_drawn(&terminal, from, "\033[90m         b-many"); // grey
+	expect_drawn(&terminal, from, "\033[90m         b-many"); // drawn in grey
 	from = terminal.bytes;
 	server = server_start(SERVER_ANSWER, answers);
 	link_to(link, server);
-	expect_drawn(&terminal, from, "\033[1;31m         b-none"); // as before
+	expect_drawn(&terminal, from, "\033[1;31m         b-none"); // drawn as before the outage
 	from = terminal.bytes;
 	expect_drawn(&terminal, from, "\033[J");
 	assert_null(strstr(terminal.text + from, "CRITICAL"));
@@ -364,7 +365,7 @@ TEST(it_stays_while_the_daemon_hangs) {
 	"{\"ok\": false, \"code\": \"no-dataplane\", \"error\": \"weir-dataplane is not " \
 	"attached\"}"
 
-// Also before the first figures.
+// weirctl top waits also before it has shown figures.
 TEST(it_waits_for_a_dataplane) {
 	static const struct server_answer list[] = {
 		{"stats.show", NO_DATAPLANE "\n" NO_DATAPLANE "\n" FIRST "\n" SECOND},
@@ -400,11 +401,11 @@ static bool has_word(const char *screen, const char *word) {
 	return false;
 }
 
-// The most important columns stay, and none is cut.
+// The most important columns stay, and no column is truncated.
 TEST(columns_fit_the_width) {
 	static const struct {
 		unsigned short columns;
-		const char *shown, *hidden; // of the backends
+		const char *shown, *hidden; // columns of the backends
 	} cases[] = {{80, "SHARE-%", "xyz"}, {76, "WEIGHT", "SHARE-%"}, {60, "ERRORS/S", "WEIGHT"},
 		{50, "NEW/S", "PACKETS/S"}, {30, "HEALTH", "ERRORS/S"}, {17, "BACKEND", "NEW/S"}};
 
@@ -432,7 +433,7 @@ TEST(too_narrow_a_terminal_says_so) {
 	server_stop(server);
 }
 
-// No fault, but one asks why nothing arrives.
+// A drained service is no fault, but explains why no new flows arrive.
 TEST(a_drained_service_is_mentioned) {
 	static const struct server_answer drained[] = {{"stats.show", FIRST "\n" SECOND},
 		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
@@ -491,8 +492,7 @@ TEST(two_of_one_name_are_shown_with_their_addresses) {
 
 // --- drops --------------------------------------------------------------------------------------
 
-// Of services and backends without any: the time of a sample, its drops, the start of the
-// dataplane.
+// A sample without services and backends: its time, its drops, the start of the dataplane.
 #define SAMPLE(time, drops, started) \
 	"{\"ok\": true, \"result\": {\"time_ms\": " #time ", \"dataplane_started_ms\": " started \
 	", \"workers\": {}, \"drops\": {\"tcp_flags\": " #drops \

@@ -66,7 +66,7 @@ TEST(each_stage_shows_its_decision) {
 		false, 0,
 		STAGES "    flow table   not found; not entered\n"
 		       "    service      web\n"
-		       "    selection    web-2, chosen for this packet alone\n"
+		       "    selection    web-2, selected for this packet only\n"
 		       "    sent         on lan\n");
 	expect_shown("{" RECEIVED PARSED
 		     "\"action\": \"forward\", \"choice\": \"replaced\", \"service\": \"web\", "
@@ -76,9 +76,9 @@ TEST(each_stage_shows_its_decision) {
 		"    received     54 bytes on wan by worker 1, tables 812\n"
 		"    distributed  bucket 528, hash 1f\n"
 		"    parsed       packet of a flow: syn; slow path\n"
-		"    flow table   found; its backend no longer accepts it; now young\n"
+		"    flow table   found; the backend no longer accepts the flow; now young\n"
 		"    service      web\n"
-		"    selection    web-2, instead of that backend\n"
+		"    selection    web-2, instead of the former backend\n"
 		"    rewrite      IPv4 in IPv4, to 10.0.0.12\n"
 		"    sent         on lan\n");
 }
@@ -99,7 +99,7 @@ TEST(drops_show_the_reason_and_a_command) {
 		     "    service      none\n"
 		     "    dropped      tcp_flags: invalid TCP flags (none, SYN+FIN, SYN+RST, ...)\n"
 		     "                 see: weirctl stats show\n");
-	// A packet that entered no pipeline, and a drop reason unknown to this weirctl.
+	// A packet that entered no pipeline, and a drop reason that this weirctl does not know.
 	expect_shown("{" RECEIVED "\"kind\": null, \"action\": \"drop\", \"reason\": \"moon\"}",
 		true, 0,
 		HEAD "    received     54 bytes on wan by worker 1, tables 812\n"
@@ -115,7 +115,7 @@ TEST(other_outcomes_are_shown) {
 		true, 0,
 		STAGES "    flow table   found\n"
 		       "    service      web\n"
-		       "    selection    web-2, that of the flow\n"
+		       "    selection    web-2, the backend of the flow\n"
 		       "    replied      mtu_exceeded: too big once encapsulated; ICMP error sent\n"
 		       "                 see: weirctl doctor\n");
 	expect_shown("{" RECEIVED PARSED "\"action\": \"kernel\"}", true, 0,
@@ -126,7 +126,7 @@ TEST(other_outcomes_are_shown) {
 		       "    sent         to the next worker\n");
 }
 
-// For every reason, with names of ten letters.
+// Lines of every reason fit, with names of ten letters.
 TEST(eighty_columns_are_enough) {
 	for (uint32_t i = 0; i < weir_captured_reason_count; i++) {
 		json_t *packet = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:s}",

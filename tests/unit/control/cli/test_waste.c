@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl service waste: the chart, for few backends, many, none, and on narrow terminals.
+// weirctl service waste: the chart, for few, many and no backends, and on narrow terminals.
 #include "waste.h"
 
 #include "show_lab.h"
@@ -97,8 +97,8 @@ TEST(missing_reports_are_shown) {
 	char *text = chart(result, 80, false);
 
 	assert_string_equal(text,
-		"web: none of its 1 backend reports its utilization: it comes from weir-agent, "
-		"health checks or weirctl\n");
+		"web: none of its 1 backend reports its utilization: sources are weir-agent, "
+		"health checks and weirctl backend report\n");
 	free(text);
 	text = chart(json_pack("{s:s, s:i, s:[{s:s, s:n}, {s:s, s:n}]}", "service", "web",
 			     "again_ms", 4001, "backends", "backend", "a", "utilization", "backend",
@@ -108,7 +108,7 @@ TEST(missing_reports_are_shown) {
 		"web: none of its 2 backends reports its utilization; their agents were just "
 		"requested to measure it: try again in 5.0s\n");
 	free(text);
-	text = chart(json_pack("[i]", 3), 80, false); // of another version
+	text = chart(json_pack("[i]", 3), 80, false); // an answer of another version
 	free(text);
 }
 

@@ -34,7 +34,7 @@ assert sum(map(len, documented.values())) >= 5, "the table was not understood"
 bad = 0
 for program, path in programs.items():
     found = probes_of(path)
-    # Both processes link segment/: they also contain the probes of the other one, unused.
+    # Both processes link segment/, so they also contain the unused probes of the other process.
     others = set().union(*documented.values())
     for probe in documented.get(program, set()) - found:
         print(f"{program} has no probe {probe[0]} with {probe[1]} arguments")

@@ -4,7 +4,7 @@
 
 usage: check_replaced.py WEIR_CONTROL CONFIG
 
-There is no dataplane of another version to run, so the test answers on its socket like one
+The test has no dataplane of another version, so it answers on the socket as such a dataplane does
 (segment/handover.c): with another layout, then with weir-control's own and EBUSY.
 """
 import os
@@ -23,7 +23,7 @@ EBUSY = 16
 
 
 class Dataplane(threading.Thread):
-    """Answers everybody who connects."""
+    """A simulated dataplane that answers every connection."""
 
     def __init__(self, run_dir):
         super().__init__(daemon=True)
@@ -82,7 +82,7 @@ def check_versions(control):
 
 
 def check_replaced(control, program):
-    """It retries until its file has been replaced."""
+    """weir-control retries until its program file has been replaced."""
     control.start()
     control.wait_for("run the same version of both")
     shutil.copy(program, control.program + ".new")

@@ -178,7 +178,7 @@ void lab_start(struct lab *lab) {
 		lab_spawn(lab, NULL);
 	}
 	LAB_UNTIL(listens(lab));
-	// After its reply the loop runs, and signals are handled.
+	// After this reply the loop runs, and signals are handled.
 	assert_string_equal(lab_code(lab, JSON({"command": "version"})), "ok");
 }
 

@@ -32,7 +32,7 @@
 	} while (0)
 
 struct lab {
-	char dir[64]; // everything is in here
+	char dir[64]; // the directory of all files
 	char run_dir[80];
 	char config[96];
 	char log[96];
@@ -40,32 +40,32 @@ struct lab {
 };
 
 uint64_t lab_now_ms(void);
-void lab_pause(void); // a few milliseconds
+void lab_pause(void); // waits a few milliseconds
 
 // Group set-up: a separate network namespace, with the backends' addresses 10.0.0.11 to 10.0.0.19
 // on its loopback, so that no check leaves the machine. Needs root, or user namespaces.
 int lab_own_network(void **state);
 
-void lab_init(struct lab *lab); // makes the directories
+void lab_init(struct lab *lab); // creates the directories
 void lab_fini(struct lab *lab); // kills the processes, removes the files
 void lab_write(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // A complete configuration with the JSON of the services: one port with a gateway_mac, so that next
 // hops need no kernel.
 void lab_write_config(const struct lab *lab, const char *services);
-// The same with other settings in the dataplane's part.
+// Write a configuration as lab_write_config does, with other settings in the dataplane's part.
 void lab_write_config_with(const struct lab *lab, const char *port, const char *services);
 
 // Start weir-control with these further arguments (NULL ends them); does not wait.
 void lab_spawn(struct lab *lab, ...) __attribute__((sentinel));
 // Start as the user of the test, wait until it listens.
 void lab_start(struct lab *lab);
-int lab_wait_exit(struct lab *lab); // its exit status, or 1000 + the signal
-int lab_stop(struct lab *lab); // SIGTERM
-void lab_kill(struct lab *lab); // SIGKILL
+int lab_wait_exit(struct lab *lab); // returns the exit status, or 1000 + the signal
+int lab_stop(struct lab *lab); // by SIGTERM
+void lab_kill(struct lab *lab); // by SIGKILL
 bool lab_log_has(const struct lab *lab, const char *text);
 
-int lab_connect(const struct lab *lab); // blocking socket, with a timeout on reads
+int lab_connect(const struct lab *lab); // returns a blocking socket, with a timeout on reads
 void lab_send(int fd, const void *data, size_t bytes);
 json_t *lab_read_answer(int fd); // NULL: end of the connection
 // Send a request on a new connection. Returns the answer; or the member `result` of an answer that
@@ -74,7 +74,7 @@ json_t *lab_ask(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 json_t *lab_result(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-// The code of the error that this request gets.
+// The error code that this request gets.
 const char *lab_code(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -91,28 +91,29 @@ struct lab_dataplane;
 
 struct lab_dataplane *lab_dataplane_start(const struct lab *lab, uint32_t workers);
 struct lab_dataplane *lab_dataplane_start_big(const struct lab *lab, uint32_t workers);
-struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t workers); // 256 kB
-// With flows in buckets; bucket i belongs to worker i % workers at first.
+// with a segment of 256 kB
+struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t workers);
+// A dataplane with flows in buckets; bucket i belongs to worker i % workers at first.
 struct lab_dataplane *lab_dataplane_start_bucketed(const struct lab *lab, uint32_t workers);
-void lab_dataplane_stop(struct lab_dataplane *dataplane); // like a crash
+void lab_dataplane_stop(struct lab_dataplane *dataplane); // without a clean-up, as after a crash
 struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane);
 // Workers stop answering and reporting, as if stalled, until set to false.
 void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang);
-// Whether every worker has adopted everything published, and does no full scan.
+// Whether every worker has adopted all publications, and does no full scan.
 bool lab_dataplane_caught_up(struct lab_dataplane *dataplane);
 
 // --- buckets ---
 
 // The reaction of workers to valid requests for buckets.
 enum lab_steals {
-	LAB_STEALS_CONFIRMED, // confirm, and the bucket moves in the next turn
-	LAB_STEALS_REFUSED, // as busy
-	LAB_STEALS_LATE, // confirm, and move, after LAB_STEALS_LATE_MS
-	LAB_STEALS_SILENT, // nothing
-	LAB_STEALS_SLOW, // process them after LAB_STEALS_LATE_MS, if the deadline permits
-	LAB_STEALS_OTHER, // refuse, but for a request that was never made
+	LAB_STEALS_CONFIRMED, // confirm, and move the bucket in the next iteration
+	LAB_STEALS_REFUSED, // refuse as busy
+	LAB_STEALS_LATE, // confirm, and move the bucket after LAB_STEALS_LATE_MS
+	LAB_STEALS_SILENT, // do not respond
+	LAB_STEALS_SLOW, // process requests after LAB_STEALS_LATE_MS, if the deadline permits
+	LAB_STEALS_OTHER, // refuse a request that was never made
 };
-#define LAB_STEALS_LATE_MS 1500 // later than control waits
+#define LAB_STEALS_LATE_MS 1500 // longer than control waits
 
 void lab_dataplane_steals(struct lab_dataplane *dataplane, enum lab_steals steals);
 // Packets of this bucket take this share of a worker's time from now on.
@@ -126,9 +127,9 @@ double lab_dataplane_unevenness(struct lab_dataplane *dataplane);
 // New flows to a service's address, one per source port from 1: chosen and stored.
 void lab_dataplane_flows(
 	struct lab_dataplane *dataplane, const char *vip, uint16_t port, uint32_t n);
-// The number of these at this backend.
+// The number of flows of lab_dataplane_flows at this backend.
 uint32_t lab_dataplane_flows_of(struct lab_dataplane *dataplane, uint16_t backend);
 // The number of lookups of a service's address without a backend, since the start.
 uint64_t lab_dataplane_misses(struct lab_dataplane *dataplane);
-// Look up this address in every turn from now on; misses are counted from now.
+// Look up this address in every iteration from now on; misses are counted from now.
 void lab_dataplane_probe(struct lab_dataplane *dataplane, const char *vip, uint16_t port);

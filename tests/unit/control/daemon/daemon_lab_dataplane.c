@@ -24,7 +24,7 @@ struct flow {
 // A request for a bucket that has not been executed.
 struct steal {
 	struct weir_message message;
-	uint64_t due_ns; // 0 = none
+	uint64_t due_ns; // time of execution; 0 = none
 };
 
 struct worker {
@@ -38,15 +38,16 @@ struct lab_dataplane {
 	struct weir_handover_server *server;
 	struct worker worker[WEIR_WORKERS_MAX];
 	pthread_t thread;
-	pthread_mutex_t lock; // protects everything below; the thread holds it during each turn
+	// protects the members below; the thread holds it during each iteration
+	pthread_mutex_t lock;
 	bool stop;
 	bool hang;
-	struct flow flow[LAB_FLOWS_MAX]; // worker 0's
+	struct flow flow[LAB_FLOWS_MAX]; // flows of worker 0
 	uint32_t flows;
 	uint8_t probe_vip[16];
-	uint16_t probe_port; // 0 = nothing to look up
+	uint16_t probe_port; // 0 = no lookup
 	uint64_t probes, misses;
-	uint32_t load[WEIR_BUCKETS]; // thousandths of a worker's time
+	uint32_t load[WEIR_BUCKETS]; // load in thousandths of a worker's time
 	enum lab_steals steals;
 	uint32_t requests[WEIR_WORKERS_MAX]; // number of requests for buckets of each worker
 };
@@ -64,7 +65,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-// Process a new flow like a worker.
+// Process a new flow as a worker does.
 static struct choice choose(struct worker *worker, const uint8_t vip[16], uint8_t protocol,
 	uint16_t port, uint64_t hash) {
 	struct choice choice = {WEIR_SERVICE_NONE, WEIR_BACKEND_NONE, 0};
@@ -87,7 +88,8 @@ static struct choice choose(struct worker *worker, const uint8_t vip[16], uint8_
 	choice.backend = weir_selection_choose(selection, hash);
 	if (choice.backend != WEIR_BACKEND_NONE &&
 		(worker->row_flags[choice.backend] & WEIR_BACKEND_PRESENT) == 0) {
-		choice.backend = WEIR_BACKEND_NONE; // S2: a selection never names an unknown one
+		// S2: a selection never names an unknown backend
+		choice.backend = WEIR_BACKEND_NONE;
 	}
 	return choice;
 }
@@ -208,7 +210,7 @@ static void carry_out_steal(struct lab_dataplane *dataplane, uint32_t worker) {
 	weir_counter_add(&segment->steal_counters[thief].buckets_taken, 1);
 }
 
-// Count packets and cycles of a turn of a thousand cycles.
+// Count packets and cycles of an iteration of a thousand cycles.
 static void receive_load(struct lab_dataplane *dataplane, uint32_t worker) {
 	struct weir_segment *segment = dataplane->segment;
 	uint64_t busy = 0;
@@ -309,7 +311,7 @@ static struct lab_dataplane *start(const struct lab *lab, uint32_t workers, uint
 		.hash_seed = 42,
 		.bucketing = bucketing,
 		.port_info = &port};
-	// Some of the tests run control as user nobody.
+	// Some tests run control as user nobody.
 	const struct passwd *nobody = getpwnam("nobody");
 	const struct weir_handover_params where = {.run_dir = lab->run_dir,
 		.control_user = nobody != NULL ? nobody->pw_uid : (uid_t)-1,
@@ -446,7 +448,7 @@ static struct choice choose_flow(struct lab_dataplane *dataplane, const uint8_t 
 	return choose(&dataplane->worker[0], destination, IPPROTO_TCP, port, *ret_hash);
 }
 
-// Values shown by the API are published a moment later.
+// Whether all workers have the backends: values shown by the API are published a moment later.
 static bool has_backends(
 	struct lab_dataplane *dataplane, const uint8_t destination[16], uint16_t port) {
 	uint64_t hash;

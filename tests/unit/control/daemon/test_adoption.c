@@ -108,8 +108,8 @@ TEST(s3_restarted_control_adopts_published_tables) {
 	lab_dataplane_stop(dataplane);
 }
 
-// The rows of a service with the backends of a former one are published once, with their next hops:
-// its first packets find them.
+// The rows of a service with the backends of a former service are published once, with their next
+// hops, so that the first packets can be forwarded.
 static void assert_first_rows_are_final(const struct lab *lab, struct lab_dataplane *dataplane) {
 	const struct weir_segment *segment = lab_dataplane_segment(dataplane);
 	json_t *backends = lab_result(lab, JSON({"command": "backend.show"}));
@@ -140,7 +140,7 @@ TEST(renamed_service_has_next_hops_from_the_first_publication) {
 	dataplane = lab_dataplane_start(lab, 2);
 	LAB_UNTIL(lab_attached(lab));
 	LAB_UNTIL(number_of(lab, "b-3", "resolved"));
-	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 30); // its ids are not free
+	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 30); // so that its ids are not free
 	lab_write_config(lab, SERVICE("other", "198.51.100.10", "", THREE));
 	json_decref(lab_result(lab, JSON({"command": "config.reload"})));
 	assert_first_rows_are_final(lab, dataplane);
@@ -167,7 +167,7 @@ TEST(s3_service_renamed_while_control_was_down_has_next_hops_at_once) {
 	lab_dataplane_stop(dataplane);
 }
 
-// Checks that never come to a verdict within this test: a new backend would be STARTING.
+// Checks that have no verdict within this test: a new backend would be STARTING.
 TEST(s3_adopted_health_stays_until_checks_change_it) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
@@ -193,8 +193,9 @@ static void wait_random(unsigned int *seed, unsigned int most_us) {
 	nanosleep(&pause, NULL);
 }
 
-// Changes go on while control is killed at any moment: before it listens, while it attaches, in the
-// middle of publications. A worker looks up a new flow in every turn: each finds a backend.
+// Changes continue while control is killed at any moment: before it listens, while it attaches, in
+// the middle of publications. A worker looks up a new flow in every iteration: each lookup finds a
+// backend.
 TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
@@ -207,7 +208,7 @@ TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 300);
 	lab_dataplane_probe(dataplane, "198.51.100.10", 80);
 	for (int i = 0; i < 40; i++) {
-		// SIGHUPs arrive while it works; which configuration it reads does not matter.
+		// SIGHUPs arrive while control works; which configuration it reads is not relevant.
 		lab_write_config(lab, i % 2 == 0 ? SERVICE("web", "198.51.100.10", "", TWO)
 						 : ONE_SERVICE
 					      ", " SERVICE("more", "198.51.100.11", "", THREE));
@@ -224,7 +225,7 @@ TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	lab_start(lab);
 	LAB_UNTIL(lab_attached(lab));
 	assert_int_equal(lab_dataplane_misses(dataplane), 0);
-	// Every flow still has the same backend: its id has the same name.
+	// Every flow still has the same backend: the backend's id has the same name.
 	for (int b = 1; b <= 3; b++) {
 		char name[8];
 
@@ -262,7 +263,7 @@ TEST(s4_dataplane_restart_is_detected_and_everything_republished) {
 				json_object_get(json_object_get(version, "dataplane"), "epoch")));
 		json_decref(version);
 		assert_string_not_equal(epoch[0], epoch[1]);
-		// New flows work at once, and none goes to a drained backend.
+		// New flows work at once, and no flow goes to a drained backend.
 		lab_dataplane_flows(dataplane, "198.51.100.10", 80, 100);
 		assert_int_equal(
 			lab_dataplane_flows_of(dataplane, (uint16_t)number_of(lab, "b-1", "id")),
@@ -325,7 +326,7 @@ TEST(slow_start_starts_after_a_pause_not_before) {
 	dataplane = lab_dataplane_start(lab, 1);
 	LAB_UNTIL(lab_attached(lab));
 	json_decref(lab_result(lab, JSON({"command": "backend.drain", "backend": "b-1"})));
-	nanosleep(&pause, NULL); // the others have their full share
+	nanosleep(&pause, NULL); // the other backends have their full share
 	fd = lab_connect(lab);
 	kill(lab->control, SIGSTOP);
 	lab_send(fd, ready, sizeof(ready) - 1);
@@ -349,12 +350,12 @@ TEST(s3_backend_added_while_control_was_down_starts_slowly) {
 	lab_start(lab);
 	dataplane = lab_dataplane_start(lab, 1);
 	LAB_UNTIL(lab_attached(lab));
-	nanosleep(&pause, NULL); // these two have their full share
+	nanosleep(&pause, NULL); // these two backends have their full share
 	lab_kill(lab);
 	lab_write_config(lab, SERVICE("web", "198.51.100.10", SLOW_START(60000), THREE));
 	lab_start(lab);
 	LAB_UNTIL(lab_attached(lab));
-	nanosleep(&pause, NULL); // ticks
+	nanosleep(&pause, NULL); // time for ticks
 	assert_true(starts_slowly(lab, "b-2"));
 	assert_false(starts_slowly(lab, "b-1"));
 	lab_stop(lab);

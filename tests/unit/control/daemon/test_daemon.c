@@ -67,7 +67,7 @@ TEST(invalid_configuration_is_refused_with_every_error) {
 	assert_true(lab_log_has(lab, "weir.json:2:"));
 	assert_true(lab_log_has(lab, "weir.json:3:"));
 	assert_true(lab_log_has(lab, ": services[0]: "));
-	assert_false(exists(lab->dir, "run")); // nothing was made
+	assert_false(exists(lab->dir, "run")); // no directory was created
 }
 
 TEST(missing_configuration_is_refused) {
@@ -102,7 +102,8 @@ TEST(second_process_is_refused_with_the_pid_of_the_first) {
 	snprintf(expected, sizeof(expected), "weir-control (pid %d) is already running",
 		(int)lab->control);
 	assert_true(lab_log_has(lab, expected));
-	assert_string_equal(lab_code(lab, JSON({"command": "version"})), "ok"); // unharmed
+	// the running process is not affected
+	assert_string_equal(lab_code(lab, JSON({"command": "version"})), "ok");
 	assert_int_equal(lab_stop(lab), 0);
 }
 
@@ -154,7 +155,7 @@ TEST(sighup_reads_the_configuration_again) {
 	kill(lab->control, SIGHUP);
 	LAB_UNTIL(weight_of_web_1(lab) == 50);
 	assert_true(lab_log_has(lab, "reload: change service web backend web-1 weight: 100 -> 50"));
-	// Warnings: of the start, and of what was reloaded.
+	// Warnings of the first configuration and of the reloaded configuration.
 	assert_true(lab_log_has(lab, "Z warn  "));
 	assert_true(lab_log_has(lab, "instance.hash_seed: is the default"));
 	assert_false(lab_log_has(lab, "all weights are 0"));
@@ -167,7 +168,7 @@ TEST(sighup_reads_the_configuration_again) {
 	lab_write_config(lab, WEB("50"));
 	kill(lab->control, SIGHUP);
 	LAB_UNTIL(weight_of_web_1(lab) == 50);
-	// An invalid one changes nothing, and the reason is logged.
+	// An invalid configuration changes nothing, and the reason is logged.
 	lab_write(lab->config, JSON({"ports": []}));
 	kill(lab->control, SIGHUP);
 	LAB_UNTIL(lab_log_has(lab, "reload refused"));
@@ -201,7 +202,7 @@ TEST(root_privileges_are_dropped) {
 	int fd;
 
 	if (geteuid() != 0 || getgrnam("nogroup") == NULL) {
-		skip(); // covered by the tests of privileges.c for other users
+		skip(); // the tests of privileges.c cover this for other users
 	}
 	lab_spawn(lab, "--user", "nobody", "--group", "nogroup", NULL);
 	LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));
@@ -229,7 +230,7 @@ TEST(root_privileges_are_dropped) {
 		lab_dataplane_stop(dataplane);
 		LAB_UNTIL(!lab_attached(lab));
 	}
-	// A file that only root can read: clearly reported, and nothing changes.
+	// A file that only root can read gives a clear error, and nothing changes.
 	assert_int_equal(chmod(lab->config, 0600), 0);
 	assert_string_equal(lab_code(lab, JSON({"command": "config.reload"})), "refused");
 	assert_true(lab_log_has(lab, "user nobody cannot read"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// 1,000 services with 10 backends each, and one more with 2,000: requests are answered soon, and
-// changes are published soon. The limits are far above the measured CPU times of control: they
+// 1,000 services with 10 backends each, and another service with 2,000: requests are answered soon,
+// and changes are published soon. The limits are far above the measured CPU times of control: they
 // detect quadratic work, not a slow or busy machine.
 #include "daemon_lab.h"
 
@@ -143,8 +143,8 @@ TEST(reload_of_everything_is_done_soon) {
 	json_decref(result);
 }
 
-// Each remaining service is listed once, although all change their position in the configuration
-// before the last row is written.
+// Each remaining service is listed once, although the positions of all services in the
+// configuration change before the last row is written.
 TEST(list_of_services_continues_over_a_reload) {
 	static const char show[] = "{\"command\": \"service.show\"}\n";
 	struct own_lab *own = *state;

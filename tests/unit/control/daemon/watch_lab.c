@@ -69,7 +69,7 @@ void watch_lab_run(uv_loop_t *loop, watch_lab_condition condition, void *context
 		uv_run(loop, UV_RUN_ONCE);
 		held = condition != NULL && condition(context);
 	}
-	wake.data = &closed; // wake is on the stack: it must be closed before returning
+	wake.data = &closed; // wake is on the stack, so it must be closed before returning
 	uv_close((uv_handle_t *)&wake, on_closed);
 	while (!closed) {
 		uv_run(loop, UV_RUN_NOWAIT);

@@ -15,12 +15,12 @@
 // For cmocka_run_group_tests: a new network namespace with lo up, and no signal on broken pipes.
 int watch_lab_enter(void **state);
 
-// Addresses at which packets vanish: on a veth whose other end drops them.
+// Addresses whose packets are dropped at the other end of a veth.
 #define WATCH_LAB_HOLE4 "10.1.0.9"
 #define WATCH_LAB_HOLE6 "2001:db8:1::9"
 void watch_lab_make_hole(void);
 
-// Start a program; it dies with the test. Returns its pid.
+// Start a program, which is killed when the test ends. Returns its pid.
 pid_t watch_lab_start(const char *const *words);
 void watch_lab_stop(pid_t pid);
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs weirctl doctor --root on a simulated machine: nothing above "ok" if it is set up correctly,
-and for each case of cases.txt the findings given there. Remedies that change files are run, and
-must remove the finding. A case whose name ends with -named-file names the configuration file, as before
-a restart with it. And whether weir-control still has the reasons by which doctor finds a remedy for
-checks without a result.
+"""Runs weirctl doctor --root on a simulated machine: no finding above "ok" if the machine is set up
+correctly, and for each case of cases.txt the findings listed in that file. Remedies that change files
+are run, and must remove the finding. A case whose name ends with -named-file names the configuration
+file, as before a restart with it. Also checks that weir-control still has the reasons by which doctor
+finds a remedy for checks without a result.
 
 usage: check_doctor.py WEIRCTL SOURCE_ROOT
 """
@@ -64,7 +64,7 @@ def put(root, path, value):
 
 
 def kernel_follows(root):
-    """Other values that the kernel changes after a setting was written."""
+    """Apply the changes that the kernel makes to other values after a setting was written."""
     def get(path):
         with open(root + path, encoding="ascii") as file:
             return file.read().strip()
@@ -86,7 +86,7 @@ def kernel_follows(root):
 
 
 def cure(root, command):
-    """Apply the effect of a command to the tree. False: only possible on a real machine."""
+    """Apply the effect of a command to the tree. Returns False if the command is possible only on a real machine."""
     link = re.fullmatch(r"ip link set (\S+) (up|mtu (\d+))", command)
     queues = re.fullmatch(r"(?:systemctl stop weir-dataplane; )?ethtool -L (\S+) (?:combined|rx) (\d+)"
                           r"(?:; systemctl start weir-dataplane)?", command)
@@ -115,7 +115,7 @@ def cure(root, command):
 
 
 def check_case(weirctl, name, changes, expected):
-    """Returns (error or None, number of executed remedies)."""
+    """Run a case. Returns (error or None, number of executed remedies)."""
     with tempfile.TemporaryDirectory(prefix="weir-doctor-") as root:
         machine.make(root)
         machine.change(root, changes)
@@ -163,7 +163,7 @@ OF_LIBUV = {"permission denied", "operation not permitted", "too many open files
 
 
 def check_reasons(root):
-    """The parts of reasons that doctor looks for are in the sources of weir-control."""
+    """Check that the parts of reasons for which doctor searches are in the sources of weir-control."""
     with open(f"{root}/control/doctor/check_service.c", encoding="ascii") as file:
         parts = set(re.findall(r'strstr\(why, "(.*?)"\)', file.read())) - OF_LIBUV
     with open(f"{root}/control/daemon/data_path/data_path.c", encoding="ascii") as file:

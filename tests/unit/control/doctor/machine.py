@@ -7,7 +7,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def sections(text):
-    """[(words behind "===", contents)]"""
+    """Split a text into [(words after "===", contents)]."""
     parts = re.split(r"^=== (.*)\n", text, flags=re.M)
     return list(zip((words.split() for words in parts[1::2]), parts[2::2]))
 
@@ -40,7 +40,7 @@ def remove(path):
 
 
 def make(root):
-    """The correctly set up machine."""
+    """Create the tree of a correctly set up machine."""
     with open(os.path.join(HERE, "machine.txt"), encoding="ascii") as file:
         change(root, file.read())
     for folder in ("run/weir", "run/weir/control"):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Echo: answers of the kernel are accepted, those of a host that has not received the request are
-// not. In a separate network namespace, whose kernel answers or leaves that to the test.
+// Echo: answers of the kernel are accepted, answers of a host that has not received the request are
+// not. The test runs in a separate network namespace, where the kernel or the test answers.
 #include "echo.h"
 
 #include <stdlib.h>
@@ -15,21 +15,21 @@
 #include "test.h"
 #include "watch_lab.h"
 
-#define MS 150 // below the time after which requests are sent again
-#define LONG_MS 5000 // not used up where an answer comes
+#define MS 150 // shorter than the interval of retransmissions
+#define LONG_MS 5000 // timeout; the test ends earlier when an answer arrives
 #define BYTES 600
 #define MTU 500
-#define NOTHING SIZE_MAX // is damaged
+#define NOTHING SIZE_MAX // no byte is damaged
 #define ICMP4 20 // offset in an IPv4 packet
 
-// --- the host that answers
-// ------------------------------------------------------------------------
+// --- simulated host
+// -------------------------------------------------------------------------------
 
 struct host {
-	int fd; // raw socket: receives requests, and sends answers
-	bool too_big; // answer with that
-	size_t damaged; // a byte of the answer, or NOTHING
-	bool end; // written by the test
+	int fd; // raw socket that receives requests, and sends answers
+	bool too_big; // answer with "too big"
+	size_t damaged; // offset of a damaged byte of the answer, or NOTHING
+	bool end; // set by the test
 	pthread_t thread;
 };
 
@@ -43,7 +43,7 @@ static void send_back(int fd, uint8_t *packet, size_t bytes) {
 	struct sockaddr_in to = {.sin_family = AF_INET};
 
 	memcpy(&to.sin_addr, packet + 16, 4);
-	put16(packet + 10, 0); // the kernel's
+	put16(packet + 10, 0); // the kernel fills in the checksum
 	assert_int_equal(sendto(fd, packet, bytes, 0, (struct sockaddr *)&to, sizeof(to)), bytes);
 }
 
@@ -64,7 +64,7 @@ static void reply(const struct host *host, int fd, uint8_t *request, size_t byte
 	send_back(fd, request, bytes);
 }
 
-// Like a router that quotes only the required minimum.
+// Answer "too big" like a router that quotes only the required minimum.
 static void tell_mtu(const struct host *host, int fd, const uint8_t *request) {
 	uint8_t error[20 + 8 + 20 + 8] = {0x45};
 
@@ -77,8 +77,8 @@ static void tell_mtu(const struct host *host, int fd, const uint8_t *request) {
 	error[21] = 4;
 	put16(error + 26, MTU);
 	memcpy(error + 28, request, 28);
-	error[28 + 8] -= 3; // TTL
-	error[28 + 1] = 0xb8; // DSCP
+	error[28 + 8] -= 3; // change the quoted TTL
+	error[28 + 1] = 0xb8; // change the quoted DSCP
 	if (host->damaged != NOTHING) {
 		error[28 + host->damaged] ^= 1;
 	}
@@ -103,7 +103,7 @@ static void *run(void *context) {
 	return NULL;
 }
 
-// protocol: of the requests.
+// protocol: protocol of the requests.
 static void start_host(struct host *host, int protocol) {
 	const struct timeval turn = {.tv_usec = 10000};
 
@@ -186,7 +186,7 @@ TEST(an_error_must_quote_the_request) {
 	}
 }
 
-// More than fit into a socket's buffer.
+// More requests of other programs than fit into a socket's buffer.
 TEST(requests_of_others_displace_no_answer) {
 	const struct sockaddr_in self = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -41,7 +41,7 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// Any other answer than the first one would have another number.
+// Any answer other than the first would have another number.
 TEST(concurrent_requests_share_one_answer) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct weir_log log = log_of_tests();
@@ -60,7 +60,7 @@ TEST(concurrent_requests_share_one_answer) {
 		pthread_join(threads[i], &right);
 		assert_non_null(right);
 	}
-	// Later a new request is sent.
+	// After a while a new request is sent.
 	for (uint64_t end = now_ms() + 15000;
 		!contains(documents, "\nweir_control_cpu_seconds_total 2\n");) {
 		assert_true(now_ms() < end);
@@ -88,7 +88,7 @@ TEST(missing_answer_is_reported) {
 	}
 }
 
-// A scrape has ten seconds: enough for one timeout, but not for that of a sample, too.
+// A scrape has ten seconds: enough for one timeout, but not for another timeout of a sample.
 TEST(after_a_sample_without_an_answer_no_request_waits) {
 	struct server *server = server_start(SERVER_HANG, answers);
 	struct weir_log log = log_of_tests();
@@ -122,7 +122,7 @@ TEST(a_sample_without_workers_is_an_answer) {
 	server_stop(server);
 }
 
-// No scraper comes: samples alone notice that it answers again.
+// Without a scraper, samples alone detect that weir-control answers again.
 TEST(recovery_is_logged_by_the_next_sample) {
 	const struct server_answer list[] = {
 		answers[0], {"worker.show", "{\"ok\": true, \"result\": []}"}, {0}};
@@ -153,7 +153,7 @@ TEST(recovery_is_logged_by_the_next_sample) {
 	close(fds[1]);
 }
 
-// With another --run-dir than that of weir-control.
+// weir-metrics runs with another --run-dir than weir-control.
 TEST(absent_control_may_run_in_another_directory) {
 	struct weir_documents *documents;
 	char text[4096] = "";
@@ -167,7 +167,7 @@ TEST(absent_control_may_run_in_another_directory) {
 	weir_documents_sample(documents);
 	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
 	assert_non_null(strstr(text, "no /nonexistent/control/control.sock"));
-	assert_non_null(strstr(text, "with the --run-dir of the one that runs"));
+	assert_non_null(strstr(text, "with the --run-dir of the running weir-control"));
 	weir_documents_free(documents);
 	close(fds[0]);
 	close(fds[1]);
@@ -177,7 +177,7 @@ TEST(absent_control_may_run_in_another_directory) {
 	"{\"time_ms\": 5, \"uid\": 4000000077, \"command\": \"" command \
 	"\", \"object\": \"" command " " outcome "\", \"outcome\": \"" outcome "\"}"
 
-// Who made a change, and addresses of clients, are for users of the control socket alone.
+// Users who made changes, and addresses of clients, are shown only to users of the control socket.
 TEST(page_shows_changes_of_the_audit_and_starts) {
 	static const struct server_answer list[] = {
 		{"metrics.show", "{\"ok\": true, \"result\": {\"control\": {\"started_ms\": 7}, "

@@ -84,7 +84,8 @@ TEST(families_have_the_values_of_the_reply) {
 	has(text, "\nweir_backend_health{service=\"web\",backend=\"b\",state=\"refusing\"} 0\n");
 	has(text, "\nweir_backend_health_age_seconds{service=\"web\",backend=\"b\"} 1.5\n");
 	has(text, "\nweir_service_unchecked_backends{service=\"web\"} 2\n");
-	has_not(text, "weir_service_unchecked_backends{service=\"dns\"}"); // without a check
+	// the service has no check
+	has_not(text, "weir_service_unchecked_backends{service=\"dns\"}");
 	free(text);
 }
 
@@ -99,12 +100,12 @@ TEST(tcp_figures_are_series_of_each_family) {
 		  "quantile=\"0.5\"} 0.021\n"
 		  "weir_backend_tcp_rtt_seconds{service=\"web\",backend=\"b\",clients=\"ipv4\","
 		  "quantile=\"0.99\"} 0.18\n"
-		  "#"); // none of IPv6
+		  "#"); // no series of IPv6
 	has(text, "\nweir_backend_tcp_sent_bytes_total{service=\"web\",backend=\"b\","
 		  "clients=\"ipv6\"} 3000\n");
 	has(text, "\nweir_backend_tcp_delivery_rate_bytes_per_second{service=\"web\","
 		  "backend=\"b\",clients=\"ipv4\"} 5\n");
-	has_not(text, "weir_backend_tcp_retransmitted_segments"); // no column
+	has_not(text, "weir_backend_tcp_retransmitted_segments"); // the reply has no such column
 	free(text);
 }
 
@@ -115,7 +116,7 @@ static const char histogram[] =
 	"weir_service_check_duration_seconds_bucket{service=\"web\",le=\"+Inf\"} 3\n"
 	"weir_service_check_duration_seconds_sum{service=\"web\"} 2.25\n"
 	"weir_service_check_duration_seconds_count{service=\"web\"} 3\n"
-	"#"; // none of the other service
+	"#"; // no series of the other service
 
 TEST(histogram_has_buckets_sum_and_count) {
 	char *text = render(reply, false, false);
@@ -127,9 +128,9 @@ TEST(histogram_has_buckets_sum_and_count) {
 TEST(families_without_a_value_are_omitted) {
 	char *text = render(reply, false, false);
 
-	has_not(text, "weir_worker_buckets"); // null
-	has_not(text, "weir_backend_ejections"); // no column
-	has_not(text, "weir_segment_"); // no object
+	has_not(text, "weir_worker_buckets"); // the reply has null
+	has_not(text, "weir_backend_ejections"); // the reply has no such column
+	has_not(text, "weir_segment_"); // the reply has no such object
 	has_not(text, "weir_service_new_flows_total{service=\"dns\"}"); // null in one row
 	has_not(text, "node_ipvs");
 	has_not(text, "# EOF");
@@ -141,7 +142,8 @@ TEST(families_without_a_value_are_omitted) {
 	free(text);
 }
 
-// A removed backend, and one that was added while the list was sent, have the name of another one.
+// A removed backend, and a backend that was added while the list was sent, have the name of another
+// backend.
 TEST(series_are_not_duplicated) {
 	const char *name = "\nweir_backend_open_flows{service=\"web\",backend=\"b\"} ";
 	char *text = render(reply, false, false), *at = strstr(text, name);
@@ -168,15 +170,16 @@ TEST(ipvs_names_are_those_of_node_exporter) {
 	char *text = render(reply, true, false);
 
 	has(text, "\nnode_ipvs_connections_total 3\n");
-	has(text, "\nnode_ipvs_incoming_bytes_total 700\n"); // of ports: workers count some twice
-	// The same labels twice: a sum.
+	// counters of ports, because workers count some packets twice
+	has(text, "\nnode_ipvs_incoming_bytes_total 700\n");
+	// Series with the same labels are added up.
 	has(text, "\nnode_ipvs_backend_connections_active{local_address=\"198.51.100.10\","
 		  "local_port=\"80\",remote_address=\"10.0.0.1\",remote_port=\"80\",proto=\"TCP\","
 		  "local_mark=\"\"} 7\n");
 	has(text, "\nnode_ipvs_backend_connections_inactive{local_address=\"198.51.100.10\","
 		  "local_port=\"80\",remote_address=\"10.0.0.1\",remote_port=\"80\",proto=\"TCP\","
 		  "local_mark=\"\"} 2\n");
-	// Several binds are like a firewall mark.
+	// A service with several binds is shown like a firewall mark.
 	has(text, "\nnode_ipvs_backend_weight{local_address=\"\",local_port=\"0\","
 		  "remote_address=\"10.0.0.1\",remote_port=\"0\",proto=\"FWM\","
 		  "local_mark=\"dns\"} 0\n");
@@ -184,7 +187,7 @@ TEST(ipvs_names_are_those_of_node_exporter) {
 	free(text);
 }
 
-// The rules of Prometheus, for all possible families.
+// The naming rules of Prometheus, for all possible families.
 TEST(names_follow_the_conventions) {
 	for (size_t i = 0; i < weir_family_count; i++) {
 		const struct weir_family *family = &weir_families[i];

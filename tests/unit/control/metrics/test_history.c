@@ -63,7 +63,8 @@ TEST(history_sums_workers_and_keeps_gaps) {
 	assert_string_equal(json_string_value(json_array_get(json_object_get(json, "columns"), 1)),
 		"rx_packets");
 	assert_int_equal(value(json, 0, 0), 1000);
-	assert_int_equal(value(json, 0, 1), 26); // the second worker had 4 of the first one
+	// 30 packets, minus 4 that were handed over to the second worker
+	assert_int_equal(value(json, 0, 1), 26);
 	assert_int_equal(value(json, 0, 5), 3);
 	assert_int_equal(value(json, 1, 0), 2000);
 	assert_int_equal(json_array_size(json_array_get(samples(json, WEIR_HISTORY_RECENT), 1)), 1);
@@ -123,7 +124,7 @@ TEST(history_notes_each_start_once) {
 
 #define DAY_MS 360000u
 
-// Gaps do not thin out the samples of the day: a due one waits for an answer.
+// A gap does not remove samples of the day: a due sample waits for an answer.
 TEST(history_keeps_a_day) {
 	struct weir_history history = {.next_start = 0};
 	json_t *one = workers(10, 20), *json;
@@ -160,7 +161,7 @@ TEST(history_follows_a_clock_that_is_set_back) {
 
 // --- the file -----------------------------------------------------------------------------
 
-// The longest one: all rings full, all numbers with as many digits as possible.
+// The longest history: all rings full, all numbers with as many digits as possible.
 static void fill(struct weir_history *history) {
 	json_t *most =
 		json_pack("[{s:I, s:I, s:I, s:I, s:I}]", "rx_packets", INT64_MAX, "forwarded",
@@ -200,7 +201,7 @@ TEST(history_survives_in_its_file) {
 	fill(&history);
 	json = weir_history_json(&history);
 	umask(0);
-	for (int i = 0; i < 2; i++) { // the second time it is replaced
+	for (int i = 0; i < 2; i++) { // the second write replaces the file
 		assert_int_equal(
 			weir_history_write(folder->path, json, folder->why, sizeof(folder->why)),
 			0);
@@ -212,7 +213,7 @@ TEST(history_survives_in_its_file) {
 	again = weir_history_json(&read);
 	assert_true(json_equal(json, again));
 	json_decref(again);
-	// Samples of a clock that was ahead are left out.
+	// Samples of a clock that was ahead are omitted.
 	assert_int_equal(weir_history_read(folder->path, 1800000000000 + 10 * DAY_MS, &read,
 				 folder->why, sizeof(folder->why)),
 		0);
@@ -270,12 +271,13 @@ TEST(broken_history_is_refused) {
 		}
 		assert_non_null(strstr(folder->why, "history.json is not a history"));
 	}
-	// Nothing was changed since the last right one.
+	// The history is unchanged since the last valid file.
 	assert_int_equal(history.ring[WEIR_HISTORY_RECENT].count, 0);
 	assert_int_equal(history.next_start, 1);
 }
 
-// Cut off at any byte, or with any byte replaced: refused or right, never a crash.
+// A file that is truncated at any byte, or has any byte replaced, is refused or correct, and causes
+// no crash.
 TEST(damaged_history_is_harmless) {
 	struct weir_history history = {.next_start = 0}, read;
 	struct folder *folder = *state;
@@ -326,7 +328,7 @@ TEST(history_is_read_from_small_regular_files_only) {
 		}
 		assert_int_equal(read_into(folder, &history), errors[i]);
 		assert_true(folder->why[0] != '\0' && strchr(folder->why, '\n') == NULL);
-		if (i != 3) { // replaced by a shorter one
+		if (i != 3) { // the file is replaced by a shorter file
 			assert_int_equal(i == 2 ? rmdir(folder->file) : unlink(folder->file), 0);
 		}
 	}

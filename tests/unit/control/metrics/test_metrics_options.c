@@ -57,7 +57,7 @@ TEST(options_refuse_invalid_addresses) {
 		if (parse(words, &options, why) == 0) {
 			fail_msg("%s is taken", listens[i]);
 		}
-		assert_non_null(strstr(why, "use one like 127.0.0.1:9479 or [::1]:9479"));
+		assert_non_null(strstr(why, "use a value like 127.0.0.1:9479 or [::1]:9479"));
 	}
 	assert_true(parse((const char *const[]){"weir-metrics", "--host", "a:80", NULL}, &options,
 			    why) < 0);

@@ -28,7 +28,7 @@ static const struct weir_agent_keys keys = {
 		},
 };
 
-// As sent by an owner of the key.
+// Recompute the authentication code as an owner of the key would.
 static inline void authenticate_again(uint8_t *bytes) {
 	crypto_auth(bytes + WEIR_AGENT_MAC_START, bytes, WEIR_AGENT_MAC_START, keys.key[0].secret);
 }
@@ -48,7 +48,7 @@ static inline void document_rest(size_t at) {
 	char line[64];
 
 	if (at == WEIR_AGENT_MAC_START) {
-		return; // nothing is left
+		return; // no bytes are left
 	}
 	snprintf(line, sizeof(line), "\n| %zu | %zu | | zero |\n", at, WEIR_AGENT_MAC_START - at);
 	assert_documented(line);

@@ -51,13 +51,13 @@ TEST(every_word_has_its_meaning) {
 		{"upp\n", NOTHING},
 		{"u\n", NOTHING},
 		{"# down\n", NOTHING},
-		// the worse one of both classes
+		// the worse state of both classes counts
 		{"up drain\n", LAME_DUCK},
 		{"drain down\n", DOWN},
 		{"ready down\n", DOWN},
 		{"up maint\n", DOWN},
 		{"up ready\n", READY},
-		// of one class the last: MAINT, DRAIN, DOWN, up
+		// of one class the last word counts: MAINT, DRAIN, DOWN, up
 		{"drain maint\n", DOWN},
 		{"maint drain\n", LAME_DUCK},
 		{"up down\n", DOWN},
@@ -74,16 +74,16 @@ TEST(every_word_has_its_meaning) {
 }
 
 TEST(each_class_remains_until_its_own_word) {
-	assert_int_equal(say("drain\n"), LAME_DUCK); // DRAIN
-	assert_int_equal(say("up\n"), LAME_DUCK); // DRAIN
-	assert_int_equal(say("20%\n"), NOTHING); // DRAIN, nothing new
-	assert_int_equal(say("down\n"), DOWN); // DOWN
-	assert_int_equal(say("ready\n"), DOWN); // DOWN
-	assert_int_equal(say("up\n"), READY); // up
-	assert_int_equal(say("maint\n"), DOWN); // MAINT
-	assert_int_equal(say("up\n"), DOWN); // MAINT
-	assert_int_equal(say("drain\n"), LAME_DUCK); // DRAIN
-	assert_int_equal(say("ready\n"), READY); // up
+	assert_int_equal(say("drain\n"), LAME_DUCK); // HAProxy: DRAIN
+	assert_int_equal(say("up\n"), LAME_DUCK); // HAProxy: DRAIN
+	assert_int_equal(say("20%\n"), NOTHING); // HAProxy: DRAIN, no change
+	assert_int_equal(say("down\n"), DOWN); // HAProxy: DOWN
+	assert_int_equal(say("ready\n"), DOWN); // HAProxy: DOWN
+	assert_int_equal(say("up\n"), READY); // HAProxy: up
+	assert_int_equal(say("maint\n"), DOWN); // HAProxy: MAINT
+	assert_int_equal(say("up\n"), DOWN); // HAProxy: MAINT
+	assert_int_equal(say("drain\n"), LAME_DUCK); // HAProxy: DRAIN
+	assert_int_equal(say("ready\n"), READY); // HAProxy: up
 }
 
 TEST(numbers_have_limits) {
@@ -109,10 +109,11 @@ TEST(numbers_have_limits) {
 		{"12.5%\n", 0, "12.5%: trailing garbage", 0},
 		{"7%5\n", 0, "7%5: trailing garbage", 0},
 		{"up 40%#50%\n", 0, "40%#50%: trailing garbage", 0},
-		{"40% 7%5\n", 0, "7%5: trailing garbage", 0}, // 100
+		{"40% 7%5\n", 0, "7%5: trailing garbage", 0}, // HAProxy: weight 100
 		{"40% weight:7\n", WEIR_REPORT(WEIGHT), "", 7},
 		{"weight:7 40%\n", WEIR_REPORT(WEIGHT_PERCENT), "", 40},
-		{"40% x%\n", WEIR_REPORT(WEIGHT_PERCENT), "unknown word x%", 40}, // 40
+		// HAProxy: weight 40
+		{"40% x%\n", WEIR_REPORT(WEIGHT_PERCENT), "unknown word x%", 40},
 		{"maxconn:0\n", WEIR_REPORT(MAX_ACTIVE), "", 0},
 		{"maxconn:4294967295\n", WEIR_REPORT(MAX_ACTIVE), "", 4294967295},
 		{"maxconn:4294967296\n", 0, "maxconn:4294967296: too large", 0},
@@ -120,7 +121,7 @@ TEST(numbers_have_limits) {
 		{"maxconn:5 maxconn:x\n", 0, "maxconn:x: not a number", 0},
 		{"maxconn:-1\n", 0, "maxconn:-1: not a number", 0},
 		{"inf%\n", 0, "unknown word inf%", 0},
-		{"one two\n", 0, "unknown word one", 0}, // the first one is reported
+		{"one two\n", 0, "unknown word one", 0}, // the first unknown word is reported
 		{"\x1b[2J\n", 0, "unknown word ?[2J", 0},
 	};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The key file: contents that are accepted, and the errors of others.
+// The key file: accepted contents, and the errors of other contents.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -86,7 +86,8 @@ TEST(keys_are_read_in_their_order) {
 	assert_memory_equal(key->secret + 29, end, sizeof(end));
 	assert_int_equal(weir_agent_keys_find(&lab->keys, 1)->secret[0], 0xff);
 	assert_null(weir_agent_keys_find(&lab->keys, 2));
-	assert_null(weir_agent_keys_find(&lab->keys, 0)); // although other places are 0
+	// not found, although unused entries are 0
+	assert_null(weir_agent_keys_find(&lab->keys, 0));
 	assert_int_equal(read_text(lab, "1 " A "#no space\n"), 0);
 	assert_int_equal(lab->keys.count, 1);
 }
@@ -178,7 +179,7 @@ TEST(owner_is_root_or_the_user) {
 			-EPERM);
 		return;
 	}
-	// A file of root is accepted for every user, a user's own file only for this user.
+	// A file owned by root is accepted for every user, a user's own file only for this user.
 	assert_int_equal(
 		weir_agent_keys_read(lab->file, 4321, &lab->keys, lab->why, sizeof(lab->why)), 0);
 	assert_int_equal(chown(lab->file, 4321, 0), 0);

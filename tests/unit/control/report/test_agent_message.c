@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent messages: their bytes, the bounds of each field, and only datagrams from an owner of the
-// key are accepted. The layout is that of docs/reference/agent-protocol.md.
+// Agent messages: their bytes, the bounds of each field, and that only datagrams from an owner of
+// the key are accepted. The layout is specified in docs/reference/agent-protocol.md.
 #include <netinet/in.h>
 
 #include "health_state.h"
@@ -94,7 +94,7 @@ static int start_crypto(__attribute__((unused)) void **state) {
 
 TEST_GROUP(start_crypto);
 
-// All ones, and a one at either end, in each field that may have any value.
+// Each field that may have any value gets all bits set, and a single bit set at either end.
 TEST(every_field_survives_its_largest_values) {
 	expect_probe(&sample_probe);
 	expect_answer(&sample_answer);
@@ -154,7 +154,7 @@ TEST(every_field_survives_its_largest_values) {
 #undef ANSWER
 }
 
-// As many as fit, at the offsets of the document.
+// As many states as fit, at the offsets of the document.
 TEST(words_of_ports_are_at_their_places) {
 	struct weir_agent_answer answer = sample_answer;
 	uint8_t bytes[BYTES];
@@ -176,13 +176,14 @@ TEST(words_of_ports_are_at_their_places) {
 	expect_answer(&answer);
 	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
 	assert_memory_equal(bytes + 215, "\xff\xf4\x06\x02", 4);
-	answer.port_word_count = 1; // what is after it does not leak
+	answer.port_word_count = 1; // states after the last one are not sent
 	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
 	assert_memory_equal(bytes + 170, "\1\xff\xff\x06\x02\0\0\0", 8);
 	assert_int_equal(decode_answer(bytes), NONE);
 }
 
-// The last bytes of the fields. An answer without their bit has zeros there, as before.
+// The last bytes of the fields. Without their bit, an answer has zeros in these bytes, as in
+// earlier versions.
 TEST(speed_and_model_need_their_bit) {
 	struct weir_agent_answer answer = sample_answer;
 	uint8_t bytes[BYTES];
@@ -212,11 +213,11 @@ TEST(why_is_terminated_and_leaks_nothing) {
 	struct weir_agent_answer answer = sample_answer, got;
 	uint8_t bytes[BYTES];
 
-	memset(answer.why, 'x', sizeof(answer.why)); // without an end
+	memset(answer.why, 'x', sizeof(answer.why)); // a text without a final NUL
 	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
 	assert_int_equal(weir_agent_answer_decode(bytes, BYTES, &keys, &got), NONE);
 	assert_int_equal(strlen(got.why), WEIR_AGENT_WHY_BYTES - 1);
-	memcpy(answer.why, "a\0secret", 8); // what is left from before
+	memcpy(answer.why, "a\0secret", 8); // bytes left from an earlier text
 	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
 	assert_int_equal(weir_agent_answer_decode(bytes, BYTES, &keys, &got), NONE);
 	assert_string_equal(got.why, "a");
@@ -287,7 +288,7 @@ TEST(words_of_ports_out_of_range_are_refused) {
 		{{80, IPPROTO_TCP, 4, 0}, {81, IPPROTO_TCP, WEIR_HEALTH_WORD_NONE, 0}},
 		{{80, IPPROTO_TCP, 4, 0}, {81, IPPROTO_TCP, WEIR_HEALTH_WORD_COUNT, 0}},
 		{{80, IPPROTO_TCP, 15, 0}, {81, IPPROTO_TCP, 4, 0}},
-		{{80, IPPROTO_TCP, 4, 0}, {80, IPPROTO_TCP, 4, 0}}, // twice
+		{{80, IPPROTO_TCP, 4, 0}, {80, IPPROTO_TCP, 4, 0}}, // a port that occurs twice
 		{{80, IPPROTO_UDP, 2, 0}, {80, IPPROTO_UDP, 4, 1}},
 		{{80, IPPROTO_TCP, 4, 0}, {0}},
 	};
@@ -339,7 +340,7 @@ TEST(text_without_end_or_with_two_is_refused) {
 
 	weir_agent_answer_encode(&sample_answer, &keys.key[0], bytes);
 	assert_memory_equal(bytes + at, "SIGTERM", 8);
-	bytes[at + 8] = 'x'; // behind its end
+	bytes[at + 8] = 'x'; // a byte after the end of the text
 	authenticate_again(bytes);
 	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_VALUE);
 	memset(bytes + at, 'x', WEIR_AGENT_WHY_BYTES);
@@ -433,7 +434,7 @@ TEST(only_known_keys_are_accepted) {
 	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_KEY);
 	weir_agent_answer_encode(&sample_answer, &other, bytes);
 	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_MAC);
-	// The id of a place that is not in use.
+	// The id of an unused entry.
 	unknown.id = 0;
 	weir_agent_probe_encode(&sample_probe, &unknown, bytes);
 	assert_int_equal(decode_probe(bytes), WEIR_AGENT_REFUSAL_KEY);

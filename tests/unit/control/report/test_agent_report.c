@@ -111,18 +111,18 @@ TEST(times_need_an_older_answer_of_the_same_agent) {
 	struct weir_agent_answer answer = after(), last = before;
 
 	expect_no_times(&answer, NULL);
-	expect_no_times(&answer, &answer); // no request since
-	last.agent++; // another process: its sums began at 0
+	expect_no_times(&answer, &answer); // no request since the last answer
+	last.agent++; // another process, whose sums began at 0
 	expect_no_times(&answer, &last);
 	last = before;
 	last.clock_ms = answer.clock_ms;
 	expect_no_times(&answer, &last);
-	last.clock_ms++; // overtaken on the way
+	last.clock_ms++; // an earlier answer that arrives later
 	expect_no_times(&answer, &last);
 	last = before;
 	last.given = 0;
 	expect_no_times(&answer, &last);
-	// Sums that decrease, although the agent is the same.
+	// Sums that decrease, although the agent's process is the same.
 	last = before;
 	last.service_count = UINT64_MAX;
 	last.busy_sum_us = UINT64_MAX;

@@ -60,7 +60,7 @@ TEST(fields_have_their_meanings) {
 	assert_true(report.utilization == 0.5);
 	assert_true(report.requests_per_second == 7);
 	assert_true(report.errors_per_second == 1.5);
-	// The newer field, and the application's value, take precedence.
+	// The newer field has precedence, as has the application's value.
 	assert_int_equal(take(HEADER "TEXT rps=7,rps_fractional=7.25,application_utilization=0.75,"
 				     "cpu_utilization=0.5"),
 		1);
@@ -239,7 +239,7 @@ static int take_binary(const char *bytes, size_t count) {
 	return take(line);
 }
 
-// A literal, which may have zeros in it.
+// Take a literal, which may contain zeros.
 #define BINARY(literal) take_binary(literal, sizeof(literal) - 1)
 #define ONE "\x00\x00\x00\x00\x00\x00\xf0\x3f"
 #define INF "\x00\x00\x00\x00\x00\x00\xf0\x7f"
@@ -259,7 +259,8 @@ TEST(binary_fields) {
 				"cpus\x11" ONE),
 		1);
 	assert_true(report.cpus == 1);
-	// Its value before its name, no value (0), and the other maps.
+	// An entry with its value before its name, an entry without a value (0), and the other
+	// maps.
 	assert_int_equal(BINARY("\x42\x0f\x11" ONE "\x0a\x04"
 				"cpus\x42\x05\x0a\x03"
 				"foo\x22\x03\x0a\x01"
@@ -269,7 +270,7 @@ TEST(binary_fields) {
 	assert_true(report.cpus == 1);
 	assert_int_equal(BINARY(""), 1);
 	assert_int_equal(report.given, 0);
-	// Fields that it does not have, of every type.
+	// Unknown fields of every type.
 	assert_int_equal(BINARY("\x50\x01\x59" ONE "\x62\x02zz\x6d\x01\x02\x03\x04"
 				"\xf8\xff\xff\xff\x0f\x05\x09" ONE),
 		1);
@@ -286,7 +287,7 @@ static void expect_broken(const char *bytes, size_t count, const char *reason) {
 TEST(invalid_binary_is_refused) {
 	static const char cut[] = "\x09" ONE "\x18\xac\x02\x42\x0f\x0a\x04"
 				  "cpus\x11" ONE;
-	const size_t ends[] = {9, 12, sizeof(cut) - 1}; // between two fields
+	const size_t ends[] = {9, 12, sizeof(cut) - 1}; // ends between two fields
 
 	for (size_t n = 1, next = 0; n < sizeof(cut); n++) {
 		int r = take_binary(cut, n);
@@ -313,20 +314,20 @@ TEST(invalid_binary_is_refused) {
 	BROKEN("\x42\x06\x0a\x01"
 	       "a\x0a\x01"
 	       "b",
-		"broken entry of named_metrics"); // two names
+		"broken entry of named_metrics"); // an entry with two names
 	BROKEN("\x42\x05\x0a\x01"
 	       "a\x18\x01",
-		"broken entry of named_metrics"); // a third field
+		"broken entry of named_metrics"); // an entry with a third field
 	BROKEN("\x42\x03\x0a\x05"
 	       "aaaaa",
-		"broken entry of named_metrics"); // longer than its message
+		"broken entry of named_metrics"); // longer than the enclosing message
 	BROKEN("\x42\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "broken protocol buffer");
 	BROKEN("\x08\x01", "cpu_utilization is of another type");
 	BROKEN("\x19" ONE, "rps is of another type");
 	BROKEN("\x41" ONE, "named_metrics is of another type");
 	BROKEN("\x01" ONE, "broken protocol buffer"); // field 0
-	BROKEN("\x0b\x0c", "broken protocol buffer"); // a group
-	BROKEN("\x0e", "broken protocol buffer"); // no such type
+	BROKEN("\x0b\x0c", "broken protocol buffer"); // a group (wire type 3)
+	BROKEN("\x0e", "broken protocol buffer"); // an undefined wire type
 	BROKEN("\x80\x80\x80\x80\x10\x01", "broken protocol buffer"); // field 2^29
 }
 
@@ -339,7 +340,8 @@ TEST(base64_with_and_without_padding) {
 	expect_refused("endpoint-load-metrics-bin: GAc=GAc=", "bad base64");
 	expect_refused("endpoint-load-metrics-bin: G", "bad base64");
 	expect_refused("endpoint-load-metrics-bin: GA d", "bad base64");
-	expect_refused("endpoint-load-metrics-bin: GAd", "bad base64"); // bits behind the end
+	// bits after the end of base64
+	expect_refused("endpoint-load-metrics-bin: GAd", "bad base64");
 }
 
 // --- Google Cloud's weight ---

@@ -9,7 +9,7 @@
 
 #define KEEP_MS 2000
 
-static struct weir_replay replay; // one for each case: reset in set_up
+static struct weir_replay replay; // shared by all cases, reset in set_up
 
 static int set_up(void **state) {
 	(void)state;
@@ -41,11 +41,11 @@ TEST(window_is_64_numbers) {
 	assert_int_equal(take(7, 1000 - WEIR_REPLAY_WINDOW + 1), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(7, 999), WEIR_REPLAY_LATE);
 	assert_int_equal(take(7, 999), WEIR_REPLAY_SEEN);
-	// Exactly the width further: only 1000 + 63 - 63 = 1000 is still in the window.
+	// The highest number of the window: only 1000 + 63 - 63 = 1000 remains in the window.
 	assert_int_equal(take(7, 1000 + WEIR_REPLAY_WINDOW - 1), WEIR_REPLAY_NEW);
 	assert_int_equal(take(7, 1000), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(7, 1001), WEIR_REPLAY_LATE);
-	// Further ahead: all earlier numbers are out of the window, and too old.
+	// A number further ahead: all earlier numbers are below the window, and too old.
 	assert_int_equal(take(7, 1001 + 2 * WEIR_REPLAY_WINDOW), WEIR_REPLAY_NEW);
 	assert_int_equal(take(7, 1002 + WEIR_REPLAY_WINDOW), WEIR_REPLAY_LATE);
 	assert_int_equal(take(7, 1001 + WEIR_REPLAY_WINDOW), WEIR_REPLAY_SEEN);
@@ -54,7 +54,7 @@ TEST(window_is_64_numbers) {
 TEST(first_number_may_be_any) {
 	assert_int_equal(take(1, 0), WEIR_REPLAY_NEW);
 	assert_int_equal(take(1, 0), WEIR_REPLAY_SEEN);
-	assert_int_equal(take(0, UINT64_MAX), WEIR_REPLAY_NEW); // no sender is special
+	assert_int_equal(take(0, UINT64_MAX), WEIR_REPLAY_NEW); // sender 0 is an ordinary sender
 	assert_int_equal(take(0, UINT64_MAX), WEIR_REPLAY_SEEN);
 	// The window does not reach below 0.
 	assert_int_equal(take(2, 3), WEIR_REPLAY_NEW);
@@ -82,7 +82,7 @@ TEST(table_of_active_senders_accepts_no_other) {
 	// A replayed datagram does not extend the time of sender 1.
 	assert_int_equal(weir_replay_take(&replay, 1, 10, KEEP_MS, KEEP_MS), WEIR_REPLAY_SEEN);
 	assert_int_equal(weir_replay_take(&replay, 1000, 1, KEEP_MS + 1, KEEP_MS), WEIR_REPLAY_NEW);
-	// Sender 2 would be displaced next, and is active again.
+	// Sender 2 would be displaced next, but is active again.
 	assert_int_equal(weir_replay_take(&replay, 2, 11, KEEP_MS + 1, KEEP_MS), WEIR_REPLAY_NEW);
 	assert_int_equal(
 		weir_replay_take(&replay, 1001, 1, KEEP_MS + 2, KEEP_MS), WEIR_REPLAY_FULL);
@@ -98,7 +98,7 @@ TEST(silent_sender_keeps_its_window_if_there_is_room) {
 	assert_int_equal(weir_replay_take(&replay, 7, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_SEEN);
 }
 
-// Compared with a list of all accepted numbers.
+// The window is compared with a list of all accepted numbers.
 TEST(equals_a_simple_list) {
 	uint8_t taken[4096] = {0};
 	uint64_t highest = 0;

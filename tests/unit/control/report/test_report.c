@@ -57,7 +57,7 @@ TEST(check_removes_invalid_values) {
 		WEIR_REPORT_ALL & ~(WEIR_REPORT(CPUS) | WEIR_REPORT(SERVICE_TIME) |
 					  WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS)));
 	assert_int_equal(report.word, WEIR_HEALTH_WORD_NONE);
-	// Omitted fields are 0, even if there was a number.
+	// Omitted fields are 0, even if they had a number before.
 	assert_true(report.service_time_ms == 0);
 	assert_true(report.cpus == 0);
 	assert_true(report.utilization == 0.25);
@@ -84,7 +84,8 @@ TEST(reasons_of_ports_have_a_text) {
 	assert_string_equal(weir_port_reason_text(WEIR_PORT_REASON_NONE), "");
 	assert_string_equal(
 		weir_port_reason_text(WEIR_PORT_REASON_NO_LISTENER), "no listening socket");
-	assert_string_equal(weir_port_reason_text(15), ""); // of a later agent
+	// a reason of a later version of the agent
+	assert_string_equal(weir_port_reason_text(15), "");
 }
 
 TEST(words_are_printable_and_terminated) {
@@ -102,7 +103,7 @@ TEST(words_are_printable_and_terminated) {
 	assert_int_equal(strlen(report.why), WEIR_REPORT_WHY_BYTES - 1);
 	weir_report_set_why(&report, text, WEIR_REPORT_WHY_BYTES - 1);
 	assert_int_equal(strlen(report.why), WEIR_REPORT_WHY_BYTES - 1);
-	memset(report.why, '\t', sizeof(report.why)); // no NUL at all
+	memset(report.why, '\t', sizeof(report.why)); // a text without a NUL
 	weir_report_check(&report);
 	assert_int_equal(strlen(report.why), WEIR_REPORT_WHY_BYTES - 1);
 	assert_int_equal(strspn(report.why, "?"), WEIR_REPORT_WHY_BYTES - 1);
@@ -116,7 +117,7 @@ TEST(weight_is_that_of_the_report_or_the_configured_one) {
 	assert_true(weir_report_weight(&report, 100) == 100);
 	report.given = WEIR_REPORT(WEIGHT_PERCENT);
 	assert_true(weir_report_weight(&report, 100) == 50);
-	assert_true(weir_report_weight(&report, 1000) == 500); // not less than requested
+	assert_true(weir_report_weight(&report, 1000) == 500); // at least the requested weight
 	report.weight_percent = 0;
 	assert_true(weir_report_weight(&report, 100) == 0);
 	report.weight_percent = 300;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal requests and answers: their bytes, the bounds of each field, and neither is accepted as
-// another datagram. The layout is that of docs/reference/agent-protocol.md.
+// Steal requests and answers: their bytes, the bounds of each field, and that neither is accepted
+// as another kind of datagram. The layout is specified in docs/reference/agent-protocol.md.
 #include "message_lab.h"
 
 // The two datagrams of the document's examples.
@@ -214,7 +214,7 @@ TEST(numbers_out_of_range_are_refused) {
 	BOTH(vip_port, UINT32_MAX);
 	BOTH(protocol, 0);
 	BOTH(protocol, 17);
-	BOTH(client[0], 0x20); // of another family than the VIP
+	BOTH(client[0], 0x20); // a client of another family than the VIP
 	BOTH(vip[10], 0);
 	ANSWER(result, WEIR_AGENT_STEAL_NO_RESULT);
 	ANSWER(result, WEIR_AGENT_STEAL_RESULT_COUNT);
@@ -247,7 +247,8 @@ TEST(every_other_length_is_refused) {
 	}
 }
 
-// Even if an owner of the key signed it as that kind.
+// A datagram of one kind is not accepted as another kind, even if an owner of the key signed it as
+// that kind.
 TEST(no_kind_is_accepted_as_another) {
 	struct weir_agent_probe probe;
 	struct weir_agent_answer answer;

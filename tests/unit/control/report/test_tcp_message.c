@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP figures: their bytes, the bounds of each field, and they are not accepted as another
-// datagram. The layout is that of docs/reference/agent-protocol.md.
+// TCP figures: their bytes, the bounds of each field, and that they are not accepted as another
+// kind of datagram. The layout is specified in docs/reference/agent-protocol.md.
 #include "message_lab.h"
 
 // The datagram of the document's example.
@@ -113,7 +113,7 @@ TEST(tcp_rest_is_zero) {
 	}
 }
 
-// Each byte is copied to memory of exactly that length, so that ASan detects a read beyond it.
+// Each byte is copied to memory of exactly that length, so that ASan detects a read beyond its end.
 TEST(tcp_of_other_lengths_and_kinds_are_refused) {
 	uint8_t whole[BYTES];
 

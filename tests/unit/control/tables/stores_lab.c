@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #define STORES_MAX 200000u
-#define REACH 64u // most bytes of one store, before and behind the address of the fault
+#define REACH 64u // maximum distance of a store's bytes from the address of the fault
 
-// Signal handlers have no context of their own.
+// State of the signal handlers, which have no context argument.
 static struct {
 	struct stores *stores;
-	uint8_t *now; // the range after the stores so far
+	uint8_t *now; // contents of the range after the stores so far
 	size_t from, to; // offsets between which the current store can be
 	struct looks *looks;
 	struct sigaction segv, trap;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct store {
-	uint64_t offset; // in the range
+	uint64_t offset; // offset of the store in the range
 	uint32_t bytes;
 	uint8_t data[68];
 };
@@ -28,16 +28,16 @@ struct stores { // state of the single active recording
 };
 
 bool stores_work(void);
-// Start recording all stores of this thread to [memory, memory + bytes), of which view is another
+// Start recording all stores of this thread to [memory, memory + bytes), of which `view` is another
 // mapping.
 void stores_begin(struct stores *stores, void *memory, const void *view, size_t bytes);
-// Stop. Fails the test if the recorded stores do not give the present memory.
+// Stop recording. Fails the test if the recorded stores do not give the present memory.
 void stores_end(struct stores *stores);
 void stores_fini(struct stores *stores);
 // Copy the range after the first n stores to `to`.
 void stores_replay(const struct stores *stores, uint32_t n, uint8_t *to);
 
-// The same for loads: the number of instructions of this thread that have read from a range.
+// Recording of loads: the number of instructions of this thread that have read from a range.
 struct looks {
 	uint8_t *memory; // page-aligned
 	size_t bytes;

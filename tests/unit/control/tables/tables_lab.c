@@ -57,7 +57,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 	return true;
 }
 
-// The main thread of the dataplane, then the worker.
+// The dataplane's main thread allocates memory, then the worker reads the tables.
 static void settle_worker(struct lab *lab) {
 	assert_int_equal(weir_segment_follow(lab->segment), 0);
 	weir_reader_settle(&lab->reader);
@@ -125,7 +125,7 @@ struct weir_policy_table lab_table_of(const struct lab *lab, uint16_t service, u
 }
 
 void lab_settle(struct lab *lab) {
-	// A service is removed in at most five steps; each needs a report and a tick.
+	// A service is removed in at most five steps, each of which needs a report and a tick.
 	for (int i = 0; i < 8; i++) {
 		lab_quiescent(lab);
 		weir_tables_tick(lab->tables);

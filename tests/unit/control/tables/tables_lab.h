@@ -21,7 +21,7 @@ struct lab {
 	struct weir_backend_row *rows; // [max_backends] rows adopted by the reader
 };
 
-struct lab_room { // zero: a sufficiently large default
+struct lab_room { // a value of zero means a sufficiently large default
 	uint32_t workers;
 	uint32_t max_services;
 	uint32_t max_backends;
@@ -30,26 +30,27 @@ struct lab_room { // zero: a sufficiently large default
 };
 
 struct weir_segment *lab_segment(const struct lab_room *room);
-struct weir_segment *lab_attach(const struct weir_segment *segment); // control's side of it
+// returns control's mapping of the segment
+struct weir_segment *lab_attach(const struct weir_segment *segment);
 // Worker 0 of lab->segment goes online and offline.
 void lab_worker_start(struct lab *lab);
 void lab_worker_stop(struct lab *lab);
 void lab_open(struct lab *lab, const struct lab_room *room);
 void lab_close(struct lab *lab);
-// Drop the control process, start another one on the same segment.
+// Drop the control process, start another process on the same segment.
 void lab_restart(struct lab *lab);
 
-// The reader's worker adopts everything published, and finishes a burst.
+// Worker 0 adopts all publications, and finishes a burst.
 void lab_quiescent(struct lab *lab);
 // The tables that the worker has now.
 const struct weir_services_view *lab_services(struct lab *lab);
 const struct weir_selection_view *lab_selection(struct lab *lab, uint16_t service);
-// The selection that a worker starting now has for a service, as worker number `worker`.
+// The selection of a service that worker number `worker` would have if it started now.
 struct weir_policy_table lab_table_of(const struct lab *lab, uint16_t service, uint32_t worker);
-// Tick and report in turn until nothing changes any more.
+// Tick and report alternately until nothing changes.
 void lab_settle(struct lab *lab);
 
-// services s0.. with one bind each (198.51.X.Y tcp 80) and backends b0.. each, weight 100.
+// Services s0.. with one bind each (198.51.X.Y tcp 80) and backends b0.. each, weight 100.
 struct weir_config *lab_config(uint32_t services, uint32_t backends);
 struct weir_config *lab_config_copy(const struct weir_config *config);
 void lab_config_free(struct weir_config *config);
@@ -63,7 +64,8 @@ struct weir_backend_state lab_state(const struct lab *lab, uint16_t id);
 struct weir_backend_row lab_row(struct lab *lab, uint16_t id);
 // The number of slots of a service with this backend, in the worker's tables.
 uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend);
-// The published state with the number of publications: equal as long as nothing is published.
+// The published state, and the number of publications, which stays equal as long as nothing is
+// published.
 struct lab_published {
 	weir_ref services;
 	weir_ref selection[WEIR_SERVICES_MAX];
@@ -75,5 +77,5 @@ void lab_assert_published(const struct lab *lab, const struct lab_published *exp
 uint32_t lab_publish(struct lab *lab);
 void lab_set_flows(struct lab *lab, uint32_t worker, uint16_t backend, uint64_t flows);
 struct weir_next_hop lab_hop(uint8_t last);
-// The next hop of every backend is lab_hop(1) from here on; published.
+// Set the next hop of every backend to lab_hop(1), and publish it.
 void lab_resolve(struct lab *lab);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// tables.c and show.c: opening, changing and showing; the resulting tables of a worker.
+// tables.c and show.c: opening, changing and showing tables, and the resulting tables of a worker.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -147,7 +147,8 @@ TEST(s6_backends_without_new_flows_keep_their_row) {
 		weir_tables_set_admin(lab.tables, 2, cases[i].admin);
 		weir_tables_set_health(lab.tables, 2, cases[i].health);
 		weir_tables_set_weight(lab.tables, 2, cases[i].weight);
-		assert_int_equal(lab_publish(&lab), 2); // the selection and the row's flags
+		// publishes the selection and the row's flags
+		assert_int_equal(lab_publish(&lab), 2);
 		lab_settle(&lab);
 		assert_int_equal(lab_slots(&lab, 0, 2), 0);
 		assert_false(lab_state(&lab, 2).in_selection);
@@ -248,7 +249,7 @@ TEST(rebind_to_the_same_dataplane_keeps_ids_reserved) {
 }
 
 // A control process read its configuration before it attached to a dataplane used by another
-// control process: the ids of the segment take precedence, also what was set since then.
+// control process: the ids of the segment take precedence, as do settings made since then.
 TEST(late_binding_adopts_the_ids_of_a_running_dataplane) {
 	struct weir_config *config = lab_config(2, 3), *other = lab_config(2, 3);
 	weir_ref before;

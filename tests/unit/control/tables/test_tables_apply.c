@@ -36,7 +36,7 @@ static bool find_hop(void *context, const struct weir_address *address, struct w
 	return memcmp(address->bytes, context, sizeof(address->bytes)) == 0;
 }
 
-// Else the first packets of a new service are dropped.
+// Otherwise the first packets of a new service would be dropped.
 TEST(known_next_hop_is_published_with_a_new_backend) {
 	struct weir_config *config = lab_config(1, 2);
 	struct lab lab;
@@ -104,7 +104,7 @@ TEST(backends_with_a_check_start_as_starting) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(lab_state(&lab, 0).health, WEIR_HEALTH_STARTING);
-	// Never empty by accident.
+	// The selection is never empty by accident.
 	weir_tables_service(lab.tables, 0, &service);
 	assert_true(service.panic);
 	assert_int_equal(service.eligible, 0);
@@ -115,7 +115,7 @@ TEST(backends_with_a_check_start_as_starting) {
 	weir_tables_publish(lab.tables);
 	assert_int_equal(lab_slots(&lab, 0, 0), LAB_TABLE_SIZE);
 
-	// Its known health is not changed here.
+	// The known health of the service's backends is unchanged.
 	lab_apply(&lab, next);
 	assert_int_equal(lab_state(&lab, 1).health, WEIR_HEALTH_REFUSING);
 	lab_close(&lab);
@@ -123,7 +123,7 @@ TEST(backends_with_a_check_start_as_starting) {
 	lab_config_free(next);
 }
 
-// Scale-out from 4 to 10: it is not known yet whether the new backends work.
+// Scale-out from 4 to 10 backends: whether the new backends work is not known yet.
 TEST(unproven_backends_get_no_flows_while_others_are_healthy) {
 	struct weir_config *config = lab_config(1, 10), *four = lab_config_copy(config);
 	struct weir_service_state service;
@@ -141,7 +141,8 @@ TEST(unproven_backends_get_no_flows_while_others_are_healthy) {
 	}
 	lab_publish(&lab);
 	lab_apply(&lab, config);
-	for (uint32_t round = 0; round < 3; round++) { // starting; refusing; after a restart
+	// rounds: starting; refusing; after a restart
+	for (uint32_t round = 0; round < 3; round++) {
 		for (uint16_t id = 0; id < 10; id++) {
 			assert_int_equal(lab_state(&lab, id).in_selection, id < 4);
 			assert_int_equal(lab_slots(&lab, 0, id) > 0, id < 4);
@@ -157,7 +158,7 @@ TEST(unproven_backends_get_no_flows_while_others_are_healthy) {
 		}
 		lab_publish(&lab);
 	}
-	// Three of the proven ones fail: panic mode, among those that were ever healthy.
+	// Three of the proven backends fail: panic mode, among backends that were ever healthy.
 	for (uint16_t id = 1; id < 4; id++) {
 		weir_tables_set_health(lab.tables, id, WEIR_HEALTH_REFUSING);
 	}
@@ -181,7 +182,7 @@ TEST(removed_backend_id_is_not_reused_while_flows_refer_to_it) {
 	struct lab lab;
 
 	lab_remove_backend(less, 0, 1);
-	lab_remove_backend(more, 0, 1); // b0, b2, b3
+	lab_remove_backend(more, 0, 1); // leaves b0, b2, b3
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab_set_flows(&lab, 0, 1, 1);
@@ -226,7 +227,7 @@ TEST(another_address_is_another_backend) {
 	assert_int_equal(lab_row(&lab, 2).flags, WEIR_BACKEND_PRESENT);
 	lab_settle(&lab);
 
-	// After the address is changed back, remaining flows have their machine again.
+	// After the address is changed back, remaining flows reach their machine again.
 	lab_apply(&lab, config);
 	assert_int_equal(lab_id(&lab, "s0", "b0"), 0);
 	assert_true(lab_state(&lab, 2).leaving);
@@ -239,7 +240,7 @@ TEST(another_address_is_another_backend) {
 	lab_config_free(moved);
 }
 
-// The new machine gets the same slots: a change of address does not affect others.
+// The new machine gets the same slots: a change of address does not affect other slots.
 TEST(change_of_address_moves_no_other_slot) {
 	struct weir_config *config = lab_config(1, 5), *moved = lab_config_copy(config);
 	const struct weir_selection_view *view;
@@ -271,7 +272,7 @@ TEST(removed_service_is_withdrawn_step_by_step) {
 	struct lab lab;
 
 	lab_remove_service(less, 0);
-	lab_remove_service(other, 0); // s1, s2
+	lab_remove_service(other, 0); // leaves s1, s2
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(vip_service(&lab, 0), 0);
@@ -286,7 +287,7 @@ TEST(removed_service_is_withdrawn_step_by_step) {
 
 	lab_settle(&lab);
 	assert_int_equal(lab.segment->roots->selection[0], 0);
-	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT); // S6: it has a flow
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT); // S6: the backend has a flow
 	assert_string_equal(weir_tables_service_name(lab.tables, 0), "s0");
 	assert_string_equal(lab_state(&lab, 1).service, "s0");
 	lab_apply(&lab, other);

@@ -12,7 +12,7 @@
 
 #define NOW 1000000000ull
 
-// The bind of service s0 or s1, as workers see it.
+// The bind of service s0 or s1, as workers read it.
 static uint16_t bind_of(struct lab *lab, const struct weir_config *config, uint32_t service) {
 	return weir_service_lookup(lab_services(lab),
 		config->services[service].binds[0].address.bytes, 4, IPPROTO_TCP, 80);
@@ -30,7 +30,7 @@ TEST(drained_bind_refuses_only_new_flows) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	drain(&lab, 0, true);
-	assert_true(bind_of(&lab, config, 0) >= WEIR_SERVICES_MAX); // no service
+	assert_true(bind_of(&lab, config, 0) >= WEIR_SERVICES_MAX); // the bind has no service
 	assert_true(weir_bind_is_drained(bind_of(&lab, config, 0)));
 	assert_int_equal(weir_bind_existing(bind_of(&lab, config, 0)), 0);
 	assert_int_equal(bind_of(&lab, config, 1), 1);
@@ -89,7 +89,7 @@ TEST(dropped_service_is_down_for_its_flows_until_it_is_ready) {
 	lab_config_free(config);
 }
 
-// A VIP may have 1,000 services: their selections stay as they are.
+// A VIP may have 1,000 services: their selections stay unchanged.
 TEST(drain_examines_no_backend_until_flows_are_dropped) {
 	struct weir_config *config = lab_config(1, 3);
 	uint64_t examined;
@@ -105,7 +105,7 @@ TEST(drain_examines_no_backend_until_flows_are_dropped) {
 	weir_tables_end_bind_drain(lab.tables, 0, WEIR_DRAIN_DROPPED, 1);
 	lab_publish(&lab);
 	assert_int_equal(weir_tables_work(lab.tables).backends, examined + 3);
-	drain(&lab, 0, true); // drains again: existing flows continue
+	drain(&lab, 0, true); // drained again: existing flows continue
 	assert_int_equal(lab_row(&lab, 0).flags & WEIR_BACKEND_DOWN, 0);
 	lab_close(&lab);
 	lab_config_free(config);
@@ -147,7 +147,7 @@ TEST(drain_of_an_overlapped_range_survives_a_restart) {
 	const uint8_t *vip = config->services[0].binds[0].address.bytes;
 	struct lab lab;
 
-	config->services[0].binds[0].port_last = 90; // from 80
+	config->services[0].binds[0].port_last = 90; // the range starts at 80
 	config->services[1].binds[0].address = config->services[0].binds[0].address;
 	config->services[1].binds[0].port_last = 81;
 	lab_open(&lab, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// build.c: blobs built from a state, and the recognition of already published ones.
+// build.c: blobs built from a state, and the recognition of already published blobs.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -42,8 +42,8 @@ static uint32_t used_slots(const struct weir_policy_table *table) {
 	return used;
 }
 
-// With a subset for each worker, a change rebuilds only affected tables and copies the others: a
-// mark in the published ones shows which.
+// With a subset for each worker, a change rebuilds only affected tables and copies the other
+// tables: a mark in the published tables shows which.
 TEST(only_changed_subsets_are_built) {
 	struct weir_config *config = lab_config(1, 12);
 	struct weir_subset_member members[12];
@@ -134,7 +134,8 @@ TEST(rows_are_published_one_by_one) {
 		weir_tables_set_next_hop(lab.tables, id, &hop);
 		assert_int_equal(lab_publish(&lab), 1);
 		weir_tables_set_admin(lab.tables, id, id % 3 ? WEIR_ADMIN_READY : WEIR_ADMIN_DRAIN);
-		assert_int_equal(lab_publish(&lab), id % 3 ? 0 : 2); // and a selection
+		// publishes a selection as well
+		assert_int_equal(lab_publish(&lab), id % 3 ? 0 : 2);
 	}
 	for (uint16_t id = 0; id < 15; id++) {
 		struct weir_backend_row row, seen = lab_row(&lab, id);

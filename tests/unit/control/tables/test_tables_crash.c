@@ -3,7 +3,7 @@
 // S3, S6: control is killed between any two stores of an apply, of a change, or of a step of a
 // withdrawal. For each prefix of its stores, another control process adopts the memory: workers
 // find valid tables at any time, no flow's row changes, memory in use by a worker is not
-// overwritten (S5), and the tables published in the end are the same as without the crash.
+// overwritten (S5), and the finally published tables are the same as without the crash.
 #include "tables_lab.h"
 
 #include <netinet/in.h>
@@ -15,8 +15,8 @@
 
 #define SERVICES 4
 #define BACKENDS 16
-#define HEAP_EVERY \
-	61 // of the stores to the heap, which nothing refers to yet, this many are enough
+// Of the stores to the heap, which nothing refers to yet, this many are enough.
+#define HEAP_EVERY 61
 
 static const struct lab_room room = {
 	.max_services = SERVICES, .max_backends = BACKENDS, .heap_bytes = 256 << 10};
@@ -42,7 +42,7 @@ static void take_picture(struct lab *lab, struct picture *ret) {
 			ret->backend[id] = lab->segment->identity_backends[id];
 		}
 		if (lab->segment->identity_backends[id].state >> 26 != WEIR_DRAIN_DRAINING) {
-			ret->backend[id].drain_until_ns = 0; // not used
+			ret->backend[id].drain_until_ns = 0; // this value is not used
 		}
 	}
 	for (uint16_t id = 0; id < SERVICES; id++) {
@@ -53,10 +53,10 @@ static void take_picture(struct lab *lab, struct picture *ret) {
 			ret->service[id] = lab->segment->identity_services[id];
 		}
 		if (ret->service[id].drain != WEIR_DRAIN_DRAINING) {
-			ret->service[id].drain_until_ns = 0; // not used
+			ret->service[id].drain_until_ns = 0; // this value is not used
 		}
 		if (ret->service[id].removal == WEIR_DRAIN_NONE) {
-			ret->service[id].removal_until_ns = 0; // not used
+			ret->service[id].removal_until_ns = 0; // this value is not used
 		}
 		ret->looked_up[id] =
 			weir_service_lookup(lab_services(lab), vip, 4, IPPROTO_TCP, 80);
@@ -80,11 +80,11 @@ struct crash {
 	struct stores stores;
 	const struct weir_config *config; // configuration of the next control process
 	bool flows[BACKENDS];
-	struct weir_backend_row row[BACKENDS]; // of those with flows
-	// The tables published in the end if it had stored nothing, or everything.
+	struct weir_backend_row row[BACKENDS]; // rows of backends with flows
+	// The finally published tables if the process had stored nothing, or everything.
 	struct picture *before, *after;
-	bool differ; // before and after may differ; then each outcome is one of the two
-	bool is_after; // has been seen
+	bool differ; // whether before and after may differ; then each outcome equals one of them
+	bool is_after; // whether the outcome `after` has occurred
 	void (*check)(struct lab *lab); // actions of the next control process; NULL = none
 };
 
@@ -95,7 +95,7 @@ static bool take_row(void *context, uint16_t backend, const struct weir_backend_
 	return true;
 }
 
-// A service that has candidates has an open one.
+// Check that a service with candidates has an open candidate.
 static void assert_some_open(
 	const struct weir_reader *reader, const struct weir_backend_row *rows) {
 	for (uint8_t i = 0; i < SERVICES; i++) {
@@ -117,8 +117,8 @@ static void assert_some_open(
 	}
 }
 
-// The tables that a worker starting now finds are complete, and refer only to existing objects
-// (S2).
+// Check that the tables of a worker that starts now are complete, and refer only to existing
+// objects (S2).
 static void assert_sound(struct lab *lab) {
 	struct weir_backend_row rows[BACKENDS] = {0};
 	struct weir_reader reader;
@@ -145,7 +145,7 @@ static void assert_flows_stay(const struct crash *crash, struct lab *lab) {
 	for (uint16_t id = 0; id < BACKENDS; id++) {
 		struct weir_backend_row row = lab_row(lab, id);
 
-		// All fields except the handling of flows, which belongs to the change.
+		// All fields except the handling of flows, which the change may modify.
 		row.flags &= WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED;
 		if (crash->flows[id]) {
 			assert_memory_equal(&row, &crash->row[id], sizeof(row));
@@ -167,7 +167,7 @@ static uint64_t sum_up(const struct lab *lab) {
 }
 
 // The segment left by a process that was killed after n stores; its worker has the tables published
-// before.
+// before the crash.
 static void open_crashed(const struct crash *crash, uint32_t n, struct lab *ret) {
 	ret->segment = lab_segment(&room);
 	ret->control = lab_attach(ret->segment);
@@ -205,7 +205,7 @@ static void crash_after(struct crash *crash, uint32_t n, struct picture *ret) {
 	open_crashed(crash, n, &lab);
 	assert_sound(&lab);
 	if (n % 2 == 0) {
-		assert_flows_stay(crash, &lab); // otherwise the worker reads later
+		assert_flows_stay(crash, &lab); // in other cases the worker reads later
 	}
 	sum = sum_up(&lab);
 	assert_int_equal(weir_tables_open(lab.control, &lab.tables), 0);
@@ -239,7 +239,7 @@ static void begin(struct crash *crash, struct lab *lab) {
 		lab->control->tables_bytes);
 }
 
-// The changes since begin were made by a process that was killed.
+// Test crashes of the process that made the changes since begin.
 static void end(struct crash *crash, const struct lab *lab, const struct weir_config *config) {
 	uint64_t heap = lab->segment->heap_off;
 	uint32_t checked = 0;
@@ -296,9 +296,10 @@ TEST(s3_crash_at_any_store_of_an_apply) {
 	weir_tables_set_admin(lab.tables, 5, WEIR_ADMIN_DRAIN);
 	set_hops(&lab);
 	lab_settle(&lab);
-	lab_set_flows(&lab, 1, 0, 1); // leaves
-	lab_set_flows(&lab, 1, 1, 1); // stays
-	lab_set_flows(&lab, 1, 4, 1); // gets another address, and is so another backend
+	lab_set_flows(&lab, 1, 0, 1); // this backend leaves
+	lab_set_flows(&lab, 1, 1, 1); // this backend stays
+	// this backend gets another address, so it becomes another backend
+	lab_set_flows(&lab, 1, 4, 1);
 	lab_set_flows(&lab, 1, 5, 1);
 	begin(&crash, &lab);
 	lab_apply(&lab, next);
@@ -308,8 +309,8 @@ TEST(s3_crash_at_any_store_of_an_apply) {
 	lab_config_free(next);
 }
 
-// All backends are replaced: until the next process starts, new flows go to the former or
-// to the new ones.
+// All backends are replaced: until the next process starts, new flows go to the former or to the
+// new backends.
 TEST(s3_crash_at_any_store_leaves_an_open_backend) {
 	struct weir_config *config = lab_config(1, 3), *next = lab_config(1, 3);
 	struct crash crash = {0};
@@ -341,7 +342,7 @@ static void check_reported(struct lab *lab) {
 	assert_int_equal(lab_state(lab, 1).reported_weight, 700);
 }
 
-// A reported weight is that of the backend, for any progress of the run-time weight.
+// A reported weight stays with its backend, whichever store of the run-time weight was the last.
 TEST(s3_reported_weight_survives_a_crash_at_any_store) {
 	struct weir_config *config = lab_config(1, 3);
 	struct crash crash = {.differ = true, .check = check_reported};
@@ -451,7 +452,8 @@ static void check_deadline(struct lab *lab) {
 	}
 }
 
-// A service begins to drain, is dropped at the deadline, is ready again; the same of a backend.
+// A service begins to drain, its flows are dropped at the deadline, and it is ready again; then a
+// backend does the same.
 TEST(s3_crash_at_any_store_of_a_drain) {
 	struct weir_config *config = lab_config(2, 4);
 
@@ -507,7 +509,8 @@ static void check_removal(struct lab *lab) {
 	}
 }
 
-// A bind, or its service, is removed; its flows end; it is withdrawn, or returns. The time is 0.
+// A bind, or its service, is removed; its flows end; the bind or service is withdrawn, or returns.
+// The time is 0.
 TEST(s3_crash_at_any_store_of_a_removal) {
 	struct weir_config *config = lab_config(2, 4);
 
@@ -556,7 +559,7 @@ TEST(s3_crash_at_any_store_of_a_removal) {
 	lab_config_free(config);
 }
 
-// A backend and a service are removed, step by step, and others are added and get their ids.
+// A backend and a service are removed, step by step, and other objects are added and get their ids.
 TEST(s3_crash_at_any_store_of_an_add_and_a_remove) {
 	struct weir_config *config = lab_config(3, 2), *less = lab_config(2, 2),
 			   *more = lab_config(2, 4);

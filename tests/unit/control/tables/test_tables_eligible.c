@@ -15,8 +15,8 @@ struct member {
 };
 
 #define LEAVING 1
-#define UNPROVEN 2 // was never healthy
-#define RESOLVED 4 // its next hop
+#define UNPROVEN 2 // the backend was never healthy
+#define RESOLVED 4 // the backend's next hop is resolved
 #define EJECTED 8
 
 #define READY WEIR_ADMIN_READY
@@ -227,7 +227,7 @@ TEST(backends_that_may_be_ejected) {
 		uint32_t threshold;
 		struct member members[4];
 		uint32_t n;
-		bool may; // the first one
+		bool may; // whether the first backend may take flows
 	} cases[] = {
 		{"one of two", 50, {{READY, HEALTHY, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0}},
 			2, true},

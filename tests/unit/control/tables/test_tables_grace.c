@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Control's tables while workers do not report, refuse tables, or keep flows: the first apply after
-// a restart, refused tables, removed ids.
+// Control's tables while workers do not report, refuse tables, or keep flows. Cases: the first
+// apply after a restart, refused tables, removed ids.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 
 #define SMALL_HEAP (256 << 10)
 
-// Publish until all of the heap has been in use once. The next control process has no memory that
-// may be written before a grace period has passed.
+// Publish until the whole heap has been in use once. The next control process then has no memory
+// that may be written before a grace period has passed.
 static void use_up_the_heap(struct lab *lab, const struct weir_config *config) {
 	uint32_t weight = 1000;
 
@@ -81,8 +81,9 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// With a worker that never reports, the apply fails after a while with the worker's number, and
-// nothing is lost. As soon as it reports, the same apply succeeds, with the changes made meanwhile.
+// With a worker that never reports, the apply fails after a while with the worker's number, and no
+// change is lost. As soon as the worker reports, the same apply succeeds, with the changes made
+// meanwhile.
 TEST(first_apply_after_a_restart_gives_up_on_a_stalled_worker) {
 	struct lab_room room = {.heap_bytes = SMALL_HEAP};
 	struct weir_config *config = big_config(2), *next = big_config(3);
@@ -98,18 +99,20 @@ TEST(first_apply_after_a_restart_gives_up_on_a_stalled_worker) {
 	began = now_ms();
 	assert_int_equal(weir_tables_apply(lab.tables, next, why, sizeof(why)), -EBUSY);
 	assert_true(now_ms() - began >= WEIR_TABLES_WAIT_MS);
-	assert_non_null(strstr(why, "worker 0 has used them"));
+	assert_non_null(strstr(why, "worker 0 has used replaced tables"));
 	assert_null(weir_tables_config(lab.tables));
 	assert_true(weir_tables_wait(lab.tables));
 	lab_assert_published(&lab, &before);
 	assert_int_equal(weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 0); // only after it has a configuration
+	// publishing is possible only after it has a configuration
+	assert_int_equal(weir_tables_publish(lab.tables), 0);
 	lab_assert_published(&lab, &before);
 	assert_true(weir_tables_wait(lab.tables));
 	lab_quiescent(&lab);
 	assert_false(weir_tables_wait(lab.tables));
 	lab_apply(&lab, next);
-	assert_int_equal(lab_selection(&lab, 0)->table.count, 2); // of three, one is drained
+	// one of three backends is drained
+	assert_int_equal(lab_selection(&lab, 0)->table.count, 2);
 	assert_int_equal(lab_slots(&lab, 0, 1), 0);
 	lab_close(&lab);
 	lab_config_free(config);
@@ -124,7 +127,7 @@ static void assert_no_refusal(struct lab *lab) {
 	assert_false(weir_tables_refused(lab->tables, &refusal));
 }
 
-// The worker reports again, so memory and ids become free.
+// Check that, when the worker reports again, memory and ids become free.
 static void assert_grace_goes_on(struct lab *lab) {
 	uint64_t mark = weir_writer_mark(weir_tables_writer(lab->tables));
 
@@ -139,10 +142,10 @@ static void publish_broken(struct lab *lab, struct weir_root root) {
 
 	assert_non_null(selection);
 	if (root.kind == WEIR_BLOB_SELECTION) {
-		selection->service = 9; // another one's
+		selection->service = 9; // another service
 		selection->subsets = 1;
 	} else {
-		((struct weir_service_table *)(void *)selection)->buckets = 3; // no power of two
+		((struct weir_service_table *)(void *)selection)->buckets = 3; // not a power of two
 	}
 	assert_int_equal(weir_writer_publish(writer, root, selection), 0);
 }
@@ -236,7 +239,7 @@ TEST(overwritten_table_is_rebuilt) {
 	lab_config_free(config);
 }
 
-// Two workers refuse the same table: it is restored once.
+// Two workers refuse the same table: the table is restored once.
 TEST(table_that_two_workers_refuse_is_restored_once) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_tables_refusal refusal;
@@ -269,7 +272,7 @@ TEST(table_that_two_workers_refuse_is_restored_once) {
 	lab_config_free(config);
 }
 
-// The next control process reports present refusals, not past ones.
+// The next control process reports present refusals, but not past refusals.
 TEST(past_refusal_is_not_reported_again) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = 1};
@@ -305,7 +308,7 @@ TEST(past_refusal_is_not_reported_again) {
 // --- flows that move ----------------------------------------------------------------------
 
 // While a bucket moves between workers the sum of their gauges, read one after the other, may be 0
-// although there are flows. Ids stay until no move is in progress.
+// although flows exist. Ids stay until no move is in progress.
 TEST(ids_stay_while_buckets_move) {
 	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
@@ -329,9 +332,10 @@ TEST(ids_stay_while_buckets_move) {
 	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT);
 	steals[1].buckets_given = 3;
 	lab_quiescent(&lab);
-	weir_tables_tick(lab.tables); // the row goes
+	weir_tables_tick(lab.tables); // the row is withdrawn
 	assert_int_equal(lab_row(&lab, 0).flags, 0);
-	steals[0].answers[WEIR_BUCKET_CONFIRMED] = 5; // of another worker than the finished one
+	// answers of a worker other than the finished one
+	steals[0].answers[WEIR_BUCKET_CONFIRMED] = 5;
 	lab_settle(&lab);
 	assert_true(lab_state(&lab, 0).leaving);
 	assert_non_null(weir_tables_service_name(lab.tables, 1));
@@ -345,7 +349,7 @@ TEST(ids_stay_while_buckets_move) {
 	lab_config_free(less);
 }
 
-// A service whose backends were removed: the same for its own gauge.
+// Also the id of a service whose backends were removed stays, because of the service's gauge.
 TEST(id_of_a_service_stays_while_buckets_move) {
 	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
 	struct weir_config *config = lab_config(2, 0), *less = lab_config_copy(config);
@@ -366,7 +370,7 @@ TEST(id_of_a_service_stays_while_buckets_move) {
 	lab_config_free(less);
 }
 
-// --- many that leave ----------------------------------------------------------------------
+// --- many removed ids ---------------------------------------------------------------------
 
 #define MANY 10000
 #define LOOKS_AT_ONCE 8192
@@ -409,7 +413,7 @@ TEST(many_leaving_backends_cost_a_bounded_tick) {
 		assert_in_range(looks, 1, LOOKS_AT_ONCE);
 		looked += looks;
 	}
-	assert_true(looked > (uint64_t)MANY * LAB_WORKERS); // it comes round
+	assert_true(looked > (uint64_t)MANY * LAB_WORKERS); // readings have visited all ids
 	assert_true(lab_state(&lab, MANY - 1).leaving);
 	for (uint16_t id = 1; id < MANY; id++) {
 		lab_set_flows(&lab, id % LAB_WORKERS, id, 0);
@@ -426,8 +430,8 @@ TEST(many_leaving_backends_cost_a_bounded_tick) {
 	lab_config_free(none);
 }
 
-// Previous counts of an id are subtracted. An id that never had a row has no counts: they are not
-// read, because reading the counters of thousands of new ids and all workers takes seconds.
+// Previous counts of an id are subtracted. An id that never had a row has no counts: its counters
+// are not read, because reading the counters of thousands of new ids and all workers takes seconds.
 TEST(baseline_is_the_previous_count_of_the_id) {
 	struct weir_config *first = lab_config(1, 2), *second = lab_config(1, 2);
 	struct weir_share_counters *counters;
@@ -439,7 +443,7 @@ TEST(baseline_is_the_previous_count_of_the_id) {
 	counters->new_flows = 7;
 	lab_apply(&lab, first);
 	assert_int_equal(lab.control->backend_bases[0].new_flows, 0);
-	first->services[0].backend_count = 1; // b1 alone, with its present id
+	first->services[0].backend_count = 1; // only b1, with its present id
 	first->services[0].backends++;
 	lab_apply(&lab, first);
 	lab_settle(&lab);

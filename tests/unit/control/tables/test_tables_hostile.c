@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables left by a compromised control process do not prevent the next one from working. Not
-// invalid ones (test_tables_adopt.c), but valid tables and identities that fill the segment.
+// Tables left by a compromised control process do not prevent the next process from working. The
+// tables and identities of this test are valid, but fill the segment (for invalid ones see
+// test_tables_adopt.c).
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ static uint64_t used_bytes(const struct lab *lab) {
 	return usage.used_bytes;
 }
 
-// Like the daemon: retry once the worker has released the replaced tables.
+// Apply as the daemon does: retry when the worker has released the replaced tables.
 static void apply_patiently(struct lab *lab, const struct weir_config *config) {
 	char why[256] = "";
 	int r = weir_tables_apply(lab->tables, config, why, sizeof(why));
@@ -58,7 +59,7 @@ static void apply_patiently(struct lab *lab, const struct weir_config *config) {
 	}
 }
 
-// The next control process: its configuration is published as in an empty segment.
+// Check that the next control process publishes its configuration as in an empty segment.
 static void assert_next_works(struct lab *lab, const struct weir_config *config) {
 	bool retry;
 
@@ -139,7 +140,7 @@ TEST(service_table_does_not_occupy_the_heap) {
 	lab_config_free(config);
 }
 
-// A worker that refuses it would never end a grace period.
+// A worker that refuses such a table would never end a grace period.
 TEST(broken_table_of_an_unknown_service_is_withdrawn) {
 	const weir_ref broken = weir_ref_make(5, 64);
 	struct weir_config *config = lab_config(3, 4);
@@ -150,7 +151,7 @@ TEST(broken_table_of_an_unknown_service_is_withdrawn) {
 	lab_apply(&lab, config);
 	lab.control->roots->selection[UNKNOWN] = broken;
 	assert_next_works(&lab, config);
-	// And if it appears while the process runs.
+	// The broken table appears while the process runs.
 	lab.control->roots->selection[UNKNOWN] = broken;
 	lab.control->updates->update[lab.control->news->updates % WEIR_UPDATES] =
 		weir_update(WEIR_UPDATE_SELECTION, UNKNOWN);
@@ -164,7 +165,8 @@ TEST(broken_table_of_an_unknown_service_is_withdrawn) {
 	lab_config_free(config);
 }
 
-// Both together: there is no free memory, and none becomes free while workers refuse a table.
+// A broken table and a full heap: no memory is free, and no memory becomes free while workers
+// refuse a table.
 TEST(broken_table_and_full_heap_are_survived) {
 	struct weir_config *config = lab_config(3, 4);
 	struct lab lab;
@@ -175,7 +177,8 @@ TEST(broken_table_and_full_heap_are_survived) {
 	lab.control->roots->selection[0] = weir_ref_make(5, 64);
 	lab.control->roots->selection[1] = weir_ref_make(6, 64);
 	lab.control->roots->selection[2] = 0;
-	lab.control->notes->heap_used = lab.control->heap_bytes; // all of it waits
+	// the whole heap waits for a grace period
+	lab.control->notes->heap_used = lab.control->heap_bytes;
 	lab_restart(&lab);
 	lab_quiescent(&lab);
 	assert_int_equal(lab.reader.refusals.refused, 3);
@@ -212,7 +215,7 @@ static void all_backend_ids_are_given(uint32_t state) {
 
 TEST(given_backend_ids_become_free) {
 	all_backend_ids_are_given(WEIR_IDENTITY_USED);
-	all_backend_ids_are_given(WEIR_IDENTITY_USED | 1u << 24); // leaving
+	all_backend_ids_are_given(WEIR_IDENTITY_USED | 1u << 24); // the ids are leaving
 }
 
 TEST(given_service_ids_become_free) {
@@ -234,7 +237,8 @@ TEST(given_service_ids_become_free) {
 	lab_config_free(config);
 }
 
-// Ids in use by flows: objects that get an id are published at once, the others when ids are free.
+// Ids in use by flows: objects that get an id are published at once, other objects when ids are
+// free.
 TEST(backends_without_ids_wait_for_flows) {
 	const struct lab_room room = {.max_backends = 6};
 	struct weir_config *config = lab_config(1, 4), *next = lab_config(1, 6);
@@ -244,10 +248,10 @@ TEST(backends_without_ids_wait_for_flows) {
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
 	lab_set_flows(&lab, 0, 0, 1);
-	lab_remove_backend(next, 0, 0); // b1 to b5: five, and b0 still has its id
+	lab_remove_backend(next, 0, 0); // b1 to b5 are five backends, and b0 still has its id
 	lab_restart(&lab);
 	next->services[0].backends[4].address.bytes[0] = 11;
-	next->services[0].backends[0].address.bytes[0] = 11; // another machine: another id
+	next->services[0].backends[0].address.bytes[0] = 11; // another machine, so another id
 	lab_apply(&lab, next);
 	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 1);
 	assert_false(retry);
@@ -256,7 +260,7 @@ TEST(backends_without_ids_wait_for_flows) {
 	assert_true(retry); // the id of the previous b1 is free
 	lab_apply(&lab, next);
 	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 0);
-	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT); // S6
+	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT); // guarantee S6
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(next);

@@ -229,8 +229,9 @@ TEST(many_names_equal_a_simple_list) {
 	weir_state_free(found);
 }
 
-// A quarter of all ids are removed from one service, the oldest first: each one separately, without
-// visiting all remaining ones. The limit detects a change of complexity, not of percents.
+// A quarter of all ids are removed from one service, the oldest first: each id is removed
+// separately, without visiting all remaining ids. The limit detects a change of complexity, not of
+// percents.
 TEST(thousands_are_removed_from_a_service_at_once) {
 	const uint32_t ids = WEIR_BACKENDS_MAX, leaving = ids / 4;
 	struct weir_state *found = new_state();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tables compared with a simple model: random configurations, states, weights, restarts and worker
-// reports; after each step everything published must agree with the model.
+// reports; after each step all published tables must agree with the model.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -13,14 +13,14 @@
 #define BACKENDS 6
 #define ADDRESSES 3
 #define STEPS 6000
-#define SEEDS 4u // WEIR_TEST_SEEDS in the environment: other ones
+#define SEEDS 4u // WEIR_TEST_SEEDS in the environment sets another number
 
 struct model_backend {
 	bool exists;
-	uint32_t address; // variant
+	uint32_t address; // variant of the address
 	uint32_t configured, runtime;
 	int admin, health;
-	int id; // -1 = not known yet
+	int id; // -1 = id not known yet
 };
 
 struct model_service {
@@ -29,7 +29,7 @@ struct model_service {
 	struct model_backend backend[BACKENDS];
 };
 
-struct owner { // owner of an id with flows
+struct owner { // the owner of an id with flows
 	bool pinned;
 	int service, backend;
 	uint32_t address;
@@ -196,7 +196,7 @@ static uint32_t effective(const struct model_backend *backend) {
 static void expect_members(
 	const struct model_service *service, const bool resolved[BACKENDS], bool member[BACKENDS]) {
 	bool reachable = false;
-	uint32_t total = 0, good = 0, fair = 0; // fair: healthy, or no longer
+	uint32_t total = 0, good = 0, fair = 0; // fair: backends that are or were healthy
 	bool panic;
 
 	for (int b = 0; b < BACKENDS; b++) {
@@ -244,7 +244,7 @@ static void check_row(struct lab *lab, uint16_t id, const struct weir_backend_st
 		row.header + at, state->address.bytes, state->address.family == 4 ? 4 : 16);
 }
 
-// How the backend's row says to handle its flows.
+// Check how the backend's row specifies the handling of its flows.
 static void check_flags(uint8_t flags, const struct model_backend *backend, bool member) {
 	bool down =
 		backend->admin == WEIR_ADMIN_MAINTENANCE || backend->health == WEIR_HEALTH_REFUSING;
@@ -385,7 +385,7 @@ TEST(random_operations_agree_with_the_model) {
 			assert_true(weir_tables_publish(lab.tables) >= 0);
 			check(model, &lab);
 		}
-		// When all flows have ended, nothing of previous configurations is left.
+		// When all flows have ended, no objects of previous configurations are left.
 		for (uint16_t id = 0; id < 512; id++) {
 			lab_set_flows(&lab, 0, id, 0);
 			lab_set_flows(&lab, 1, id, 0);

@@ -10,8 +10,8 @@ static uint32_t kind_of(const struct lab *lab, uint64_t update) {
 	return lab->segment->updates->update[update % WEIR_UPDATES] >> 16;
 }
 
-// Workers process the log: its entries of one publication are ordered from rows to the service
-// table, and the identities are stored before.
+// Workers process the log: the entries of one publication are ordered from rows to the service
+// table, and the identities are stored before these entries.
 TEST(publication_is_ordered_from_rows_to_services) {
 	static const uint32_t order[] = {
 		[WEIR_UPDATE_ROW] = 0, [WEIR_UPDATE_SELECTION] = 1, [WEIR_UPDATE_SERVICES] = 2};
@@ -38,7 +38,7 @@ TEST(publication_is_ordered_from_rows_to_services) {
 	lab_config_free(more);
 }
 
-// A worker that loaded the old selection may load the new rows after it: the row of a removed
+// A worker that has loaded the old selection may load the new rows afterwards: the row of a removed
 // backend is removed only after every worker has released the old selection.
 TEST(row_is_removed_a_grace_period_after_the_selection) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
@@ -70,7 +70,7 @@ TEST(row_is_removed_a_grace_period_after_the_selection) {
 	lab_config_free(less);
 }
 
-// The same for a whole service: lookup, then selection, then rows, then ids.
+// A whole service is removed in this order: lookup, then selection, then rows, then ids.
 TEST(selection_is_removed_a_grace_period_after_the_service_table) {
 	struct weir_config *config = lab_config(2, 1), *less = lab_config_copy(config);
 	const struct weir_roots *roots;
@@ -118,7 +118,8 @@ TEST(row_has_the_handling_of_flows) {
 	assert_int_equal(lab_publish(&lab), 2);
 	assert_int_equal(lab_row(&lab, 0).flags & states, down);
 	assert_int_equal(lab_slots(&lab, 0, 0), 0);
-	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_MAINTENANCE); // the same for its flows
+	// changes only the handling of flows
+	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_MAINTENANCE);
 	assert_int_equal(lab_publish(&lab), 0);
 	weir_tables_set_health(lab.tables, 0, WEIR_HEALTH_HEALTHY);
 	assert_int_equal(lab_publish(&lab), 0);
@@ -133,12 +134,12 @@ TEST(row_has_the_handling_of_flows) {
 	assert_int_equal(lab_row(&lab, 1).flags & states, closed);
 	weir_tables_set_weight(lab.tables, 1, 100);
 	lab_set_flows(&lab, 0, 3, 1);
-	lab_apply(&lab, less); // removed
+	lab_apply(&lab, less); // b1 is removed
 	assert_int_equal(lab_row(&lab, 1).flags & states, 0);
 	assert_int_equal(lab_row(&lab, 3).flags & states, down);
 	lab_settle(&lab);
 	assert_int_equal(lab_row(&lab, 3).flags & states, down);
-	lab_apply(&lab, config); // and back
+	lab_apply(&lab, config); // b1 is added again
 	assert_int_equal(lab_row(&lab, 3).flags & states, 0);
 	lab_set_flows(&lab, 0, 3, 0);
 	lab_close(&lab);
@@ -146,8 +147,8 @@ TEST(row_has_the_handling_of_flows) {
 	lab_config_free(less);
 }
 
-// All fail their checks: they are used as before, and no flow moves. Flows of a removed service
-// cannot move, but are marked.
+// All backends fail their checks: they are used as before, and no flow moves. Flows of a removed
+// service cannot move, but are marked.
 TEST(panic_and_removed_services_are_distinguished) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 	const uint8_t down = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN;
@@ -160,13 +161,13 @@ TEST(panic_and_removed_services_are_distinguished) {
 	lab_publish(&lab);
 	assert_int_equal(lab_row(&lab, 0).flags & down, down);
 	weir_tables_set_health(lab.tables, 1, WEIR_HEALTH_REFUSING);
-	assert_int_equal(lab_publish(&lab), 2); // panic: the row of the other one
+	assert_int_equal(lab_publish(&lab), 2); // panic: the row of the other backend
 	assert_int_equal(lab_row(&lab, 0).flags & down, 0);
 	assert_int_equal(lab_row(&lab, 1).flags & down, 0);
 	lab_set_flows(&lab, 0, 2, 1);
 	lab_apply(&lab, less);
 	assert_int_equal(lab_row(&lab, 2).flags & down, down);
-	lab_restart(&lab); // another control process gives the same result
+	lab_restart(&lab); // another control process publishes equal tables
 	lab_apply(&lab, less);
 	assert_int_equal(lab_row(&lab, 0).flags & down, 0);
 	assert_int_equal(lab_row(&lab, 2).flags & down, down);
@@ -176,8 +177,8 @@ TEST(panic_and_removed_services_are_distinguished) {
 	lab_config_free(less);
 }
 
-// on_backend_down is in the rows of backends that are down, and no others. A removed service keeps
-// it, also for the next control process.
+// on_backend_down is in the rows of backends that are down, and in no other rows. A removed service
+// keeps the setting, also for the next control process.
 TEST(row_has_the_handling_of_tcp_flows) {
 	static const struct {
 		enum weir_config_on_backend_down what;
@@ -271,8 +272,8 @@ static void set_health(struct lab *lab, uint16_t id, enum weir_health_state heal
 	assert_int_equal(weir_tables_set_health(lab->tables, id, health), 0);
 }
 
-// A row needs no heap memory: although a stalled worker prevents a selection from being built, the
-// others skip a failing backend, of this service or of another one.
+// A row needs no heap memory: although a stalled worker prevents a selection from being built,
+// other workers skip a failing backend, of this service or of another service.
 TEST(full_heap_does_not_prevent_closing_backends) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 4);
@@ -292,7 +293,7 @@ TEST(full_heap_does_not_prevent_closing_backends) {
 	assert_int_equal(weir_tables_publish(lab.tables), -EBUSY);
 	assert_true(is_closed(&lab, 1));
 	assert_true(is_closed(&lab, 5));
-	// Never empty by accident: most backends of the selection stay open.
+	// To avoid an empty selection, most backends of the selection stay open.
 	set_health(&lab, 1, WEIR_HEALTH_HEALTHY);
 	for (uint16_t id = 4; id < 7; id++) {
 		assert_int_equal(weir_tables_set_admin(lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
@@ -308,7 +309,7 @@ TEST(full_heap_does_not_prevent_closing_backends) {
 	lab_config_free(config);
 }
 
-// Each worker has a subset of its own, all of which may close while most backends are open.
+// Each worker has a separate subset, all of which may close while most backends are open.
 TEST(full_heap_keeps_a_backend_of_each_subset_open) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 8);
@@ -357,8 +358,9 @@ TEST(several_changes_are_one_publication) {
 	weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN);
 	weir_tables_set_weight(lab.tables, 2, 5);
 	weir_tables_set_weight(lab.tables, 5, 5);
-	assert_int_equal(lab_publish(&lab), 3); // two selections, and a row: it drains
-	// A change and its reversal are no change at all.
+	// two selections, and the row of the drained backend
+	assert_int_equal(lab_publish(&lab), 3);
+	// A change and its reversal publish nothing.
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_DRAIN);
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_READY);
 	assert_int_equal(lab_publish(&lab), 0);
@@ -366,7 +368,7 @@ TEST(several_changes_are_one_publication) {
 	lab_config_free(config);
 }
 
-// Without any dataplane ids are free at once.
+// Without a dataplane, ids are free at once.
 TEST(unbound_tables_free_ids_at_once) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
 	struct weir_config *more = lab_config(1, 4);

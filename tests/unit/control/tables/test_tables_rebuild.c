@@ -17,7 +17,7 @@ static void open_many(struct lab *lab, struct weir_config **ret_config, uint8_t 
 
 	config->services[0].table_size = SLOTS;
 	config->services[0].policy.name = policy;
-	for (uint32_t i = 0; i < MANY; i++) { // rounds
+	for (uint32_t i = 0; i < MANY; i++) { // number of rounds
 		config->services[0].backends[i].weight = 100 + i % 3;
 	}
 	lab_open(lab, &room);
@@ -47,7 +47,7 @@ static void build_all(struct lab *lab) {
 	lab_quiescent(lab);
 }
 
-// The arrays for the choice are the same, byte by byte.
+// Check that the arrays for the choice are equal, byte by byte.
 static void assert_same_table(struct lab *a, struct lab *b) {
 	const struct weir_policy_table *x = &lab_selection(a, 0)->table;
 	const struct weir_policy_table *y = &lab_selection(b, 0)->table;
@@ -82,12 +82,13 @@ TEST(change_of_a_backend_costs_one_backend) {
 			assert_int_equal(after.backends - before.backends, 1);
 			assert_int_equal(after.slots, before.slots);
 			assert_int_equal(
-				lab.control->notes->publications - publications, 1); // its row
+				// the row of the backend
+				lab.control->notes->publications - publications, 1);
 			assert_int_equal(lab_selection(&lab, 0)->generation, generation);
 			assert_int_equal(is_closed(&lab, id / 2), id % 2 == 0);
 			assert_int_equal(lab_state(&lab, id / 2).in_selection, id % 2 != 0);
 		}
-		// All are healthy again: nothing has to be built.
+		// All backends are healthy again: no selection has to be built.
 		build_all(&lab);
 		assert_false(weir_tables_is_stale(lab.tables));
 		close_many(&lab, config);
@@ -170,7 +171,7 @@ TEST(table_equals_the_one_built_at_once) {
 			}
 		}
 		build_all(&lab);
-		// A new configuration is published completely at once.
+		// A new configuration is published completely, at once.
 		lab_apply(&other, other_config);
 		lab_quiescent(&other);
 		assert_true(lab_selection(&lab, 0)->table.count < MANY);
@@ -202,8 +203,8 @@ TEST(s3_next_control_process_builds_the_rest) {
 	close_many(&lab, config);
 }
 
-// Never empty by accident: panic is determined with each change, and a table with mostly closed
-// candidates is replaced at once.
+// Panic is determined with each change, and a table with mostly closed candidates is replaced at
+// once, so that the table is never empty by accident.
 TEST(panic_and_mass_failures_do_not_wait) {
 	struct weir_config *config;
 	struct lab lab;
@@ -228,7 +229,7 @@ TEST(panic_and_mass_failures_do_not_wait) {
 		lab_quiescent(&lab);
 	}
 	weir_tables_publish(lab.tables);
-	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY); // all of them, in panic
+	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY); // panic: all backends
 	assert_false(is_closed(&lab, 5));
 	close_many(&lab, config);
 }
@@ -243,8 +244,8 @@ static uint32_t count_open(struct lab *lab) {
 	return open;
 }
 
-// One half of the backends replaces the other half while a table with the latter is built: it is
-// not published, because all of its candidates would be closed.
+// One half of the backends replaces the other half while a table with the latter is built: that
+// table is not published, because all of its candidates would be closed.
 TEST(table_of_closed_backends_is_not_published) {
 	struct weir_config *config;
 	struct lab lab;
@@ -256,7 +257,7 @@ TEST(table_of_closed_backends_is_not_published) {
 		set_health(&lab, id, WEIR_HEALTH_REFUSING);
 	}
 	weir_tables_publish(lab.tables);
-	for (uint32_t i = 0; i < 3; i++) { // its members are collected
+	for (uint32_t i = 0; i < 3; i++) { // the members of the service are collected
 		assert_int_equal(weir_tables_build(lab.tables), 1);
 	}
 	for (uint16_t id = 0; id < MANY / 2; id++) {
@@ -274,7 +275,7 @@ TEST(table_of_closed_backends_is_not_published) {
 	close_many(&lab, config);
 }
 
-// One backend has most of the slots: workers would find no open backend near them.
+// One backend has most of the slots, so that workers would find no open backend near them.
 TEST(table_with_mostly_closed_slots_is_replaced_at_once) {
 	struct weir_config *config;
 	struct lab lab;
@@ -294,7 +295,8 @@ TEST(table_with_mostly_closed_slots_is_replaced_at_once) {
 	close_many(&lab, config);
 }
 
-// Workers search this many candidates for one flow. With weights, these may be adjacent.
+// Workers search this many candidates for one flow. With weights, closed candidates may be
+// adjacent.
 TEST(table_with_too_many_closed_backends_is_replaced_at_once) {
 	struct lab_room room = {.max_services = 4, .max_backends = 16384, .heap_bytes = 256u << 20};
 	struct weir_config *config = lab_config(1, 3 * WEIR_POLICY_SEARCH);
@@ -361,7 +363,7 @@ TEST(selection_that_waits_for_memory_is_not_built_in_steps) {
 	close_many(&lab, config);
 }
 
-// A new configuration, another weight, or a backend that is removed in the middle of a build.
+// A new configuration, another weight, or the removal of a backend, during a build.
 TEST(other_changes_replace_a_build_in_progress) {
 	struct weir_config *config, *fewer;
 	uint64_t generation;

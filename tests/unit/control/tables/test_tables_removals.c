@@ -17,8 +17,8 @@
 
 struct own {
 	struct lab lab;
-	struct weir_config *config; // s0 and s1, whose TCP flows are reset at the end
-	struct weir_config *next; // without what is removed
+	struct weir_config *config; // services s0 and s1, whose TCP flows are reset at the end
+	struct weir_config *next; // the configuration without the removed objects
 };
 
 static int setup(void **state) {
@@ -56,7 +56,7 @@ static void set_ports(struct weir_config *config, uint16_t first, uint16_t last)
 	config->services[0].binds[0].port_last = last;
 }
 
-// The bind of a port of s0's address, as workers see it.
+// The bind of a port of s0's address, as workers read it.
 static uint16_t bind_at(struct own *own, uint16_t port) {
 	return weir_service_lookup(lab_services(&own->lab),
 		own->config->services[0].binds[0].address.bytes, 4, IPPROTO_TCP, port);
@@ -168,7 +168,7 @@ TEST(removed_bind_that_moves_belongs_to_its_new_service) {
 	lab_apply(&own->lab, own->next);
 	assert_int_equal(bind_at(own, 80), 1);
 	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_NONE);
-	assert_int_equal(service(own, 1).removal, WEIR_DRAIN_DRAINING); // its former bind
+	assert_int_equal(service(own, 1).removal, WEIR_DRAIN_DRAINING); // the former bind of s1
 }
 
 // Only ports that no other bind has are drained.
@@ -231,7 +231,7 @@ TEST(removed_service_drains_then_its_backends_are_down) {
 	assert_null(weir_tables_service_name(own->lab.tables, 0));
 }
 
-// As when a service is renamed: there is no bind that refuses packets.
+// A renamed service, for example, has no bind that refuses packets.
 TEST(removed_service_whose_binds_have_moved_is_gone_after_its_deadline) {
 	struct own *own = *state;
 
@@ -258,7 +258,7 @@ static void expect_in_use(const struct own *own, uint16_t backend, bool in_use) 
 	assert_int_equal(parts[backend].parts > 0, in_use);
 }
 
-// Its selection stays published until the end, for flows that it has.
+// The selection of a removed service stays published until the end, for its flows.
 TEST(backends_of_a_removed_service_get_no_new_flows) {
 	struct own *own = *state;
 	uint16_t id = lab_id(&own->lab, "s0", "b0");
@@ -356,7 +356,7 @@ TEST(removed_service_that_returns_without_a_backend_ends_its_flows) {
 	assert_int_equal(row_flags(own, "b0"), DOWN);
 }
 
-// Each port of a removed range has a bind of its own: nothing drains.
+// Each port of a removed range has a separate bind: nothing drains.
 TEST(range_that_is_divided_into_ports_is_not_removed) {
 	struct own *own = *state;
 	struct weir_config_service *services = own->next->services;
@@ -384,7 +384,7 @@ TEST(range_that_is_divided_into_ports_is_not_removed) {
 	assert_int_equal(bind_at(own, 82), 1);
 }
 
-// Port 80 was removed, and its flows were reset.
+// Remove port 80; its flows are reset.
 static void remove_and_end(struct own *own) {
 	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
 	remove_bind(own);
@@ -408,7 +408,7 @@ TEST(ended_bind_stays_ended_when_another_one_is_removed) {
 	lab_apply(&own->lab, third);
 	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
 	assert_false(weir_bind_is_over(bind_at(own, 8080), 0));
-	// No flow is left, but idle clients of port 80 still need their RST.
+	// No flow is left, but idle clients of port 80 still need an RST.
 	end(own, true, WEIR_DRAIN_DRAINED);
 	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
 	assert_int_equal(
@@ -433,7 +433,7 @@ TEST(ended_bind_stays_ended_when_its_service_is_removed) {
 	lab_config_free(third);
 }
 
-// A drain with at_deadline "drop" has ended all flows of s0.
+// End a drain with at_deadline "drop", which ends all flows of s0.
 static void drop(struct own *own) {
 	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
 	assert_int_equal(weir_tables_drain_binds(own->lab.tables, 0, NULL, true, 1), 0);
@@ -477,7 +477,7 @@ TEST(dropped_flows_of_a_service_stay_dropped_when_a_restart_removes_it) {
 	assert_dropped(own);
 }
 
-// No control process ran at the deadline, nor for long after it.
+// No control process ran at the deadline, nor for a long time afterwards.
 TEST(late_end_of_a_drain_refuses_clients_as_long) {
 	struct own *own = *state;
 	const uint64_t late_ms = NOW_MS + REMOVED_MS + 2 * ESTABLISHED_MS;
@@ -490,7 +490,7 @@ TEST(late_end_of_a_drain_refuses_clients_as_long) {
 
 // --- room in the segment ------------------------------------------------------------------
 
-#define SERVICES 3 // each with as many binds as a service may have, or fewer
+#define SERVICES 3 // number of services, each with at most the maximum number of binds
 #define MANY 600
 
 // s0 with `many` binds of one port each, which drain when they are removed.

@@ -17,17 +17,17 @@
 #define FIRST_PORT 1000
 #define NOBODY (-1)
 #define STEPS 1500
-#define SEEDS 4u // WEIR_TEST_SEEDS in the environment: other ones
+#define SEEDS 4u // WEIR_TEST_SEEDS in the environment sets another number
 #define ESTABLISHED_MS 5000u
 
-struct port { // or two ports in succession
-	int owner; // NOBODY: not in the table
+struct port { // one port, or two consecutive ports
+	int owner; // service of the port; NOBODY: not in the table
 	bool removed, ended;
 };
 
 struct owner {
-	bool exists; // in the configuration
-	bool leaves; // removed, and has flows
+	bool exists; // whether the service is in the configuration
+	bool leaves; // whether the service was removed, and has flows
 	bool resets; // on_backend_down
 	uint32_t removed_ms;
 	int phase; // enum weir_drain_phase
@@ -40,7 +40,7 @@ struct model {
 	struct weir_config *applied;
 	uint64_t now_ms;
 	unsigned int seed;
-	bool ranges; // else exact ports
+	bool ranges; // whether binds are ranges; otherwise exact ports
 };
 
 static uint32_t pick(struct model *model, uint32_t n) {
@@ -144,7 +144,8 @@ static struct weir_config *build(const struct model *model, const int owner[PORT
 		service->drain.removed_ms = model->owner[s].removed_ms;
 		service->binds = realloc(service->binds, (PORTS + 1) * sizeof(*service->binds));
 		assert_non_null(service->binds);
-		service->binds[0].address.bytes[3] = (uint8_t)(100 + s); // its own
+		// the service's own address
+		service->binds[0].address.bytes[3] = (uint8_t)(100 + s);
 		for (int p = 0; p < PORTS; p++) {
 			struct weir_config_bind *bind = &service->binds[service->bind_count];
 
@@ -189,7 +190,7 @@ static void reload(struct model *model, struct lab *lab, bool change) {
 		}
 	}
 	for (int s = 0; change && s < SERVICES; s++) {
-		if (exists[s]) { // of a service that leaves, the last file counts
+		if (exists[s]) { // for a service that leaves, the last file counts
 			model->owner[s].removed_ms = intervals[pick(model, 4)];
 			model->owner[s].resets = pick(model, 2);
 		}
@@ -242,7 +243,7 @@ static void end(struct model *model, struct lab *lab) {
 	assert_true(weir_tables_end_removal(lab->tables, state_of(lab, s).id, drained) >= 0);
 }
 
-// A flow of a backend of each service keeps the service's id until it ends.
+// Set a flow of one backend of each service, which keeps the service's id until it ends.
 static void set_flows(struct lab *lab, bool any) {
 	for (uint16_t id = 0; id < 64; id++) {
 		lab_set_flows(lab, 0, id, any);

@@ -20,7 +20,7 @@ static void set_table_size(struct weir_config *config, uint32_t slots) {
 	}
 }
 
-// Change one backend's weight n times, publish each time. Returns milliseconds per change.
+// Change one backend's weight n times; each change is published. Returns milliseconds per change.
 static double weight_changes(struct lab *lab, uint32_t n) {
 	double begin = now_ms();
 
@@ -58,7 +58,7 @@ static void measure(const char *what, uint32_t services, uint32_t backends, uint
 	change = weight_changes(&lab, 100);
 	health = now_ms();
 	weir_tables_set_health(lab.tables, 7, WEIR_HEALTH_REFUSING);
-	assert_int_equal(lab_publish(&lab), 1); // its row; the selection follows
+	assert_int_equal(lab_publish(&lab), 1); // publishes the row; the selection follows
 	health = now_ms() - health;
 	weir_writer_usage(weir_tables_writer(lab.tables), &usage);
 	print_message("%s: %u services, %u backends, %u slots: apply %.1f ms, the same again %.1f "
@@ -82,8 +82,8 @@ TEST(ten_thousand_backends_of_one_service) {
 	measure("many backends", 1, 10000, 65537, 2000, 200);
 }
 
-// The ends of the drains of many services, in one tick, name the binds of each, and a list of the
-// services has them: reading the whole table for each would take a second.
+// The ends of the drains of many services, in one tick, name the binds of each service, as does a
+// list of the services: reading the whole table for each service would take a second.
 TEST(first_removed_binds_of_a_thousand_services_are_at_hand) {
 	static struct weir_config_bind all[1000];
 	struct lab_room room = {.max_services = 1024, .max_backends = 16384};
@@ -121,7 +121,8 @@ TEST(first_removed_binds_of_a_thousand_services_are_at_hand) {
 	each = now_ms() - each;
 	print_message("removed binds: ten times all %.2f ms, those of 1000 services %.2f ms\n",
 		whole, each);
-	assert_true(each < 20 * whole); // reading the table for each: 100 times as long
+	// reading the table for each service would take 100 times as long
+	assert_true(each < 20 * whole);
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(next);

@@ -50,7 +50,7 @@ TEST(settings_of_every_policy) {
 			 .rounds = WEIR_ROUNDS_DOCUMENTED},
 			COST | TIMES | WEIR_NEEDS_ROUNDS, 1000, WEIR_ROUNDS_DOCUMENTED},
 		{{.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN,
-			 .rounds = WEIR_ROUNDS_TASKS}, // no flow is measured
+			 .rounds = WEIR_ROUNDS_TASKS}, // this policy measures no flows
 			COST | WEIR_NEEDS_ROUNDS, 1000, WEIR_ROUNDS_TASKS},
 		{{.name = WEIR_POLICY_FAIR_SHARE, .rounds = WEIR_ROUNDS_TASKS}, COST | TIMES, 1000,
 			0},
@@ -75,7 +75,7 @@ TEST(settings_of_every_policy) {
 		assert_int_equal((settings.needs & WEIR_NEEDS_HALF_OPEN) != 0, i % 3 == 1);
 		assert_int_equal(settings.error_window_ms, cases[i].window_ms);
 		assert_int_equal(settings.documented_rounds, cases[i].rounds);
-		assert_int_equal(settings.max_active_flows, 0); // it is in the rows
+		assert_int_equal(settings.max_active_flows, 0); // the limit is in the rows
 		assert_int_equal(lab_row(&lab, 2).max_active_flows, 7);
 		assert_int_equal(settings.when_exhausted, WEIR_EXHAUSTED_REJECT);
 		assert_int_equal(published(&lab, 0).count, 3);
@@ -87,7 +87,7 @@ TEST(settings_of_every_policy) {
 	}
 }
 
-// Only what differs is published, whatever the policy.
+// Only changed settings are published, with any policy.
 TEST(unchanged_settings_are_not_published_again) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_config *config = lab_config(1, 4), *copy;
@@ -104,13 +104,15 @@ TEST(unchanged_settings_are_not_published_again) {
 		weir_tables_set_weight(lab.tables, 1, 300);
 		weir_tables_set_weight(lab.tables, 1, WEIR_WEIGHT_UNSET);
 		weir_tables_set_error_window(lab.tables, 0, 1000);
-		weir_tables_set_reported_weight(lab.tables, 0, 5); // not used by this policy
+		// this policy does not use reported weights
+		weir_tables_set_reported_weight(lab.tables, 0, 5);
 		weir_tables_publish(lab.tables);
-		// Settings that are set and unset in between have no effect.
+		// Settings that are set and then unset before a publication have no effect.
 		assert_int_equal(lab.segment->notes->publications, publications);
 		copy->services[0].flow_control.max_active_flows = 5;
 		lab_apply(&lab, copy);
-		assert_int_equal(lab.segment->notes->publications, publications + 4); // rows
+		// only rows are published
+		assert_int_equal(lab.segment->notes->publications, publications + 4);
 		for (uint16_t id = 0; id < 4; id++) {
 			assert_int_equal(lab_row(&lab, id).max_active_flows, 5);
 		}
@@ -123,7 +125,7 @@ TEST(unchanged_settings_are_not_published_again) {
 	}
 }
 
-// The smaller one of the limits of service and backend.
+// The row has the smaller of the limits of service and backend.
 TEST(row_has_the_smaller_limit) {
 	struct weir_config *config = lab_config(1, 3), *copy;
 	struct lab lab;
@@ -174,8 +176,8 @@ TEST(own_limit_is_one_row) {
 	lab_config_free(config);
 }
 
-// A weight reported by a backend replaces that of the file with any policy, but not one set by an
-// operator.
+// A weight reported by a backend replaces the configured weight with any policy, but not a weight
+// set by an operator.
 TEST(own_weight_replaces_the_configured_one) {
 	struct weir_config *config = lab_config(1, 4);
 	uint32_t before;
@@ -188,7 +190,8 @@ TEST(own_weight_replaces_the_configured_one) {
 	assert_int_equal(weir_tables_set_own_weight(lab.tables, 1, 300), 0);
 	lab_publish(&lab);
 	assert_int_equal(lab_state(&lab, 1).effective_weight, 300);
-	assert_in_range(lab_slots(&lab, 0, 1), 2 * before - 10, 2 * before + 10); // 3/6, not 1/4
+	// share 3/6, not 1/4
+	assert_in_range(lab_slots(&lab, 0, 1), 2 * before - 10, 2 * before + 10);
 	weir_tables_set_weight(lab.tables, 1, 50);
 	assert_int_equal(lab_state(&lab, 1).effective_weight, 50);
 	weir_tables_set_weight(lab.tables, 1, WEIR_WEIGHT_UNSET);
@@ -212,7 +215,7 @@ static void set_auto(struct lab *lab, uint16_t id, uint32_t weight) {
 	lab_publish(lab);
 }
 
-static struct weir_config *automatic(void) { // b0 to b2; b3 has 50
+static struct weir_config *automatic(void) { // automatic weights for b0 to b2; b3 has weight 50
 	struct weir_config *config = lab_config(1, 4);
 
 	for (int i = 0; i < 3; i++) {
@@ -234,7 +237,7 @@ TEST(automatic_weight_is_that_of_the_cpus_or_the_mean) {
 	assert_int_equal(effective(&lab, 1), 240);
 	assert_int_equal(effective(&lab, 3), 50);
 	set_auto(&lab, 1, 121);
-	assert_int_equal(effective(&lab, 2), 181); // 180.5
+	assert_int_equal(effective(&lab, 2), 181); // rounded from 180.5
 	assert_int_equal(lab_state(&lab, 2).configured_weight, 181);
 	assert_int_equal(lab_state(&lab, 2).auto_weight, 0);
 	assert_int_equal(lab_state(&lab, 1).auto_weight, 121);
@@ -267,12 +270,13 @@ TEST(automatic_weight_is_a_configured_one) {
 	weir_tables_set_own_weight(lab.tables, 0, WEIR_WEIGHT_UNSET);
 	weir_tables_set_weight(lab.tables, 0, 7);
 	set_auto(&lab, 1, 100);
-	config->services[0].backends[0].weight_auto = false; // 100, as it is then
+	// 100, the weight at the time of the change
+	config->services[0].backends[0].weight_auto = false;
 	lab_apply(&lab, config);
 	assert_int_equal(effective(&lab, 0), 100);
 	lab_apply(&lab, copy); // the previous value is not known any more
 	assert_int_equal(lab_state(&lab, 0).auto_weight, 0);
-	assert_int_equal(effective(&lab, 0), 100); // the mean, of b1
+	assert_int_equal(effective(&lab, 0), 100); // the mean, here the weight of b1
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(copy);
@@ -359,7 +363,7 @@ TEST(s3_run_time_policy_survives_a_restart) {
 	assert_int_equal(service_of(&lab, 1).runtime_policy, WEIR_POLICY_FAIR_SHARE);
 	assert_int_equal(published(&lab, 1).settings.policy, WEIR_POLICY_FAIR_SHARE);
 	assert_int_equal(service_of(&lab, 0).runtime_policy, WEIR_POLICY_UNSET);
-	// The file changed while control was down.
+	// The file was changed while control was down.
 	lab_restart(&lab);
 	config->services[1].policy.name = WEIR_POLICY_RANDOM;
 	lab_apply(&lab, config);
@@ -369,7 +373,7 @@ TEST(s3_run_time_policy_survives_a_restart) {
 	lab_config_free(config);
 }
 
-// S4: and the dataplane.
+// S4: the dataplane is restarted.
 TEST(s4_run_time_policy_survives_a_new_dataplane) {
 	struct weir_config *config = lab_config(1, 2);
 	struct weir_segment *segment = lab_segment(NULL), *second = lab_attach(segment);
@@ -393,7 +397,7 @@ TEST(s4_run_time_policy_survives_a_new_dataplane) {
 	lab_config_free(config);
 }
 
-// The bit of a policy key that is in the file.
+// The bit of a policy key that the file contains.
 static uint32_t given(const char *name) {
 	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
 		if (strcmp(weir_config_policy_keys.key[i].key, name) == 0) {
@@ -413,14 +417,14 @@ TEST(configuration_drops_operator_settings) {
 	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_RANDOM);
 	weir_tables_publish(lab.tables);
 	copy = lab_config_copy(config);
-	copy->services[0].backends[0].weight = 7; // something else
+	copy->services[0].backends[0].weight = 7; // another change
 	lab_apply(&lab, copy);
 	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_RANDOM);
 	copy->services[0].policy.name = WEIR_POLICY_ROUND_ROBIN;
 	lab_apply(&lab, copy);
 	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_ROUND_ROBIN);
 	assert_int_equal(service_of(&lab, 0).runtime_policy, WEIR_POLICY_UNSET);
-	// A setting incompatible with the run-time settings.
+	// The file has a setting that is incompatible with the run-time settings.
 	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
 	copy->services[0].policy.name = WEIR_POLICY_ROUND_ROBIN;
 	copy->services[0].policy.given = given("window");
@@ -511,12 +515,12 @@ TEST(invalid_identity_of_a_policy) {
 	lab_config_free(config);
 }
 
-// Each backend's share by policy.
+// Each backend's share depends on the policy.
 TEST(parts_by_policy) {
 	static const struct {
 		enum weir_policy policy;
 		enum weir_rounds rounds;
-		uint64_t part[3], sum; // of weights 100, 200, 300
+		uint64_t part[3], sum; // parts of backends with weights 100, 200, 300
 	} cases[] = {
 		{WEIR_POLICY_ROUND_ROBIN, WEIR_ROUNDS_INCREMENTAL, {1, 1, 1}, 3},
 		{WEIR_POLICY_RANDOM, WEIR_ROUNDS_INCREMENTAL, {1, 1, 1}, 3},
@@ -559,7 +563,8 @@ TEST(parts_by_policy) {
 	}
 }
 
-// The others that use a backend: all workers of all instances, or those with it in their subset.
+// The number of other users of a backend: all workers of all instances, or those with the backend
+// in their subset.
 TEST(fair_share_gets_the_number_of_sharers) {
 	static const struct {
 		enum weir_policy policy;

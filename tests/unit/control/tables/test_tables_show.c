@@ -24,7 +24,7 @@ TEST(active_flows_are_the_sum_over_workers) {
 	lab_config_free(config);
 }
 
-// With 65,534 backends and 64 workers, reading all of them takes a third of a second.
+// With 65,534 backends and 64 workers, reading all counters takes a third of a second.
 TEST(counters_are_not_read_by_lookups) {
 	struct weir_config *config = lab_config(4, 100);
 	struct weir_backend_state found;
@@ -101,7 +101,7 @@ TEST(service_state_follows_panic) {
 	assert_int_equal(after.eligible, 1);
 	assert_int_equal(after.backends, 4);
 	assert_true(lab_state(&lab, 0).in_selection);
-	// In panic the members are the same as before: the same selection stays.
+	// In panic the members are the same as before, so the selection stays.
 	assert_int_equal(after.generation, before.generation);
 	lab_close(&lab);
 	lab_config_free(config);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define WINDOW_MS 30000u
-#define START_MS 1000000u // any time
+#define START_MS 1000000u // an arbitrary time
 
 static struct weir_config *config_of(enum weir_policy policy, uint32_t backends) {
 	struct weir_config *config = lab_config(1, backends);
@@ -39,7 +39,7 @@ static double part(struct lab *lab, uint16_t id) {
 	return share.part != 0 ? (double)share.part / WEIR_POLICY_PART_ONE : 1;
 }
 
-// Four backends in service for long, and a fifth one that is not yet.
+// Four backends that have been in service for long, and a fifth backend that is not in service yet.
 static void open_with(struct lab *lab, struct weir_config *config) {
 	lab_open(lab, NULL);
 	weir_tables_clock(lab->tables, START_MS - 10 * WINDOW_MS);
@@ -50,7 +50,7 @@ static void open_with(struct lab *lab, struct weir_config *config) {
 	at(lab, 0);
 }
 
-// For all policies: the shown values, and those for workers.
+// For all policies, the shown values and the values for workers.
 TEST(share_grows_within_the_window) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_config *config = config_of((enum weir_policy)policy, 5);
@@ -107,7 +107,7 @@ TEST(steps_need_rows) {
 	for (uint64_t ms = 0; ms < WINDOW_MS + 2000; ms += 100) {
 		uint32_t n = at(&lab, ms);
 
-		assert_true(n <= 2); // a row; sometimes its stored identity
+		assert_true(n <= 2); // a row, and sometimes its stored identity
 		published += n;
 		steps += n > 0;
 	}
@@ -134,7 +134,7 @@ TEST(if_all_are_new_each_has_its_full_share) {
 			assert_true(part(&lab, id) > 0.85);
 		}
 	}
-	// One more is added half a window later: 0.1 divided by 0.5.
+	// Another backend is added half a window later: 0.1 divided by 0.5.
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	assert_true(fabs(part(&lab, 4) - 0.2) < 0.02);
 	lab_close(&lab);
@@ -162,13 +162,13 @@ TEST(returning_backends_start_again) {
 	lab_publish(&lab);
 	assert_true(fabs(part(&lab, 2) - 0.1) < 0.01);
 	assert_true(fabs(part(&lab, 3) - 0.1) < 0.01);
-	// It fails again while it is in slow start.
+	// The backend fails again during its slow start.
 	set_health(&lab, 1, WEIR_HEALTH_REFUSING);
 	assert_true(part(&lab, 1) == 1);
 	at(&lab, 30000);
 	set_health(&lab, 1, WEIR_HEALTH_HEALTHY);
 	assert_true(fabs(part(&lab, 1) - 0.1) < 0.01);
-	// Without slow start no backend is in it.
+	// If slow start is disabled, no backend is in slow start.
 	lab_apply(&lab, off);
 	for (uint16_t id = 0; id < 4; id++) {
 		assert_true(part(&lab, id) == 1);
@@ -178,7 +178,7 @@ TEST(returning_backends_start_again) {
 	lab_config_free(off);
 }
 
-// Backends in service for long stay so, and slow starts continue.
+// Backends that have been in service for long do not start again, and slow starts continue.
 TEST(restart_of_control_starts_nothing_again) {
 	struct weir_config *config = config_of(WEIR_POLICY_MAGLEV, 5);
 	struct lab_published before;
@@ -201,7 +201,7 @@ TEST(restart_of_control_starts_nothing_again) {
 	assert_true(fabs(part(&lab, 4) - 0.8) < 0.05);
 	at(&lab, 31000);
 	assert_true(part(&lab, 4) == 1);
-	// With another dataplane nothing starts again either.
+	// With another dataplane no slow start begins again either.
 	set_health(&lab, 4, WEIR_HEALTH_REFUSING);
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	at(&lab, 46000);

@@ -30,7 +30,7 @@ TEST(weight_0_keeps_the_position) {
 	lab_config_free(config);
 }
 
-// S6: no row is removed, for any subset; a flow needs nothing else.
+// S6: no row is removed, for any subset; a flow needs only its row.
 TEST(s6_rows_of_backends_outside_stay) {
 	struct weir_config *config = lab_config(1, 12),
 			   *with = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
@@ -61,7 +61,7 @@ TEST(s6_rows_of_backends_outside_stay) {
 	lab_config_free(with);
 }
 
-// Size, position and algorithm change at run time, and back.
+// Size, position and algorithm change at run time, and change back.
 TEST(changes_of_the_configuration_take_effect) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *larger = lab_config_copy(config), *elsewhere = lab_config_copy(config);
@@ -160,8 +160,8 @@ TEST(reported_weights_apply_only_inside) {
 	lab_config_free(config);
 }
 
-// S3: weights of backends outside are stored, too: a replacement after a restart gets the same
-// weight as before it.
+// S3: weights of backends outside of the subset are also stored: a replacement backend gets the
+// same weight after a restart as before.
 TEST(s3_replacement_keeps_its_weight_after_a_restart) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint32_t lost, stand_in;
@@ -190,7 +190,7 @@ TEST(s3_replacement_keeps_its_weight_after_a_restart) {
 				weir_tables_backend_parts(lab.tables,
 					(uint16_t)subset_first_of(before & ~(1ull << lost))),
 		95, 115);
-	// Expired: the configured weights again, also after another restart.
+	// Reports have expired: the configured weights apply again, also after another restart.
 	for (uint16_t id = 0; id < 12; id++) {
 		weir_tables_set_reported_weight(lab.tables, id, 0);
 	}
@@ -224,7 +224,7 @@ TEST(s3_configured_weights_are_no_reports) {
 	lab_config_free(config);
 }
 
-// A dataplane with another number of workers has other subsets, and as many as it needs.
+// A dataplane with another number of workers has other subsets, one for each worker.
 TEST(rebind_adapts_to_the_number_of_workers) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 	struct weir_subset_state subset;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subsets.c: the backends of each client, and the effect of unusable ones.
+// subsets.c: the backends of each client, and the effect of unusable backends.
 #include "subsets_lab.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ TEST(subset_equals_that_of_the_algorithm) {
 	}
 }
 
-// The order of the file does not matter: all instances must have the same list.
+// The order in the file is not relevant: all instances must have the same list.
 TEST(order_of_the_file_does_not_matter) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config_service *service = &config->services[0];
@@ -110,12 +110,13 @@ TEST(changes_of_other_backends_have_no_effect) {
 		}
 	}
 	assert_int_equal(subset_seen_by(&lab, 0), before);
-	assert_int_equal(lab.segment->roots->selection[0], ref); // not even published again
+	// the selection is not even published again
+	assert_int_equal(lab.segment->roots->selection[0], ref);
 	lab_close(&lab);
 	lab_config_free(config);
 }
 
-// If fewer are left than requested, all of them are used.
+// If fewer usable backends are left than requested, all usable backends are used.
 TEST(never_fewer_than_requested_while_there_are_more) {
 	struct weir_config *config = subset_config(12, 5, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t down = 0;
@@ -162,8 +163,8 @@ TEST(panic_is_determined_for_the_whole_list) {
 	assert_int_equal(found.eligible, 8);
 	assert_int_equal(subset_seen_by(&lab, 0) & before, 0);
 	assert_int_equal(subset_seen_by(&lab, 0), subset_expected(config, 2, 12, before));
-	// 5 of 12 are below the threshold: the refusing ones are used again, for the half beyond
-	// the share of the healthy ones.
+	// 5 of 12 are below the threshold: refusing backends are used again, for the half beyond
+	// the share of the healthy backends.
 	for (uint32_t i = 0, more = 3; i < 12 && more > 0; i++) {
 		if ((before >> i & 1) == 0) {
 			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
@@ -217,7 +218,7 @@ TEST(panic_gives_no_client_only_dead_backends) {
 			now = subset_seen_by(&lab, 0);
 			assert_int_equal(__builtin_popcountll(now), 4);
 			assert_true(__builtin_popcountll(now & up) >= (int)least);
-			// No more backends are skipped than necessary.
+			// The number of skipped backends is minimal.
 			assert_true(__builtin_popcountll(now & up) == (int)least ||
 				    (now & ~up & ~own) == 0);
 			n = (uint32_t)weir_tables_subset_members(lab.tables, 0, 0, members);
@@ -295,7 +296,7 @@ TEST(every_worker_has_its_own) {
 	lab_config_free(config);
 }
 
-// Target shares of flows of each backend, if every worker has its own subset.
+// Target shares of the flows of each backend, if every worker has a separate subset.
 TEST(parts_are_those_of_all_workers) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN};
@@ -307,8 +308,8 @@ TEST(parts_are_those_of_all_workers) {
 		struct lab lab;
 
 		config->services[0].policy.name = policies[p];
-		// A member with a higher weight must not reduce the shares of others beyond its
-		// worker.
+		// A member with a higher weight must reduce only the shares of its own worker's
+		// members.
 		config->services[0].backends[0].weight = 200;
 		lab_open(&lab, NULL);
 		lab_apply(&lab, config);
@@ -389,7 +390,7 @@ TEST(state_shows_members_and_replacements) {
 	lab_config_free(config);
 }
 
-// Members, replacements and a few spares are near; so is an unusable member.
+// Members, replacements and a few spares are near, as is an unusable member.
 TEST(backends_that_are_far_from_use) {
 	struct weir_config *config = subset_config(40, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *off = lab_config(1, 40);
@@ -408,7 +409,7 @@ TEST(backends_that_are_far_from_use) {
 	lost = subset_first_of(before);
 	subset_set_health(&lab, lost, WEIR_HEALTH_REFUSING);
 	assert_false(weir_tables_backend_is_far(lab.tables, (uint16_t)lost));
-	assert_int_equal(subset_seen_by(&lab, 0) & ~near, 0); // a spare stands in
+	assert_int_equal(subset_seen_by(&lab, 0) & ~near, 0); // a spare replaces the member
 	near = 0;
 	for (uint16_t id = 0; id < 40; id++) {
 		near |= (uint64_t)!weir_tables_backend_is_far(lab.tables, id) << id;
@@ -424,8 +425,8 @@ TEST(backends_that_are_far_from_use) {
 	lab_config_free(off);
 }
 
-// Disabled by the algorithm, or because there are no more backends than requested: one subset of
-// all.
+// Disabled by the algorithm, or because the number of backends is not above the size: one subset of
+// all backends.
 TEST(off_is_one_subset_of_all) {
 	for (int how = 0; how < 2; how++) {
 		struct weir_config *config =

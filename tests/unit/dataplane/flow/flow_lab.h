@@ -29,10 +29,10 @@ struct lab {
 	struct weir_flow_table *table;
 	int64_t active[BACKENDS];
 	int64_t open[BACKENDS];
-	int64_t half_open[BACKENDS]; // of open
+	int64_t half_open[BACKENDS]; // half-open flows among open flows, by backend
 	uint64_t ended[4];
-	uint64_t finished[4]; // by enum weir_outcome
-	uint64_t service_ns; // of the last flow that finished
+	uint64_t finished[4]; // finished flows, by enum weir_outcome
+	uint64_t service_ns; // service time of the last flow that finished
 	uint64_t answered; // flows that were established after a SYN
 };
 
@@ -174,7 +174,7 @@ static inline struct buckets buckets_of(const struct lab *f, const struct weir_f
 		weir_flow_second_bucket(secret, family, hash)}};
 }
 
-// The fast path of a packet.
+// The lookup of the fast path for a packet.
 static inline bool hit(struct lab *f, const struct weir_flow_key *key, enum weir_flow_event event,
 	uint64_t now, uint16_t *ret_backend) {
 	uint8_t ip[44] = {0}; // addresses and ports, in the layout of a packet

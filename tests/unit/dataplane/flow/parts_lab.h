@@ -9,7 +9,7 @@
 
 #define PAIR_FLOWS 40000
 
-// Two tables that share memory. Table 0 has the even parts at first, table 1 the odd ones.
+// Two tables that share memory. At first table 0 has the even parts, and table 1 the odd parts.
 struct pair {
 	struct weir_flow_memory *memory;
 	struct weir_flow_parcel *parcel;
@@ -71,7 +71,7 @@ static inline struct lab *owner_of(const struct pair *pair, const struct weir_fl
 	return pair->lab[weir_flow_owns(pair->lab[1]->table, part)];
 }
 
-// Update the counts from a parcel, like the user of the tables.
+// Update the counts from a parcel, as a user of the tables does.
 static inline void count_parcel(
 	const struct weir_flow_parcel *parcel, struct lab *f, int64_t sign) {
 	for (uint32_t i = 0; i < parcel->backend_count; i++) {
@@ -110,7 +110,7 @@ static inline void move(struct pair *pair, uint32_t part, uint64_t now) {
 	settle(pair, pair->lab[second]);
 }
 
-// The counts of the users of the tables agree with the contents of the tables.
+// Check that the counts of the users agree with the contents of the tables.
 static inline void check_counts(const struct pair *pair) {
 	for (unsigned int i = 0; i < 2; i++) {
 		const struct weir_flow_table *table = pair->lab[i]->table;

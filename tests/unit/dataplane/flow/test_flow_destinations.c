@@ -54,7 +54,7 @@ TEST(destinations_run_out_until_a_number_is_released) {
 	assert_int_equal(weir_flow_destinations_take(&d, one), 0);
 	assert_int_equal(weir_flow_destinations_take(&d, two), -ENOSPC);
 	weir_flow_destinations_release(&d, 0);
-	assert_int_equal(weir_flow_destinations_take(&d, two), -ENOSPC); // a flow is left
+	assert_int_equal(weir_flow_destinations_take(&d, two), -ENOSPC); // one flow is left
 	weir_flow_destinations_release(&d, 0);
 	assert_int_equal(weir_flow_destinations_take(&d, two), 0);
 	assert_memory_equal(d.address[0], two, 16);
@@ -109,7 +109,7 @@ static void assert_no_destinations(const struct lab *f, uint32_t flows) {
 	}
 }
 
-// A flow that is not inserted holds no number, whether its address has one or not.
+// A flow that is not inserted holds no destination number, whether its address has a number or not.
 TEST(refused_flow_holds_no_number) {
 	const uint32_t flows = 64;
 	struct lab *f = make(4 * flows, 100);
@@ -132,9 +132,9 @@ TEST(refused_flow_holds_no_number) {
 	drop(f);
 }
 
-// Flows that start and end in every way, to more addresses than there are numbers.
+// Flows that start and end in every way, to more addresses than the table has numbers.
 TEST(flow_table_counts_its_destinations) {
-	struct lab *f = make(32, 100); // 8 IPv6 flows
+	struct lab *f = make(32, 100); // room for 8 IPv6 flows
 	uint64_t now = START;
 	unsigned int entered = 0;
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flows of UDP whose services change: the sweep ends those whose backend is not of the new service.
+// Flows of UDP whose services change: the sweep ends flows whose backend does not belong to the new
+// service.
 #include "flow_expire.h"
 #include "parts_lab.h"
 
 #define TURN_NS 5000000ull
-#define WITHIN_NS 2000000000ull // weir_flow_recheck
+#define WITHIN_NS 2000000000ull // the limit of weir_flow_recheck
 
 // Flows with odd source ports belong to another service.
 static bool is_even(void *context, const struct weir_flow_key *key, uint16_t backend) {
@@ -16,7 +17,7 @@ static bool is_even(void *context, const struct weir_flow_key *key, uint16_t bac
 	return key->source_port % 2 == 0;
 }
 
-// The same for flows of both protocols.
+// Like is_even, for flows of both protocols.
 static bool is_even_of_any(void *context, const struct weir_flow_key *key, uint16_t backend) {
 	assert_non_null(context);
 	assert_true(key->protocol == 17 || key->protocol == 6);
@@ -31,7 +32,7 @@ static uint64_t sweep_turns(struct lab *f, uint64_t now, uint64_t ns) {
 	return now;
 }
 
-// Insert n flows of both families, TCP and UDP; UDP with one datagram or two.
+// Insert n flows of both families, TCP and UDP; UDP flows with one or two datagrams.
 static void fill(struct lab *f, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
 		struct weir_flow_key key = key_of(i, i % 7 < 5 ? 4 : 6, i % 5 == 0 ? 6 : 17);
@@ -58,7 +59,7 @@ TEST(flow_recheck_ends_the_udp_flows_of_other_services) {
 
 		f->table->listener.belongs = is_even;
 		fill(f, flows / 2);
-		// In the middle of a sweep, which has visited half of the flows.
+		// The services change during a sweep that has visited half of the flows.
 		weir_flow_sweep(f->table, now);
 		now = sweep_turns(f, now, WITHIN_NS / 4);
 		weir_flow_recheck(f->table, false, now);
@@ -137,7 +138,7 @@ static uint32_t swept(
 	return (uint32_t)((family->sweep_next + count - before) % count);
 }
 
-// A call after a pause takes no longer than others: the next ones sweep the rest.
+// A call after a pause takes no longer than other calls: the next calls sweep the rest.
 TEST(flow_sweep_of_a_call_is_bounded) {
 	struct lab *f = make(300000, 100);
 	struct weir_flow_family *family = &f->table->family4;
@@ -157,7 +158,7 @@ TEST(flow_sweep_of_a_call_is_bounded) {
 	drop(f);
 }
 
-// The table that gives a part may not have adopted the services of the one that takes it.
+// The table that gives a part may not have adopted the services of the table that takes the part.
 TEST(flow_adoption_ends_the_udp_flows_of_other_services) {
 	struct pair pair = pair_make(4096);
 
@@ -187,9 +188,9 @@ static bool is_any(void *context, const struct weir_flow_key *key, uint16_t back
 }
 
 // While a part moves, the flows that have arrived were checked against the former services, and no
-// sweep visits them before the last one has arrived.
+// sweep visits them before the last flow has arrived.
 TEST(flow_recheck_during_an_adoption_ends_all_flows_of_other_services) {
-	for (uint32_t parts = 0; parts < 2; parts++) { // flows that the taking table has before
+	for (uint32_t parts = 0; parts < 2; parts++) { // flows that the receiving table already has
 		struct pair pair = pair_make(400000);
 		struct lab *taker = pair.lab[1];
 		uint32_t part = 2, before = 0, after = 0, strays = 0;

@@ -78,10 +78,10 @@ TEST(flow_f3_f4_syn_flood_evicts_only_half_open) {
 	drop(f);
 }
 
-#define FLOOD_STEP_NS 1333 // 750,000 packets per second
+#define FLOOD_STEP_NS 1333 // interval at 750,000 packets per second
 #define HANDSHAKES 50
 
-// Insert SYNs of flows [first, first + count), like the pipeline. Advances *now to their end.
+// Insert SYNs of flows [first, first + count), as the pipeline does. Advances *now to the end.
 static void flood(struct lab *f, uint8_t family, uint32_t first, uint32_t count, uint64_t *now) {
 	for (uint32_t i = 0; i < count; i++) {
 		struct weir_flow_key key = key_of(first + i, family, 6);
@@ -104,8 +104,8 @@ static uint32_t count_found(struct lab *f, uint8_t family, uint32_t flows, uint6
 	return found;
 }
 
-// F3: a flood that starts between a SYN and its ACK does not evict the flow for a second; then it
-// may. In a small table and in one of default size.
+// F3: a flood that starts between a SYN and its ACK does not evict the flow for a second;
+// afterwards it may. Tested in a small table and in a table of default size.
 TEST(flow_f3_handshakes_survive_the_start_of_a_flood) {
 	static const uint32_t sizes[] = {1024, 1u << 20};
 	static const uint8_t families[] = {4, 6};
@@ -169,14 +169,15 @@ static int64_t oldest_in(
 	return -1;
 }
 
-// The half-open flow that must be evicted for a new one in a full table: from its two buckets, or
-// else, for IPv6 if they have a spare slot, from the adjacent ones. -1: none.
+// The half-open flow that must be evicted for a new one in a full table: from its two buckets, or,
+// for IPv6 if these have a spare slot, from the adjacent buckets. -1: none.
 static int64_t victim_of(
 	struct lab *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
 	bool ipv6 = key->family == 6;
 	const struct buckets buckets = buckets_of(f, key);
 	const uint32_t *own = buckets.bucket;
-	uint32_t adjacent[2] = {own[0] ^ 1, own[1] ^ 1}; // the last bucket may have no adjacent one
+	// the last bucket may have no adjacent bucket
+	uint32_t adjacent[2] = {own[0] ^ 1, own[1] ^ 1};
 	int64_t victim = oldest_in(f, key->family, own, came, now);
 
 	if (victim < 0 && ipv6 && (has_free_slot6(f, own[0]) || has_free_slot6(f, own[1]))) {
@@ -221,7 +222,7 @@ TEST(flow_f3_the_oldest_of_both_buckets_is_evicted) {
 	assert_true(evictions > 200);
 }
 
-// A flood of SYNs at the half-open limit: most of them evict an older one.
+// A flood of SYNs at the half-open limit: most SYNs evict an older flow.
 TEST(flow_f4_most_syns_evict_another_at_the_limit) {
 	const uint32_t flows = 20000;
 
@@ -241,7 +242,7 @@ TEST(flow_f4_most_syns_evict_another_at_the_limit) {
 			refused += insert(f, &key, 1, SYN, now += 1000) < 0;
 		}
 		print_message("IPv%u: %u of %u refused\n", family, refused, 4 * flows);
-		// Of four times as many SYNs
+		// refused SYNs, of four times as many SYNs as flows
 		assert_true(refused < (family == 4 ? flows : 2 * flows));
 		assert_int_equal(active_total(f), weir_flow_count(f->table));
 		drop(f);
@@ -259,14 +260,15 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 		uint64_t now = START;
 		uint16_t backend = 0;
 
-		for (uint32_t i = 0; i < 700; i++) { // so that it is anywhere in its buckets
+		// so that the flow may be in any slot of its buckets
+		for (uint32_t i = 0; i < 700; i++) {
 			struct weir_flow_key other = key_of(1000 + i, n % 2 ? 6 : 4, 6);
 
 			insert(f, &other, 1, DATA, now);
 		}
 		weir_flow_ref flow = insert(f, &key, 2, DATA, now);
 
-		if (flow < 0) { // the IPv6 part has room for fewer
+		if (flow < 0) { // the IPv6 part has room for fewer flows
 			drop(f);
 			continue;
 		}
@@ -275,7 +277,8 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 		assert_true(find(f, &key, now) < 0);
 		assert_true(insert(f, &key, 3, SYN, now) >= 0);
 		assert_int_equal(weir_flow_backend(f->table, find(f, &key, now)), 3);
-		if (hit(f, &key, SYN, now, &backend)) { // otherwise it is in its second bucket
+		// otherwise the flow is in its second bucket
+		if (hit(f, &key, SYN, now, &backend)) {
 			assert_int_equal(backend, 3);
 			hits++;
 		}
@@ -290,11 +293,11 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 	assert_true(hits > 300);
 }
 
-// A flow ends and starts again in a lower slot: its remains in the higher one must not keep its
+// A flow ends and starts again in a lower slot: its old entry in the higher slot must not keep its
 // packets off the fast path.
 TEST(flow_that_starts_again_is_hit) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
-		struct lab *f = make(family == 4 ? 2 : 8, 100); // one bucket
+		struct lab *f = make(family == 4 ? 2 : 8, 100); // a table of one bucket
 		struct weir_flow_key first = key_of(1, family, 6), second = key_of(2, family, 6);
 		uint16_t backend = 0;
 
@@ -317,7 +320,7 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 		enum weir_flow_event event[2];
 		uint8_t protocol;
 	} kinds[] = {
-		// of each two the first one is evicted
+		// of each pair the first flow is evicted
 		{"SYN seen", {SYN, SYN}, 6},
 		{"closing", {DATA, FIN}, 6},
 		{"young", {SYN, ACK}, 6},
@@ -328,8 +331,8 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 
 	for (unsigned int i = 0; i < count * count * 4; i++) {
 		const unsigned int kind[2] = {i / 2 % count, i / 2 / count % count};
-		const unsigned int first = i % 2; // whichever of them was inserted first
-		struct lab *f = make(2, 100); // one bucket, two flows
+		const unsigned int first = i % 2; // independent of the order of insertion
+		struct lab *f = make(2, 100); // one bucket with two flows
 		struct weir_flow_key keys[3];
 		unsigned int goes = kind[0] < kind[1] ? 0 : kind[0] > kind[1] ? 1 : first;
 		uint64_t now = START;
@@ -349,12 +352,12 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 		}
 		keys[2] = key_of(2, 4, 6);
 		now += (WEIR_FLOW_IN_USE_MS - 1000) * MS;
-		if (kind[0] > 2 && kind[1] > 2) { // in use
+		if (kind[0] > 2 && kind[1] > 2) { // both flows are in use
 			assert_int_equal(insert(f, &keys[2], 1, SYN, now), -ENOSPC);
 		}
 		now += 2000 * MS;
 		if (kind[goes] == 0) {
-			now -= 2000 * MS; // else it has expired
+			now -= 2000 * MS; // otherwise the flow has expired
 		}
 		assert_true(insert(f, &keys[2], 1, SYN, now) >= 0);
 		if (find(f, &keys[goes], now) >= 0 || find(f, &keys[1 - goes], now) < 0) {
@@ -396,7 +399,8 @@ TEST(flow_f3_f4_syn_flood_on_a_full_table) {
 			lost += find(f, &key, now) < 0;
 		}
 		print_message("%s: %u of %u lost\n", idle ? "idle" : "in use", lost, flows);
-		assert_true(lost <= (idle ? flows / 4 : flows / 1000)); // some never found room
+		// some flows never found room
+		assert_true(lost <= (idle ? flows / 4 : flows / 1000));
 		assert_int_equal(weir_flow_idle_evicted_count(f->table) > 0, idle);
 		assert_int_equal(active_total(f), weir_flow_count(f->table));
 		drop(f);
@@ -406,7 +410,8 @@ TEST(flow_f3_f4_syn_flood_on_a_full_table) {
 // F3: flows ended by a genuine RST do not fill a table for as long as the timeout of established
 // flows.
 TEST(flow_reset_flows_end_earlier_when_the_table_fills_up) {
-	for (uint32_t flows = 700; flows <= 800; flows += 100) { // around three quarters
+	// around three quarters of the capacity
+	for (uint32_t flows = 700; flows <= 800; flows += 100) {
 		struct lab *f = make(1000, 25);
 		uint64_t now = START;
 
@@ -429,8 +434,7 @@ TEST(flow_reset_flows_end_earlier_when_the_table_fills_up) {
 	}
 }
 
-// F2, F3: two packets of each of many forged flows fill a table; new flows are inserted
-// nevertheless.
+// F2, F3: two packets of each of many forged flows fill a table; new flows can still be inserted.
 TEST(flow_f3_young_flows_are_evicted) {
 	const uint32_t flows = 20000;
 
@@ -456,9 +460,10 @@ TEST(flow_f3_young_flows_are_evicted) {
 }
 
 // F7: keys chosen by an attacker who knows the hash seed, whose hashes agree in the bits that would
-// select both buckets without a secret: the high bits of the low half, and those of a product.
+// select both buckets without a secret: the high bits of the low half, and the high bits of a
+// product.
 TEST(flow_f7_keys_chosen_by_their_hash_share_no_bucket) {
-	struct lab *f = make(192, 100); // 65 buckets
+	struct lab *f = make(192, 100); // a table of 65 buckets
 	const uint32_t count = f->table->family4.bucket_count;
 	uint32_t chosen = 0;
 
@@ -482,7 +487,7 @@ TEST(flow_f7_keys_with_the_same_hash_share_no_bucket) {
 	struct weir_flow_key key = key_of(1, 6, 6);
 	uint64_t hash = 0;
 
-	memcpy(key.source + 8, &keys.source[1], 8); // makes a factor 0
+	memcpy(key.source + 8, &keys.source[1], 8); // makes a factor equal to 0
 	for (uint32_t n = 0; n < 500; n++) {
 		uint64_t half = weir_hash_mix(n + 1, 0x9e3779b97f4a7c15ull);
 
@@ -538,8 +543,8 @@ TEST(flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket) {
 }
 
 // F7: an insertion into full buckets tries to displace 16 flows at most. In a table with one free
-// slot it finds that slot in 18 buckets: its own two, the 8 other ones of their flows, and those of
-// 8 more flows.
+// slot it finds that slot in 18 buckets: the new flow's two buckets, the 8 other buckets of the
+// flows in these buckets, and the buckets of 8 more flows.
 TEST(flow_f7_search_for_room_is_bounded) {
 	const uint32_t trials = 20000;
 	struct lab *f = make(4096, 100);
@@ -579,10 +584,10 @@ TEST(flow_f7_search_for_room_is_bounded) {
 	drop(f);
 }
 
-// The table reports before half-open flows are evicted that it is crowded, and for some time
+// The table reports that it is crowded before half-open flows are evicted, and for some time
 // afterwards.
 TEST(flow_crowded_begins_before_the_limit_and_lasts) {
-	struct lab *f = make(4096, 25); // 1024 half-open
+	struct lab *f = make(4096, 25); // at most 1024 half-open flows
 	uint64_t now = START;
 
 	for (uint32_t i = 0; i < 1024; i++) {
@@ -606,6 +611,6 @@ TEST(flow_crowded_begins_before_the_limit_and_lasts) {
 		assert_false(weir_flow_crowded(f->table, 4));
 		insert(f, &key, 1, DATA, now);
 	}
-	assert_true(weir_flow_crowded(f->table, 4)); // full
+	assert_true(weir_flow_crowded(f->table, 4)); // the half-open share is full
 	drop(f);
 }

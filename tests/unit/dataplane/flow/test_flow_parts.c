@@ -3,7 +3,7 @@
 // The location of flows in shared memory, and the properties that a move preserves.
 #include "parts_lab.h"
 
-// --- where flows live -----------------------------------------------------------------------
+// --- location of flows ----------------------------------------------------------------------
 
 TEST_GROUP(eal_start);
 
@@ -37,7 +37,7 @@ TEST(flow_buckets_are_in_its_part) {
 	}
 }
 
-// Parts get different numbers of flows: all fit nevertheless.
+// Parts get different numbers of flows, and all flows fit.
 TEST(flow_parts_hold_the_configured_flows) {
 	for (uint64_t flows = 2048; flows <= 200000; flows *= 9) {
 		struct pair pair = pair_make(flows);
@@ -71,7 +71,7 @@ static uint64_t hash_in_part(
 	return weir_flow_hash_in_part(&table->secret, key, hash_of(key), part);
 }
 
-// Also when entries are displaced from one of their buckets to the other.
+// Parts are given away, also when entries are displaced from one of their buckets to the other.
 TEST(flow_parts_may_be_given) {
 	const uint32_t flows = 9000;
 	struct pair pair = pair_make(40000);
@@ -108,7 +108,7 @@ TEST(flow_parts_may_be_given) {
 					 family->part_buckets,
 			part);
 		assert_int_equal(hash << WEIR_FLOW_PART_BITS,
-			hash_of(&key) << WEIR_FLOW_PART_BITS); // the rest is unchanged
+			hash_of(&key) << WEIR_FLOW_PART_BITS); // other bits are unchanged
 		assert_true(ref < 0);
 		ref = weir_flow_insert(f->table, &key, hash, &start);
 		inserted += ref >= 0;
@@ -187,7 +187,7 @@ TEST(flow_move_keeps_the_service_time) {
 	pair_free(&pair);
 }
 
-// A table without measured flows takes over some, with their start times.
+// A table without measured flows takes over measured flows, with their start times.
 TEST(flow_move_measures_in_a_table_without_measured_flows) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 
@@ -230,7 +230,7 @@ TEST(flow_move_reports_what_it_moves) {
 		adopt(&pair, pair.lab[1], START);
 		settle(&pair, pair.lab[0]);
 	}
-	for (unsigned int i = 0; i < BACKENDS; i++) { // each was reported once
+	for (unsigned int i = 0; i < BACKENDS; i++) { // each flow was reported once
 		assert_int_equal(active[i], 0);
 		assert_int_equal(open[i], 0);
 		assert_int_equal(half_open[i], 0);
@@ -296,7 +296,7 @@ TEST(flow_move_renumbers_ipv6_destinations) {
 		differing += number != n % 200;
 	}
 	assert_true(differing > 1000);
-	// No trace of them remains in the old table or in the parcel.
+	// No entry of the moved flows remains in the old table or in the parcel.
 	for (uint32_t i = 0; i < 600; i++) {
 		assert_int_equal(pair.lab[0]->table->destinations.flows[i], 0);
 	}
@@ -319,13 +319,13 @@ TEST(flow_move_evicts_flows_without_a_destination) {
 	do {
 		established = key_of(n++, 6, 6);
 	} while (owner_of(&pair, &established) != pair.lab[0]);
-	half_open = established; // the same part: only the destination differs
+	half_open = established; // keys in one part: only the destination differs
 	do {
 		half_open.source_port = (uint16_t)n++;
 	} while (part_of(&pair, &half_open) != part_of(&pair, &established));
 	assert_true(insert(pair.lab[0], &established, 1, DATA, START) >= 0);
 	assert_true(insert(pair.lab[0], &half_open, 2, SYN, START) >= 0);
-	pair.lab[1]->table->destinations.free = UINT16_MAX; // all numbers are given
+	pair.lab[1]->table->destinations.free = UINT16_MAX; // all destination numbers are in use
 	move(&pair, part_of(&pair, &established), START);
 	assert_int_equal(weir_flow_count(pair.lab[1]->table), 0);
 	assert_int_equal(weir_flow_evicted_count(pair.lab[1]->table), 1);
@@ -355,7 +355,7 @@ TEST(flow_memory_refuses_bad_parameters) {
 	weir_flow_parcel_free(NULL);
 }
 
-// Dividing the memory of many flows into parts makes it hardly larger.
+// Dividing the memory of many flows into parts increases it only slightly.
 TEST(flow_memory_in_parts_has_the_announced_size) {
 	uint64_t own = weir_flow_memory_bytes(4u << 20, 25, false);
 	uint64_t shared = weir_flow_memory_bytes(4u << 20, 25, true);

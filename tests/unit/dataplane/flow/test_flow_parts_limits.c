@@ -8,7 +8,7 @@
 
 TEST_GROUP(eal_start);
 
-// The flows move with their space: none is lost. New ones have to wait.
+// The flows move with their space, so that no flow is lost. New flows have to wait.
 TEST(flow_move_into_a_full_table_keeps_all_flows) {
 	struct pair pair = pair_make(2048);
 	struct weir_flow_table *full = pair.lab[1]->table;
@@ -40,7 +40,8 @@ TEST(flow_move_into_a_full_table_keeps_all_flows) {
 	for (uint32_t tries = 0; tries < 100; n++) {
 		key = key_of(n, 4, 6);
 		if (owner_of(&pair, &key) == pair.lab[1]) {
-			assert_true(insert(pair.lab[1], &key, 3, SYN, START) < 0); // all in use
+			// all flows are in use
+			assert_true(insert(pair.lab[1], &key, 3, SYN, START) < 0);
 			tries++;
 		}
 	}
@@ -66,7 +67,7 @@ TEST(flow_limits_move_with_the_part) {
 	for (uint32_t part = 20; part < WEIR_FLOW_PARTS; part += 2) {
 		move(&pair, part, START);
 	}
-	assert_int_equal(a->family4.capacity, 0); // it has no space left
+	assert_int_equal(a->family4.capacity, 0); // the table has no space left
 	assert_int_equal(b->family4.capacity, 102400);
 	assert_int_equal(weir_flow_owned_count(b), WEIR_FLOW_PARTS);
 	sweep_for(pair.lab[0], START, SECOND);
@@ -77,7 +78,8 @@ TEST(flow_limits_move_with_the_part) {
 	pair_free(&pair);
 }
 
-// A table keeps half-open flows that it takes beyond its limit. Each new one then replaces another.
+// A table keeps half-open flows that it takes beyond its limit. Each new half-open flow then
+// replaces another.
 TEST(flow_move_keeps_half_open_flows) {
 	struct pair pair = pair_make(20480);
 	struct weir_flow_table *to = pair.lab[1]->table;
@@ -141,7 +143,8 @@ TEST(flow_crowded_state_is_kept_when_parts_move) {
 
 // --- time -----------------------------------------------------------------------------------
 
-// With the maximum of IPv6 flows, 2^31 buckets, they are swept within a second, as with few.
+// With the maximum number of IPv6 flows, all 2^31 buckets are swept within a second, as with few
+// buckets.
 TEST(flow_sweep_of_the_largest_table_is_in_time) {
 	struct weir_flow_table_params params = {.flows = 4096,
 		.ipv6_percent = 100,
@@ -177,7 +180,7 @@ TEST(flow_sweep_of_the_largest_table_is_in_time) {
 			weir_flow_sweep_from(f->table, 0);
 		}
 		assert_in_range(due, buckets, buckets * 5 / 4);
-		weir_flow_sweep(f->table, START + 5 * SECOND); // after a long turn
+		weir_flow_sweep(f->table, START + 5 * SECOND); // after a long iteration
 		assert_in_range(family->sweep_debt >> 16, buckets / 2, buckets);
 	}
 	family->part_buckets = family->bucket_count;
@@ -207,10 +210,11 @@ TEST(flow_sweep_skips_parts_of_others) {
 	release(&pair, pair.lab[0], 6);
 	in_part = pair.parcel->flows;
 	assert_true(in_part > 0);
-	sweep_for(pair.lab[0], later, SECOND); // F6
+	sweep_for(pair.lab[0], later, SECOND); // guarantee F6
 	assert_int_equal(weir_flow_count(pair.lab[0]->table), 0);
 	assert_int_equal(active_total(pair.lab[0]), in_part);
-	assert_true(weir_flow_count(pair.lab[1]->table) > 4000); // its own sweep has not visited it
+	// the table's own sweep has not visited the flow
+	assert_true(weir_flow_count(pair.lab[1]->table) > 4000);
 	sweep_for(pair.lab[1], later, SECOND);
 	assert_int_equal(weir_flow_count(pair.lab[1]->table), 0);
 	assert_int_equal(ended(&pair) + in_part, inserted);
@@ -257,7 +261,7 @@ static uint32_t waiting(const struct lab *f, uint64_t now) {
 	return count;
 }
 
-// Both tables can access all of the memory: each finds only its own flows.
+// Both tables can access the whole memory: each table finds only its own flows.
 TEST(flow_search_skips_parts_of_others) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	uint64_t later = START + 200 * MS;

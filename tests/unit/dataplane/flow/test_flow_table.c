@@ -72,10 +72,10 @@ struct transition {
 	enum weir_flow_event next[4];
 	unsigned int steps;
 	enum weir_flow_state expected;
-	bool new_flow; // the result of the last step
+	bool new_flow; // whether the last step created a new flow
 };
 
-// Servers that use the same port on both sides, such as NTP: ports do not distinguish flows.
+// NTP, for example, uses the same port on both sides: ports do not distinguish such flows.
 TEST(flow_fast_lookup_finds_flows_with_the_same_ports) {
 	const uint32_t flows = 1000;
 	uint32_t first = 0;
@@ -192,7 +192,7 @@ TEST(flow_f4_restart_keeps_the_half_open_limit) {
 		assert_true(weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_SYN, START));
 		restart(f, flow, 3, WEIR_FLOW_EVENT_SYN, START);
 		assert_true(weir_flow_half_open_count(f->table) <= 409);
-		// The end of the handshake makes it established, whatever the limit.
+		// The end of the handshake makes the flow established, whatever the limit.
 		if (i % 2 == 0) {
 			weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_DATA, START);
 			assert_int_equal(weir_flow_state(f->table, flow), WEIR_FLOW_ESTABLISHED);
@@ -203,15 +203,15 @@ TEST(flow_f4_restart_keeps_the_half_open_limit) {
 }
 
 // F5: a flow finishes once, with the time since its first packet; data after a forged RST revokes
-// that.
+// the end.
 TEST(flow_f5_finishes_once_with_its_service_time) {
 	static const struct {
 		const char *name;
 		enum weir_flow_event event[4];
 		unsigned int events;
 		enum weir_outcome outcome;
-		unsigned int finished; // in all
-		uint64_t service_ms; // events come 100 ms apart
+		unsigned int finished; // finished flows in total
+		uint64_t service_ms; // service time, with 100 ms between events
 	} table[] = {
 		{"fin", {SYN, DATA, FIN}, 3, WEIR_OUTCOME_COMPLETED, 1, 200},
 		{"fin, data, rst", {SYN, FIN, DATA, RST}, 4, WEIR_OUTCOME_COMPLETED, 1, 100},
@@ -251,7 +251,7 @@ TEST(flow_f5_finishes_once_with_its_service_time) {
 				(unsigned long long)total);
 		}
 		// A start time has a resolution of 2^14 ns, the last packet of a flow that timed
-		// out that of a tick.
+		// out has the resolution of a tick.
 		if (table[i / 2].service_ms == 0) { // measured when it first finished
 			assert_int_equal(f->service_ns, 0);
 			drop(f);
@@ -274,7 +274,7 @@ TEST(udp_service_time_has_the_resolution_of_a_tick) {
 
 	for (uint32_t i = 0; i < 40; i++) {
 		struct lab *f = make(64, 50);
-		struct weir_flow_key key = key_of(i, 4, 17); // swept at another time
+		struct weir_flow_key key = key_of(i, 4, 17); // swept at different times
 		struct weir_flow_start start = {.now_ns = START + i * 37 * MS,
 			.event = WEIR_FLOW_EVENT_DATAGRAM,
 			.backend = 2,
@@ -294,7 +294,7 @@ TEST(udp_service_time_has_the_resolution_of_a_tick) {
 	assert_in_range(most, tick / 2, tick);
 }
 
-// A start time has 32 bits: a flow of a day must not be measured as one of minutes.
+// A start time has 32 bits: a flow that lasts a day must not be measured as a flow of minutes.
 TEST(flow_of_a_day_is_not_measured) {
 	for (unsigned int i = 0; i < 2; i++) {
 		struct lab *f = make(64, 50);
@@ -332,7 +332,7 @@ TEST(flow_restart_reports_a_reset_as_such) {
 	drop(f);
 }
 
-// RST and data alternate, and the RSTs are forged: one sample at most.
+// RST and data alternate, and the RSTs are forged: at most one sample is taken.
 TEST(flow_that_resumes_is_measured_once) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
@@ -378,7 +378,7 @@ TEST(flow_remove_reports_the_flow_once) {
 	drop(f);
 }
 
-// F6 for tables so large that a turn cannot keep up: the caller must not sleep.
+// F6 for tables so large that an iteration cannot keep up: the caller must not sleep.
 TEST(flow_f6_sweep_reports_when_more_is_due) {
 	struct lab *f = make(3000000, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
@@ -415,7 +415,7 @@ TEST(flow_f6_each_state_expires_in_time) {
 		{WEIR_FLOW_EVENT_SYN, WEIR_FLOW_EVENT_DATA, 6, 900000, WEIR_FLOW_END_TIMED_OUT},
 		{WEIR_FLOW_EVENT_SYN, WEIR_FLOW_EVENT_ACK, 6, 8000, WEIR_FLOW_END_TIMED_OUT},
 		{WEIR_FLOW_EVENT_DATAGRAM, WEIR_FLOW_EVENT_SYN, 17, 4000, WEIR_FLOW_END_TIMED_OUT},
-		// An RST may be forged: the flow lives as long as without it.
+		// An RST may be forged: the flow lasts as long as without the RST.
 		{WEIR_FLOW_EVENT_DATA, WEIR_FLOW_EVENT_RST, 6, 900000, WEIR_FLOW_END_REFUSED},
 	};
 
@@ -433,7 +433,7 @@ TEST(flow_f6_each_state_expires_in_time) {
 		assert_in_range(weir_flow_idle_ms(f->table, find(f, &key, now), now),
 			table[i].timeout_ms - table[i].timeout_ms / 1000 - 10,
 			table[i].timeout_ms + table[i].timeout_ms / 1000 + 10);
-		now += (uint64_t)table[i].timeout_ms * MS / 1024 + 3 * MS; // a tick
+		now += (uint64_t)table[i].timeout_ms * MS / 1024 + 3 * MS; // one tick more
 		assert_true(find(f, &key, now) < 0);
 		now = sweep_for(f, now, 1000 * MS);
 		assert_int_equal(f->ended[table[i].end], 1);
@@ -444,7 +444,7 @@ TEST(flow_f6_each_state_expires_in_time) {
 }
 
 // Timestamps wrap. An expired flow that no sweep has visited for another timeout must still not be
-// taken for one with a recent packet.
+// mistaken for a flow with a recent packet.
 TEST(flow_stays_expired_for_another_timeout) {
 	static const struct {
 		enum weir_flow_event first;
@@ -484,7 +484,7 @@ TEST(flow_refreshed_stays_forever) {
 	drop(f);
 }
 
-// Every operation at random, against an array.
+// Every operation at random, compared with an array.
 TEST(flow_random_walk_agrees_with_a_model) {
 	enum { KEYS = 6000 };
 	struct model {
@@ -534,8 +534,8 @@ TEST(flow_random_walk_agrees_with_a_model) {
 				event = WEIR_FLOW_EVENT_ACK;
 			}
 			if (event != WEIR_FLOW_EVENT_ACK && hit(f, &key, event, now, &backend)) {
-				// Only an entry that affects no other flow, and it must be the same
-				// flow.
+				// Only an entry that affects no other flow may remain, and it must
+				// be of the same flow.
 				assert_int_equal(backend, m->backend);
 				assert_int_equal(weir_flow_state(f->table, flow),
 					m->st == WEIR_FLOW_YOUNG ? WEIR_FLOW_ESTABLISHED : m->st);

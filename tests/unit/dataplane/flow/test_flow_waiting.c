@@ -53,14 +53,14 @@ TEST(flow_waiting_is_a_syn_of_that_backend) {
 			key = key_of(n, family, 6);
 			assert_true(insert(f, &key, 3, events[n], START) >= 0);
 		}
-		key = key_of(4, family, 6); // of another backend
+		key = key_of(4, family, 6); // a flow of another backend
 		assert_true(insert(f, &key, 4, SYN, START) >= 0);
 		key = key_of(5, family, 17);
 		assert_true(insert(f, &key, 3, DGRAM, START) >= 0);
-		key = key_of(6, family, 6); // its client has acknowledged
+		key = key_of(6, family, 6); // the client has acknowledged
 		assert_true(insert(f, &key, 3, SYN, START) >= 0);
 		assert_false(weir_flow_advance(f->table, find(f, &key, START), ACK, START));
-		key = key_of(7, family, 6); // first seen in the middle of a connection
+		key = key_of(7, family, 6); // a flow first seen in mid-connection
 		assert_true(weir_flow_insert(f->table, &key, hash_of(&key),
 				    &(struct weir_flow_start){.now_ns = START,
 					    .event = SYN,
@@ -81,18 +81,19 @@ TEST(flow_waiting_is_idle_for_the_requested_time) {
 	uint64_t now = START;
 
 	assert_true(insert(f, &key, 3, SYN, START) >= 0);
-	// Not in the tick of its packet, because a second packet in that tick could not be
-	// detected.
+	// A flow is not listed in the tick of its packet, because a second packet in that tick
+	// could not be detected.
 	assert_int_equal(list(f, &at_once, START, 0, lines, times, 1), 0);
 	assert_int_equal(list(f, &at_once, START + 10 * MS, 0, lines, times, 1), 1);
 	while (list_all(f, now, times, 1) == 0) {
 		now += MS;
 	}
 	assert_in_range(now - START, 500 * MS, 510 * MS);
-	assert_false(weir_flow_advance(f->table, find(f, &key, now), SYN, now)); // sent again
+	// the SYN is retransmitted
+	assert_false(weir_flow_advance(f->table, find(f, &key, now), SYN, now));
 	assert_int_equal(list_all(f, now + 490 * MS, times, 1), 0);
 	assert_int_equal(list_all(f, now + 510 * MS, times, 1), 1);
-	assert_int_equal(list_all(f, now + 5100 * MS, times, 1), 0); // it has timed out
+	assert_int_equal(list_all(f, now + 5100 * MS, times, 1), 0); // the flow has timed out
 	drop(f);
 }
 
@@ -111,7 +112,7 @@ TEST(flow_waiting_at_once_is_in_the_next_tick) {
 	drop(f);
 }
 
-// The stamp of a listed flow changes with every packet, however soon.
+// The stamp of a listed flow changes with every packet, even if the packets are close together.
 TEST(flow_waiting_stamp_changes_with_every_packet) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
 
@@ -135,7 +136,7 @@ TEST(flow_waiting_stamp_changes_with_every_packet) {
 	}
 }
 
-// Flows start and end between the parts of a search. Those that exist all the time are found
+// Flows start and end between the parts of a search. Flows that exist all the time are found
 // exactly once.
 TEST(flow_waiting_search_finds_remaining_flows_once) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
@@ -158,9 +159,9 @@ TEST(flow_waiting_search_finds_remaining_flows_once) {
 			for (uint32_t i = 0; i < 4 && next < 60000; i++, next++) {
 				struct weir_flow_key key = key_of(next, family, 6);
 
-				insert(f, &key, 3, SYN, now); // too young to be listed
+				insert(f, &key, 3, SYN, now); // this flow is too new to be listed
 			}
-			for (uint32_t n = 1; n < FLOWS / 2; n += 2) { // every odd one goes
+			for (uint32_t n = 1; n < FLOWS / 2; n += 2) { // every odd flow ends
 				struct weir_flow_key key = key_of(n, family, 6);
 				weir_flow_ref flow = find(f, &key, now);
 

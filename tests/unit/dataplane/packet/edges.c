@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// A row overrides the fields of the default packet's macro in which it differs.
+// A row overrides those fields of the default packet's macro that differ.
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Winitializer-overrides"
 #else
@@ -44,7 +44,8 @@ static const uint8_t class_e4[16] = {240, 0, 0, 1};
 static const uint8_t multicast6[16] = {0xff, 2, [15] = 1};
 static const uint8_t loopback6[16] = {[15] = 1};
 static const uint8_t mapped6[16] = {[10] = 0xff, 0xff, 192, 0, 2, 7};
-static const uint8_t translated6[16] = {[8] = 0xff, 0xff, [12] = 192, 0, 2, 7}; // RFC 2765
+// IPv4-translated address (RFC 2765)
+static const uint8_t translated6[16] = {[8] = 0xff, 0xff, [12] = 192, 0, 2, 7};
 static const uint8_t compatible6[16] = {[12] = 192, 0, 2, 7};
 
 // IPv4 options and IPv6 extension headers; TO is the protocol after the chain.
@@ -58,7 +59,7 @@ CHAIN(auth_long, 6, 6, 9, 0, 0, 0, 0, 0, 1);
 CHAIN(three_udp, 17, 43, 0, 1, 4, 0, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0);
 CHAIN(hop_second, 6, 0, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0);
 CHAIN(atomic_tcp, 6, 6, 0, 0, 0, 0, 0, 0, 9);
-CHAIN(atomic_udp, 17, 17, 0, 0, 6, 0, 0, 0, 9); // reserved bits set
+CHAIN(atomic_udp, 17, 17, 0, 0, 6, 0, 0, 0, 9); // atomic fragment with reserved bits set
 CHAIN(fragment_first, 6, 6, 0, 0, 1, 0, 0, 0, 9);
 CHAIN(fragment_later, 6, 6, 0, 0, 8, 0, 0, 0, 9);
 CHAIN(fragment_middle, 6, 6, 0, 5, 1, 0, 0, 0, 8);
@@ -93,7 +94,7 @@ CHAIN(nine, 6, OPTION60, OPTION60, OPTION60, OPTION60, OPTION60, OPTION60, OPTIO
 	OPTION6);
 #define EXT(first, name) .first_header = (first), .options = (name), .option_bytes = sizeof(name)
 
-// What a backend sent to a client, as quoted by ICMP errors.
+// A packet from a backend to a client, as quoted by ICMP errors.
 #define BACK4 .family = 4, .source = frame_vip4, .destination = frame_client4, .payload = 16
 #define BACK6 .family = 6, .source = frame_vip6, .destination = frame_client6, .payload = 16
 #define TO_CLIENT .source_port = 80, .destination_port = 40000

@@ -22,11 +22,12 @@ struct edge {
 		uint8_t value;
 	} set[EDGE_SETS];
 	const struct frame_spec *quote; // an ICMP error about this packet
-	uint16_t quote_bytes; // quoted bytes of it, 0 = its IP header and 8 more
-	int length; // cut the frame, 0 = leave
-	bool stale; // leave the IPv4 checksum as it was before the changes
+	// number of quoted bytes; 0 = the quoted packet's IP header and 8 bytes more
+	uint16_t quote_bytes;
+	int length; // truncate the frame to this length; 0 = not truncated
+	bool stale; // keep the IPv4 checksum from before the changes
 	enum weir_action action;
-	enum weir_drop_reason reason; // of a drop
+	enum weir_drop_reason reason; // reason of a drop
 };
 
 extern const struct edge edges[];

@@ -106,7 +106,7 @@ static void put_l4(const struct frame_spec *spec, struct frame *f) {
 		l4[12] = (uint8_t)((5 + spec->tcp_options / 4) << 4);
 		l4[13] = spec->tcp_flags;
 		frame_put16(l4 + 14, 0xffff);
-		memset(l4 + 20, 1, spec->tcp_options); // NOP
+		memset(l4 + 20, 1, spec->tcp_options); // NOP options
 		f->n += 20u + spec->tcp_options;
 		break;
 	case 17:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Frames: packets for the tests of the packet path, built field by field, and placed so that ASan
-// detects a read or write past their end. Checksums are computed byte by byte, without code of the
-// packet path.
+// detects a read or write beyond the end of a packet. Checksums are computed byte by byte, without
+// code of the packet path.
 #pragma once
 
 #include <stdbool.h>
@@ -18,27 +18,27 @@ extern const uint8_t frame_client4[16], frame_vip4[16], frame_stranger4[16];
 extern const uint8_t frame_client6[16], frame_vip6[16], frame_stranger6[16];
 extern const uint8_t frame_client_mac[6], frame_our_mac[6];
 
-// What to build. Zero means the default value: client to VIP, TTL 64, ...
+// Fields of a packet to build. Zero means the default value: client to VIP, TTL 64, ...
 struct frame_spec {
 	uint8_t family; // 4 or 6
 	uint8_t protocol; // 6, 17, 1, 58 or any other (body follows the IP header)
 	const uint8_t *source;
 	const uint8_t *destination;
-	uint16_t source_port; // 0 = 40000
-	uint16_t destination_port; // 0 = 80
+	uint16_t source_port; // 0 = port 40000
+	uint16_t destination_port; // 0 = port 80
 	uint8_t tcp_flags;
-	uint8_t tcp_options; // bytes, multiple of 4
+	uint8_t tcp_options; // bytes of TCP options, a multiple of 4
 	uint8_t tos;
 	uint8_t icmp_type;
 	uint8_t icmp_code;
-	uint8_t tags; // VLAN tags
+	uint8_t tags; // number of VLAN tags
 	uint16_t tag_type[3]; // 0 = 0x8100
 	const uint8_t *options; // IPv4 options or IPv6 extension headers
 	uint8_t option_bytes;
-	uint8_t first_header; // IPv6 with extension headers: type of the first one
+	uint8_t first_header; // IPv6 with extension headers: type of the first header
 	uint16_t payload; // bytes of pattern after the L4 header
-	const uint8_t *body; // instead of the pattern
-	uint16_t padding; // bytes after the IP packet
+	const uint8_t *body; // payload that replaces the pattern
+	uint16_t padding; // bytes of padding after the IP packet
 };
 
 struct frame {
@@ -46,7 +46,7 @@ struct frame {
 	uint32_t n;
 	uint32_t l3; // offset of the IP header
 	uint32_t l4; // offset of the L4 header
-	uint32_t ip_bytes; // of the IP packet
+	uint32_t ip_bytes; // length of the IP packet
 };
 
 void frame_build(const struct frame_spec *spec, struct frame *ret);
@@ -57,12 +57,12 @@ void frame_put16(uint8_t *at, uint16_t value);
 void frame_put32(uint8_t *at, uint32_t value);
 uint16_t frame_get16(const uint8_t *at);
 uint32_t frame_get32(const uint8_t *at);
-// Folded ones' complement sum of big-endian words, added to `sum`.
+// Folded ones' complement sum of big-endian words, plus `sum`.
 uint16_t frame_sum(const uint8_t *at, uint32_t bytes, uint32_t sum);
-// Sum of an IPv6 pseudo-header. ip: at the IPv6 header.
+// Sum of an IPv6 pseudo-header. ip: pointer to the IPv6 header.
 uint16_t frame_pseudo_sum6(const uint8_t *ip, uint32_t bytes, uint8_t protocol);
 
-// The next number below 2^31 of a sequence that looks random; the same from the same state.
+// The next number below 2^31 of a pseudo-random sequence, which the state determines.
 uint64_t frame_random(uint64_t *state);
 
 // A packet buffer of exactly headroom + n bytes on the heap.

@@ -28,36 +28,39 @@ struct lab {
 	struct weir_segment *control; // control's mapping, written by the writer
 	struct weir_writer *writer;
 	struct weir_pipeline *pipeline;
-	struct weir_backend_row rows[LAB_BACKENDS]; // change, then lab_publish_backends
+	// change these rows, then call lab_publish_backends
+	struct weir_backend_row rows[LAB_BACKENDS];
 	struct weir_pipeline_params params;
 	uint64_t now_ns;
 };
 
 int lab_eal(void **state); // cmocka group set-up: EAL without hugepages
 
-// Default parameters of the pipeline; change and pass them to lab_open.
+// Default parameters of the pipeline, to be changed and passed to lab_open.
 struct weir_pipeline_params lab_params(void);
-struct lab *lab_open(const struct weir_pipeline_params *params); // nothing published
-struct lab *lab_make(void); // default parameters and tables
+// opens a lab with nothing published
+struct lab *lab_open(const struct weir_pipeline_params *params);
+struct lab *lab_make(void); // opens a lab with default parameters and tables
 void lab_free(struct lab *lab);
 
 void lab_publish_default(struct lab *lab);
 void lab_publish_services(struct lab *lab);
-// The same, with flags for all binds: 0, WEIR_BIND_DRAINED, also WEIR_BIND_ENDED.
+// Publish the default binds with these flags for all binds: 0, WEIR_BIND_DRAINED, also
+// WEIR_BIND_ENDED.
 void lab_publish_binds(struct lab *lab, uint16_t flags);
 void lab_publish_backends(struct lab *lab);
-// Equal weights.
+// Publish a policy with equal weights.
 void lab_publish_policy(struct lab *lab, const struct weir_selection_params *params,
 	const uint16_t *ids, uint32_t n);
 void lab_publish_selection(struct lab *lab, uint16_t service, const uint16_t *ids, uint32_t n);
 
-// One packet through the pipeline, its counters published.
+// Process one packet in the pipeline, and publish the counters.
 struct weir_verdict lab_process(struct lab *lab, struct rte_mbuf *m);
 // Build a packet, process it, free it.
 struct weir_verdict lab_send(struct lab *lab, const struct frame_spec *spec);
 // A TCP packet of a client's flow n (0..65535 - 1024) to service 0 over IPv4.
 struct frame_spec lab_tcp(uint16_t n, uint8_t flags);
-// Control's request about flow n of lab_tcp.
+// A request of control about flow n of lab_tcp.
 struct weir_message lab_question(uint16_t n);
 // Advance the time of the pipeline, in steps short enough for its sweep.
 void lab_wait(struct lab *lab, uint64_t ms);

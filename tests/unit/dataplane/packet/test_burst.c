@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Burst: packets of one burst get the same results as each would alone.
+// Burst: packets of one burst get the same results as packets processed one by one.
 #include "pipeline.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ TEST(burst_of_one_new_flow_inserts_it_once) {
 	lab_free(lab);
 }
 
-// Copies of a SYN for a port whose old flow is closing: one restart, not one per copy.
+// Copies of a SYN for a port whose old flow is closing: one restart, not one restart per copy.
 TEST(burst_restarts_a_flow_once) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[3];
@@ -81,13 +81,13 @@ TEST(burst_restarts_a_flow_once) {
 	lab_free(lab);
 }
 
-// In any burst, each packet gets the same result as it would alone.
+// In any burst, each packet gets the result that it would get in a burst of one packet.
 TEST(bursts_of_all_sizes_agree_with_single_packets) {
 	static struct weir_verdict alone[512];
 	static uint8_t bytes[512][2048];
 	static uint32_t length[512];
 	struct lab *single = lab_make();
-	uint64_t given = 0; // bytes
+	uint64_t given = 0; // bytes so far
 
 	assert_true(edge_count <= RTE_DIM(alone));
 	for (unsigned int i = 0; i < edge_count; i++) {
@@ -153,7 +153,7 @@ TEST(empty_burst_changes_nothing) {
 
 // --- kinds ------------------------------------------------------------------------------------
 
-// All kinds of packets of the fast path, of known flows, and one of the slow path.
+// All kinds of packets of the fast path, of known flows, and one kind of the slow path.
 static const struct kind {
 	struct frame_spec spec;
 	uint32_t cut; // bytes removed from the end
@@ -202,7 +202,7 @@ TEST(burst_of_one_kind_except_one_packet) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[KINDS];
 
-	// The second one makes a flow established
+	// The second time makes the flow established
 	for (unsigned int times = 0; times < 2; times++) {
 		for (unsigned int i = 0; i < KINDS; i++) {
 			struct frame f = frame_of(&kinds[i]);

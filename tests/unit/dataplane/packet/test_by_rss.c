@@ -17,7 +17,7 @@
 
 #define SYN 0x02
 #define ACK 0x10
-#define NO_HASH UINT64_MAX // the device has told none
+#define NO_HASH UINT64_MAX // the device has reported no hash
 
 struct rss_lab {
 	struct lab *lab;
@@ -43,7 +43,7 @@ static struct rss_lab make(void) {
 		weir_pipeline_own_part(rss.lab->pipeline, part);
 	}
 	lab_publish_default(rss.lab);
-	// A flow that is not found would go to another backend.
+	// A flow that the pipeline does not find would go to another backend.
 	lab_publish_policy(rss.lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
 	weir_pipeline_settle(rss.lab->pipeline);
 	return rss;
@@ -93,7 +93,7 @@ static struct weir_verdict process(
 	return verdict;
 }
 
-// As a device computes it.
+// The hash as a device computes it.
 static uint32_t hash_of(const struct frame_spec *spec) {
 	struct weir_flow_key flow = {.family = spec->family,
 		.protocol = spec->protocol,
@@ -117,7 +117,7 @@ static struct frame_spec packet(uint16_t n, uint8_t family, uint8_t protocol, ui
 	return spec;
 }
 
-// Other packets than plain TCP and UDP may have no hash, or that of their addresses.
+// Packets other than plain TCP and UDP may have no hash, or the hash of their addresses.
 static void check_odd_packets(const struct rss_lab *rss, const struct frame_spec *plain) {
 	const uint64_t hashes[] = {NO_HASH, 0x12345678};
 	const uint8_t options[4] = {1, 1, 1, 1};
@@ -170,7 +170,7 @@ TEST(all_packets_of_a_flow_belong_to_one_part) {
 		assert_int_equal(part_of(&rss, &f, hash), hash % WEIR_FLOW_PARTS);
 		assert_int_equal(part_of(&rss, &f, NO_HASH), hash % WEIR_FLOW_PARTS);
 		check_odd_packets(&rss, &plain);
-		if (plain.family == 4) { // a first fragment
+		if (plain.family == 4) { // the first fragment of a datagram
 			frame_put16(f.bytes + f.l3 + 6, 0x2000);
 			frame_fix_ipv4(&f);
 			assert_int_equal(part_of(&rss, &f, NO_HASH), hash % WEIR_FLOW_PARTS);
@@ -180,7 +180,8 @@ TEST(all_packets_of_a_flow_belong_to_one_part) {
 	unmake(&rss);
 }
 
-// Flows are found by any kind of packet; a part's flows are in their first or second bucket there.
+// Flows are found by any kind of packet; the flows of a part are in their first or second bucket of
+// that part.
 TEST(flows_are_found_in_the_part_given_by_packets) {
 	struct rss_lab rss = make();
 	uint16_t backend[3000];
@@ -207,8 +208,8 @@ TEST(flows_are_found_in_the_part_given_by_packets) {
 	unmake(&rss);
 }
 
-// A device with secret hashes: flows are found nevertheless, even if many of them belong to few
-// parts and are in their second buckets.
+// A device with secret hashes: flows are still found, even if many flows belong to few parts and
+// are in their second buckets.
 TEST(flows_are_found_with_any_hash_of_the_device) {
 	struct rss_lab rss = make();
 	uint16_t backend[800];
@@ -246,13 +247,14 @@ TEST(control_finds_a_flow) {
 	unmake(&rss);
 }
 
-// A flood of such packets, which have no hash, loads all workers equally.
+// A flood of packets without a flow, which have no hash, loads all workers equally.
 TEST(packets_without_a_flow_stay_with_their_queue) {
 	const struct frame_spec specs[] = {{.family = 4, .protocol = 1, .icmp_type = 8},
 		{.family = 6, .protocol = 58, .icmp_type = 128}, {.family = 4, .protocol = 50},
 		{.family = 6, .protocol = 47, .payload = 40},
-		{.family = 4, .protocol = 1, .icmp_type = 3, .payload = 4}, // quotes nothing
-		{.family = 4, .protocol = 6, .tcp_flags = 0x03}}; // wrong
+		// an ICMP error that quotes nothing
+		{.family = 4, .protocol = 1, .icmp_type = 3, .payload = 4},
+		{.family = 4, .protocol = 6, .tcp_flags = 0x03}}; // wrong TCP flags
 	struct rss_lab rss = make();
 
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {

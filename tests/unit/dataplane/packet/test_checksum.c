@@ -44,8 +44,8 @@ static void check_header(uint8_t header[20]) {
 		right);
 }
 
-// Headers with a correct checksum, and with every single bit inverted. Some are all ones except for
-// the checksum, so that every addition carries.
+// Headers with a correct checksum, and headers with any single bit inverted. In some headers all
+// bits except the checksum are set, so that every addition carries.
 TEST(checksum_of_a_header_is_correct_or_not) {
 	uint64_t random = 1;
 

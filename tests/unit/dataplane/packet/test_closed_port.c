@@ -54,7 +54,7 @@ static void check_forwarded(const struct weir_verdict *verdict, uint16_t backend
 	assert_int_equal(verdict->backend, backend);
 }
 
-// An RST, or "port unreachable".
+// Check that the packet was answered with an RST or "port unreachable".
 static void check_refused(const struct weir_verdict *verdict, enum weir_drop_reason reason) {
 	assert_string_equal(weir_action_name((enum weir_action)verdict->action), "reply");
 	assert_string_equal(weir_drop_reason_name((enum weir_drop_reason)verdict->reason),
@@ -65,7 +65,7 @@ static const struct weir_share_counters *backend_of(const struct lab *lab, uint3
 	return weir_segment_backend_counters(lab->segment, lab->params.worker, backend);
 }
 
-// As control publishes it when all flows of the services have ended.
+// Publish the tables that control publishes when all flows of the services have ended.
 static void end_flows(struct lab *lab) {
 	for (unsigned int id = 0; id < 6; id++) {
 		lab->rows[id].flags |= WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN | WEIR_BACKEND_RESET;
@@ -84,15 +84,15 @@ TEST(drained_bind_keeps_the_flows_that_have_begun) {
 
 	send_tcp(lab, 2, ACK);
 	lab_publish_binds(lab, DRAINED);
-	verdict = send_tcp(lab, 1, SYN); // sent again
+	verdict = send_tcp(lab, 1, SYN); // a retransmission
 	check_forwarded(&verdict, half_open);
 	verdict = send_tcp(lab, 1, ACK);
 	check_forwarded(&verdict, half_open);
-	verdict = send_tcp(lab, 2, SYN); // of the same client, or forged
+	verdict = send_tcp(lab, 2, SYN); // from the same client, or forged
 	check_forwarded(&verdict, established);
 	verdict = send_tcp(lab, 2, ACK);
 	check_forwarded(&verdict, established);
-	verdict = send_tcp(lab, 9, ACK); // begun before this instance got its packets
+	verdict = send_tcp(lab, 9, ACK); // the flow began before this instance got its packets
 	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
 	verdict = send_udp(lab, 3);
 	check_forwarded(&verdict, udp);
@@ -116,7 +116,7 @@ TEST(drained_bind_refuses_new_flows) {
 	verdict = send_udp(lab, 3);
 	check_refused(&verdict, WEIR_DROP_CLOSED_PORT);
 	send_tcp(lab, 2, RST);
-	verdict = send_tcp(lab, 2, SYN); // the next connection from the same port
+	verdict = send_tcp(lab, 2, SYN); // the next connection from the same client port
 	check_refused(&verdict, WEIR_DROP_CLOSED_PORT);
 	lab_publish_binds(lab, 0);
 	verdict = send_tcp(lab, 1, SYN);
@@ -140,12 +140,12 @@ TEST(bind_whose_flows_have_ended_refuses_all_packets) {
 	assert_int_equal(backend_of(lab, udp)->active_flows, 0);
 	verdict = send_icmp_error(lab, 3);
 	assert_int_equal(verdict.action, WEIR_ACTION_DROP);
-	verdict = send_tcp(lab, 1, SYN); // sent again
+	verdict = send_tcp(lab, 1, SYN); // a retransmission
 	check_refused(&verdict, WEIR_DROP_BACKEND_DOWN);
 	assert_int_equal(backend_of(lab, half_open)->packets, 1);
 	verdict = send_tcp(lab, 2, ACK);
 	check_refused(&verdict, WEIR_DROP_BACKEND_DOWN);
-	verdict = send_tcp(lab, 4, SYN); // the next connection from the same port
+	verdict = send_tcp(lab, 4, SYN); // the next connection from the same client port
 	check_refused(&verdict, WEIR_DROP_BACKEND_DOWN);
 	for (uint16_t n = 1; n < 10; n++) {
 		verdict = send_tcp(lab, n, SYN);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Encap: every mix of families, every DSCP and ECN value, tags, padding and segments. The result is
-// parsed byte by byte here, and its checksums are recomputed.
+// Encap: every mix of families, every DSCP and ECN value, tags, padding and segments. This test
+// parses the result byte by byte, and recomputes its checksums.
 #include "encap.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static uint32_t check_outer(const uint8_t *p, const struct weir_backend_path *pa
 		assert_int_equal(ip[0], 0x45);
 		assert_int_equal(ip[1], inner->tos);
 		assert_int_equal(frame_get16(ip + 2), inner_bytes + 20);
-		assert_int_equal(frame_get32(ip + 4), 0x4000); // DF, no identification
+		assert_int_equal(frame_get32(ip + 4), 0x4000); // DF is set, the identification is 0
 		assert_int_equal(ip[8], 64);
 		assert_int_equal(ip[9], inner->family == 4 ? 4 : 41);
 		assert_int_equal(frame_sum(ip, 20, 0), 0xffff);
@@ -140,8 +140,8 @@ TEST(encap_all_sizes_have_correct_lengths_and_checksums) {
 	}
 }
 
-// The addresses determine the constant part of the checksum: try many, with those that make it 0 or
-// ffff.
+// The addresses determine the constant part of the checksum: try many addresses, including those
+// that make the checksum 0 or ffff.
 TEST(encap_ipv4_checksum_is_correct_for_all_addresses) {
 	struct weir_backend_path path = path_of(4, 0);
 	struct frame_spec spec = inner_of(4);
@@ -288,7 +288,7 @@ TEST(encap_segments_equal_one_segment) {
 		assert_int_equal(check_outer(p, &path, &spec, f.ip_bytes), head.header_bytes);
 		assert_memory_equal(p + head.header_bytes, f.bytes + f.l3, f.ip_bytes);
 		rte_pktmbuf_free(m);
-		assert_int_equal(rte_mempool_avail_count(pool), 255); // nothing leaked
+		assert_int_equal(rte_mempool_avail_count(pool), 255); // no buffer was leaked
 	}
 	rte_mempool_free(pool);
 }

@@ -158,7 +158,7 @@ TEST(flow_list_compares_prefixes_of_clients) {
 	prepare_mix(lab);
 	message.list.family = 6;
 	assert_int_equal(count(lab, &message), 1);
-	message.list.client_bits = 255; // as many as exist
+	message.list.client_bits = 255; // flows found: as many as exist
 	assert_int_equal(count(lab, &message), 0);
 	memcpy(message.list.client, frame_client6, 16);
 	assert_int_equal(count(lab, &message), 1);
@@ -166,9 +166,9 @@ TEST(flow_list_compares_prefixes_of_clients) {
 	memcpy(message.list.client, (const uint8_t[16]){192, 0, 3, 255}, 16);
 	message.list.client_bits = 24;
 	assert_int_equal(count(lab, &message), 1);
-	message.list.client_bits = 25; // 192.0.3.128/25
+	message.list.client_bits = 25; // prefix 192.0.3.128/25
 	assert_int_equal(count(lab, &message), 1);
-	message.list.client_bits = 26; // 192.0.3.192/26
+	message.list.client_bits = 26; // prefix 192.0.3.192/26
 	assert_int_equal(count(lab, &message), 0);
 	message.list.client_bits = 0;
 	assert_int_equal(count(lab, &message), 5);
@@ -181,7 +181,7 @@ TEST(flow_list_omits_expired_flows) {
 
 	begin(lab, 1);
 	assert_int_equal(count(lab, &message), 1);
-	lab->now_ns += 3600000000000ull; // no sweep has removed it
+	lab->now_ns += 3600000000000ull; // the flow has expired, but no sweep has removed it
 	assert_int_equal(list(lab, message, NULL, 0), 0);
 	lab_free(lab);
 }

@@ -50,7 +50,7 @@ static void build(struct frame *f, struct weir_descriptor *d, uint16_t payload) 
 	const struct frame_spec spec = {.family = 4, .protocol = 17, .payload = payload};
 
 	frame_build(&spec, f);
-	f->bytes[f->l3 + 6] = 0; // without DF
+	f->bytes[f->l3 + 6] = 0; // clear DF
 	frame_fix_ipv4(f);
 	*d = (struct weir_descriptor){.key = {.family = 4, .protocol = 17},
 		.ip_bytes = f->ip_bytes,
@@ -128,7 +128,7 @@ TEST(split_without_room_changes_nothing) {
 	rte_mempool_free(pool);
 }
 
-// Fragments are never longer than a buffer of the pool.
+// Fragments are at most as long as a buffer of the pool.
 TEST(split_fits_the_buffers) {
 	struct rte_mempool *pool = make_pool(RTE_PKTMBUF_HEADROOM + 256);
 	struct rte_mbuf *pieces[BUFFERS], *m;

@@ -42,7 +42,7 @@ static void check_reply(
 
 	uint32_t length = f->l3 + header_bytes + icmp_bytes;
 
-	// Padded if the buffer has room.
+	// The reply is padded if the buffer has room.
 	assert_true(m->pkt_len == length || (length < 60 && m->pkt_len == 60));
 	assert_int_equal(m->data_len, m->pkt_len);
 	assert_memory_equal(p, frame_client_mac, 6);
@@ -164,7 +164,7 @@ TEST(icmp_echo_reply_restores_a_stripped_tag) {
 		assert_int_equal(m->pkt_len, f.n + 4);
 		p = rte_pktmbuf_mtod(m, uint8_t *);
 		assert_int_equal(frame_get32(p + 12), 0x81006123);
-		// Without its tag it equals the reply to the untagged request.
+		// Without its tag the reply equals the reply to the untagged request.
 		memcpy(reply.bytes, p, 12);
 		memcpy(reply.bytes + 12, p + 16, m->pkt_len - 16);
 		frame_mbuf_free(m);
@@ -281,7 +281,8 @@ TEST(icmp_error_flow_is_the_clients) {
 		spec.destination = ipv4 ? frame_client4 : frame_client6;
 		spec.source_port = 443;
 		spec.destination_port = 50123;
-		// Every number of quoted bytes: too few are refused, and no further byte is read.
+		// Every number of quoted bytes: with too few bytes the error is refused, and no
+		// byte beyond them is read.
 		for (uint32_t bytes = 0; bytes <= enough + 10; bytes++) {
 			struct weir_flow_key key = {.protocol = 99};
 			struct weir_descriptor d;
@@ -311,7 +312,7 @@ TEST(icmp_error_flow_is_the_clients) {
 	}
 }
 
-// The software distributor must send an error to the worker that has the flow.
+// The software distributor must hand an error to the worker that has the flow.
 TEST(icmp_error_hashes_like_its_flow) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct frame_spec from_client = {
@@ -382,6 +383,6 @@ TEST(icmp_limit_zero_never_answers) {
 	for (uint64_t now = 0; now < 100 * SECOND; now += SECOND) {
 		assert_int_equal(takes(&limit, now, 10), 0);
 	}
-	weir_icmp_limit_init(&limit, UINT32_MAX); // more than one a nanosecond
+	weir_icmp_limit_init(&limit, UINT32_MAX); // more than one reply per nanosecond
 	assert_int_equal(takes(&limit, SECOND, 1000), 1000);
 }

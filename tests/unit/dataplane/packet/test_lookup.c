@@ -91,7 +91,7 @@ TEST(lookup_udp_flow_ends_with_its_bind) {
 	}
 }
 
-// A flow without packets ends, too, by the sweep.
+// The sweep also ends a flow without packets.
 TEST(lookup_idle_udp_flow_ends_with_its_bind) {
 	struct lab *lab = lab_make();
 
@@ -125,7 +125,7 @@ TEST(lookup_udp_flow_stays_when_the_services_are_published_again) {
 	lab_free(lab);
 }
 
-// S6: a connection stays with its backend, also if its packets take the slow lookup.
+// S6: a connection stays with its backend, even if its packets use the slow lookup.
 TEST(lookup_tcp_flow_stays_when_its_bind_is_removed) {
 	struct lab *lab = lab_make();
 	struct frame_spec spec = {.family = 4, .protocol = 6, .tcp_flags = 0x02};
@@ -177,7 +177,7 @@ TEST(lookup_tcp_flow_ends_with_the_drain_of_its_removed_bind) {
 	lab_wait(lab, 3000);
 	assert_int_equal(tcp_action(lab, 1, 0x10), WEIR_ACTION_FORWARD);
 	assert_int_equal(tcp_action(lab, 2, 0x02), WEIR_ACTION_REPLY);
-	bind_tcp(lab, 1 | removed | WEIR_BIND_ENDED); // of another service
+	bind_tcp(lab, 1 | removed | WEIR_BIND_ENDED); // the bind of another service
 	lab_wait(lab, 3000);
 	assert_int_equal(tcp_action(lab, 1, 0x10), WEIR_ACTION_FORWARD);
 	bind_tcp(lab, 0 | removed | WEIR_BIND_ENDED);

@@ -37,7 +37,7 @@ static void flag(struct lab *lab, uint16_t backend, uint8_t flags) {
 	lab_publish_backends(lab);
 }
 
-// Publish the selection of service 0 (backends 0 to 3) or 1 (4 and 5) without a backend.
+// Publish the selection of service 0 (backends 0 to 3) or 1 (4 and 5) without one of its backends.
 static void leave_out(struct lab *lab, uint16_t service, uint16_t backend) {
 	uint16_t first = service == 0 ? 0 : 4, end = service == 0 ? 4 : 6;
 	uint16_t rest[4];
@@ -77,7 +77,7 @@ static void check(const struct weir_verdict *verdict, uint16_t backend, enum wei
 
 TEST_GROUP(lab_eal);
 
-// A SYN that is sent several times in a burst moves its flow once.
+// A SYN that arrives several times in a burst moves its flow once.
 TEST(move_flow_burst_of_syns_moves_once) {
 	struct lab *lab = lab_make();
 	const struct frame_spec spec = lab_tcp(1, SYN);
@@ -103,7 +103,7 @@ TEST(move_flow_burst_of_syns_moves_once) {
 }
 
 // SYNs move flows in the order of packets: an RST after the SYN ends the flow at its new backend,
-// and the next SYN starts another one. The same for packets of the slow path.
+// and the next SYN starts another one. This is also tested with packets of the slow path.
 TEST(move_flow_syns_move_in_order) {
 	for (uint8_t tags = 0; tags < 2; tags++) {
 		struct lab *lab = lab_make();
@@ -151,7 +151,8 @@ TEST(move_flow_in_a_flood_goes_to_the_backend_of_its_ack) {
 			moved[count++] = n;
 		}
 	}
-	for (uint16_t n = 0; n < 1000 * 7 / 8; n++) { // crowded, but no flow is evicted yet
+	// the table is crowded, but no flow is evicted yet
+	for (uint16_t n = 0; n < 1000 * 7 / 8; n++) {
 		const struct frame_spec syn = lab_tcp((uint16_t)(1000 + n), SYN);
 
 		lab_send(lab, &syn);
@@ -206,7 +207,7 @@ TEST(move_flow_burst_of_datagrams_moves_once) {
 	assert_int_equal(backend_of(lab, new)->active_flows, 1);
 	assert_int_equal(backend_of(lab, new)->new_flows, 1);
 	assert_int_equal(backend_of(lab, old)->errors, 0);
-	// The old backend comes back: the flow stays at the new one.
+	// The old backend is usable again: the flow stays at the new backend.
 	lab->rows[old].flags &= (uint8_t)~DOWN;
 	lab_publish_backends(lab);
 	lab_publish_selection(lab, 1, (uint16_t[]){4, 5}, 2);
@@ -217,7 +218,7 @@ TEST(move_flow_burst_of_datagrams_moves_once) {
 }
 
 // If the selection is older than the row of a backend that is down, a flow goes to another backend
-// with its first datagram, and is half-open there like any other.
+// with its first datagram, and is half-open at that backend like any other flow.
 TEST(move_flow_first_datagram_skips_a_backend_that_is_down) {
 	struct weir_selection_params params =
 		weir_selection_defaults(1, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
@@ -272,7 +273,7 @@ TEST(move_flow_older_selection_moves_nothing) {
 	lab_free(lab);
 }
 
-// A SYN that moves its flow also moves the packets after it, and only those.
+// A SYN that moves its flow also moves the packets after the SYN, but no packets before it.
 TEST(move_flow_syn_moves_later_packets_with_it) {
 	struct lab *lab = lab_make();
 	struct frame_spec specs[5] = {lab_tcp(1, ACK), lab_tcp(1, SYN), lab_tcp(1, ACK),
@@ -319,7 +320,7 @@ TEST(move_flow_closed_backend_keeps_established_flows) {
 	lab_send(lab, &ack);
 	flag(lab, new, CLOSED);
 	lab_publish_selection(lab, 0, (uint16_t[]){(uint16_t)(old == 0 || new == 0 ? 3 : 0)}, 1);
-	verdict = lab_send(lab, &syn); // forged or not: the client is challenged
+	verdict = lab_send(lab, &syn); // the client is challenged, whether the SYN is forged or not
 	assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
 	assert_int_equal(verdict.backend, new);
 	verdict = lab_send(lab, &ack);
@@ -341,7 +342,7 @@ static uint16_t make_closed(struct lab *lab, uint16_t n, bool established) {
 	return backend;
 }
 
-// A client answers the challenge with an RST if the SYN was its own: the next one starts a flow at
+// A client answers the challenge with an RST if the SYN was its own: the next SYN starts a flow at
 // another backend.
 TEST(move_flow_reused_port_leaves_a_closed_backend) {
 	for (unsigned int i = 0; i < 4; i++) {
@@ -398,8 +399,8 @@ TEST(move_flow_challenges_once_until_an_answer) {
 	lab_free(lab);
 }
 
-// The challenge refreshes a flow; without an answer it lasts as long as an established one, and
-// takes no longer to end with a FIN.
+// The challenge refreshes a flow; without an answer the flow lasts as long as an established flow,
+// and takes no longer to end with a FIN.
 TEST(move_flow_challenged_flow_ends_as_an_established_one) {
 	for (unsigned int with_fin = 0; with_fin < 2; with_fin++) {
 		struct lab *lab = lab_make();
@@ -426,9 +427,9 @@ TEST(move_flow_challenged_flow_ends_as_an_established_one) {
 	}
 }
 
-// A SYN that must not or cannot be challenged goes to the backend, and is challenged once it can
-// be. Reasons: no other backend takes new flows, a wrong checksum, a multicast source, the rate
-// limit.
+// A SYN that must not or cannot be challenged goes to the backend, and a later SYN is challenged
+// when that is possible. Reasons: no other backend takes new flows, a wrong checksum, a multicast
+// source, the rate limit.
 TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 	struct weir_pipeline_params params = lab_params();
 	const struct frame_spec syn = lab_tcp(1, SYN);
@@ -444,7 +445,7 @@ TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 	lab_send(lab, &other);
 	lab_send(lab, &ack);
 	old = make_closed(lab, 1, true);
-	verdict = lab_send(lab, &syn); // there is no other
+	verdict = lab_send(lab, &syn); // no other backend takes new flows
 	check(&verdict, old, WEIR_CHOICE_FLOW);
 	leave_out(lab, 0, old);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -452,7 +453,7 @@ TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 		struct rte_mbuf *m;
 
 		frame_build(&syn, &f);
-		// The checksum, or the sender's MAC address
+		// An invalid checksum, or an invalid MAC address of the sender
 		f.bytes[i == 0 ? f.l3 + 20 + 16 : 6] ^= 1;
 		m = frame_mbuf(f.bytes, f.n, 128);
 		verdict = lab_process(lab, m);
@@ -460,7 +461,7 @@ TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 		frame_mbuf_free(m);
 	}
 	assert_int_equal(lab_send(lab, &syn).action, WEIR_ACTION_REPLY);
-	verdict = lab_send(lab, &other); // the second one in this second
+	verdict = lab_send(lab, &other); // the second challenge in this second
 	check(&verdict, old, WEIR_CHOICE_FLOW);
 	lab->now_ns += 1000000000;
 	assert_int_equal(lab_send(lab, &other).action, WEIR_ACTION_REPLY);
@@ -494,7 +495,7 @@ TEST(move_flow_challenge_affects_no_other_packet) {
 	lab_free(lab);
 }
 
-// TCP flows of a backend that is down stay there, and errors about them go there, too.
+// TCP flows of a backend that is down stay at that backend, as do errors about these flows.
 TEST(move_flow_down_backend_keeps_tcp_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN);
@@ -517,7 +518,7 @@ TEST(move_flow_down_backend_keeps_tcp_flows) {
 	lab_free(lab);
 }
 
-// A burst of an established flow moves it once, and an RST of its client goes to the old backend.
+// A burst of an established flow moves it once, and an RST from the client goes to the old backend.
 TEST(move_flow_rehash_moves_once) {
 	struct lab *lab = lab_make();
 	struct frame_spec specs[6] = {lab_tcp(1, RST), lab_tcp(1, ACK), lab_tcp(1, ACK),
@@ -643,7 +644,7 @@ TEST(move_flow_reset_waits_for_a_token) {
 	lab_free(lab);
 }
 
-// The backend was removed with its service: there is no other.
+// The backend was removed together with its service: no other backend exists.
 TEST(move_flow_removed_service_keeps_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec specs[] = {udp(1), lab_tcp(1, SYN)};

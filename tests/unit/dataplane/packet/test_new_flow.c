@@ -22,7 +22,7 @@ static struct weir_verdict send_tcp(struct lab *lab, uint16_t n, uint8_t flags) 
 	return lab_send(lab, &spec);
 }
 
-// Packets of flow n in one burst, then a turn of the worker.
+// Process packets of flow n in one burst, then finish an iteration of the worker.
 static void send_burst(struct lab *lab, uint16_t n, const uint8_t *flags, uint16_t count,
 	struct weir_verdict *verdicts) {
 	struct rte_mbuf *pkts[WEIR_BURST];
@@ -57,7 +57,7 @@ static struct weir_selection_params params_of(enum weir_policy policy) {
 	return weir_selection_defaults(0, policy, LAB_SLOTS);
 }
 
-// The four backends of service 0 under a policy.
+// A lab with the four backends of service 0 under a policy.
 static struct lab *make(const struct weir_selection_params *params) {
 	struct lab *lab = lab_make();
 
@@ -113,7 +113,7 @@ TEST(new_flow_every_policy_forwards_and_counts) {
 	}
 }
 
-// S6: a change of policy moves no flow, and the new policy is used at once.
+// S6: a change of policy moves no flow, and the new policy applies at once.
 TEST(new_flow_s6_policy_changes_live) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_MAGLEV);
 	struct lab *lab = make(&params);
@@ -179,7 +179,7 @@ TEST(new_flow_beyond_the_limit_is_rejected_with_its_reason) {
 	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_FLOW_CONTROL], 10);
 	assert_int_equal(service_of(lab, 0)->rejected, 10);
 	assert_int_equal(service_of(lab, 0)->spilled, 0);
-	// Existing flows are not affected, and one that ends makes room.
+	// Existing flows are not affected, and the end of a flow makes room for another flow.
 	assert_int_equal(send_tcp(lab, 3, ACK).action, WEIR_ACTION_FORWARD);
 	verdict = send_tcp(lab, 7, FIN_ACK);
 	assert_int_equal(send_tcp(lab, 200, SYN).backend, verdict.backend);
@@ -189,8 +189,8 @@ TEST(new_flow_beyond_the_limit_is_rejected_with_its_reason) {
 	lab_free(lab);
 }
 
-// A backend marked as at its limit takes no new flow while another can, with any policy; its
-// existing flows continue.
+// A backend marked as at its limit takes no new flow while another backend can take it, with any
+// policy; its existing flows continue.
 TEST(new_flow_avoids_a_backend_with_a_full_accept_queue) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
@@ -229,8 +229,8 @@ TEST(new_flow_avoids_a_backend_with_a_full_accept_queue) {
 	}
 }
 
-// Forged SYNs and datagrams bring no backend to its limit, with any policy; completed handshakes
-// do.
+// Forged SYNs and datagrams do not count towards the limit of a backend, with any policy; completed
+// handshakes do.
 TEST(new_flow_half_open_flows_do_not_count_towards_the_limit) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
@@ -246,7 +246,7 @@ TEST(new_flow_half_open_flows_do_not_count_towards_the_limit) {
 			assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
 			send_tcp(lab, n, ACK);
 		}
-		for (uint16_t n = 0; n < 4; n++) { // whether they end by themselves or not
+		for (uint16_t n = 0; n < 4; n++) { // whether the flows end by themselves or not
 			send_tcp(lab, n, RST);
 		}
 		assert_int_equal(send_tcp(lab, 200, SYN).action, WEIR_ACTION_DROP);
@@ -276,7 +276,8 @@ TEST(new_flow_syn_and_ack_agree_in_a_flood) {
 		for (uint16_t n = 0; n < 1000; n++) {
 			send_tcp(lab, (uint16_t)(10000 + n), SYN);
 		}
-		lab_wait(lab, WEIR_FLOW_HANDSHAKE_MS + 10); // they are no longer protected
+		// the handshakes are no longer protected
+		lab_wait(lab, WEIR_FLOW_HANDSHAKE_MS + 10);
 		for (uint16_t n = 0; n < 100; n++) {
 			uint16_t backend = send_tcp(lab, n, SYN).backend;
 
@@ -304,7 +305,7 @@ TEST(new_flow_beyond_the_limit_spills_and_is_counted) {
 		for (uint16_t n = 0; n < 40; n++) {
 			assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
 			send_tcp(lab, n, ACK);
-			if (n == 19) { // the limit balances flows that the policy does not
+			if (n == 19) { // the limit balances flows that the policy does not balance
 				for (uint32_t id = 0; id < 4; id++) {
 					assert_int_equal(backend_of(lab, id)->open_flows, 5);
 				}
@@ -346,8 +347,8 @@ TEST(new_flow_service_times_are_sampled_only_if_needed) {
 					(10 + n) * MS + 20000);
 			}
 		}
-		// A flow that its client resets while half-open has no service time, nor has one
-		// that started at another instance; neither is an error of the backend.
+		// A flow that its client resets while half-open has no service time, as does a flow
+		// that started at another instance. Neither counts as an error of the backend.
 		send_tcp(lab, 100, SYN);
 		send_tcp(lab, 100, RST);
 		send_tcp(lab, 101, ACK);
@@ -369,7 +370,8 @@ static uint64_t established(const struct lab *lab) {
 	return sum;
 }
 
-// Counted only if control needs them, and only flows that started with a SYN.
+// Established connections are counted only if control needs the count, and only for flows that
+// started with a SYN.
 TEST(new_flow_counts_established_connections) {
 	for (unsigned int counted = 0; counted < 2; counted++) {
 		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -384,9 +386,9 @@ TEST(new_flow_counts_established_connections) {
 		send_tcp(lab, 1, ACK);
 		send_tcp(lab, 1, ACK);
 		assert_int_equal(backend_of(lab, backend)->established, counted);
-		send_tcp(lab, 2, ACK); // began elsewhere
+		send_tcp(lab, 2, ACK); // this flow began at another instance
 		send_tcp(lab, 2, ACK);
-		send_tcp(lab, 3, SYN); // the client resets it
+		send_tcp(lab, 3, SYN); // the client resets this flow
 		send_tcp(lab, 3, RST);
 		assert_int_equal(established(lab), counted);
 		assert_int_equal(service_of(lab, 0)->new_flows, 3);
@@ -403,7 +405,7 @@ static uint64_t half_open(const struct lab *lab) {
 	return sum;
 }
 
-// Counted only if control needs them, whatever ends the flows.
+// Half-open flows are counted only if control needs the count, whatever ends the flows.
 TEST(new_flow_shows_half_open_flows) {
 	for (unsigned int shown = 0; shown < 2; shown++) {
 		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -416,7 +418,7 @@ TEST(new_flow_shows_half_open_flows) {
 		assert_int_equal(backend_of(lab, backend)->half_open, shown);
 		for (uint16_t flow = 2; flow <= 5; flow++) {
 			send_tcp(lab, flow, SYN);
-			send_tcp(lab, flow, SYN); // again
+			send_tcp(lab, flow, SYN); // a retransmission
 		}
 		assert_int_equal(half_open(lab), shown * 5);
 		send_tcp(lab, 1, ACK);
@@ -427,11 +429,11 @@ TEST(new_flow_shows_half_open_flows) {
 		assert_int_equal(half_open(lab), shown * 3);
 		send_tcp(lab, 3, FIN_ACK);
 		assert_int_equal(half_open(lab), shown * 2);
-		send_tcp(lab, 6, ACK); // no SYN was seen: may be forged
+		send_tcp(lab, 6, ACK); // no SYN was seen, so the packet may be forged
 		assert_int_equal(half_open(lab), shown * 3);
 		send_tcp(lab, 6, ACK);
 		assert_int_equal(half_open(lab), shown * 2);
-		lab->now_ns += 12 * 1000 * MS; // beyond its timeout
+		lab->now_ns += 12 * 1000 * MS; // longer than the flow's timeout
 		while (weir_pipeline_maintain(lab->pipeline, lab->now_ns)) {
 		}
 		assert_int_equal(half_open(lab), 0);
@@ -467,8 +469,8 @@ TEST(new_flow_samples_without_a_reader_are_lost_and_counted) {
 	lab_free(lab);
 }
 
-// The same for a service that is not the first: the ids of its backends differ from the indexes of
-// its candidates.
+// Policies work for a service that is not the first: the ids of its backends differ from the
+// indexes of its candidates.
 TEST(new_flow_policies_work_for_any_service) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_FAIR_SHARE};
@@ -489,7 +491,7 @@ TEST(new_flow_policies_work_for_any_service) {
 				spec.protocol = 17;
 				spec.destination_port = 53;
 				dropped += lab_send(lab, &spec).action == WEIR_ACTION_DROP;
-				lab_send(lab, &spec); // makes it established
+				lab_send(lab, &spec); // this packet makes the flow established
 			}
 			assert_int_equal(dropped, limit ? 90 : 0);
 			assert_int_equal(backend_of(lab, 4)->open_flows, limit ? 5 : 50);
@@ -564,8 +566,8 @@ TEST(new_flow_unanswered_counts_as_error) {
 	lab_free(lab);
 }
 
-// A port is reused, and data arrives with the SYN in one burst: all of it goes to the backend of
-// the SYN.
+// A port is reused, and data arrives with the SYN in one burst: all of these packets go to the
+// backend of the SYN.
 TEST(new_flow_includes_the_rest_of_its_burst) {
 	static const uint8_t flags[] = {SYN, ACK, ACK};
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -605,7 +607,8 @@ TEST(new_flow_syn_of_a_known_flow_is_not_overtaken) {
 		}
 		assert_int_equal(service_of(lab, 0)->new_flows, 1);
 		assert_int_equal(service_of(lab, 0)->open_flows, 0);
-		assert_int_equal(send_tcp(lab, 7, SYN).choice, WEIR_CHOICE_NEW); // after its end
+		// after the end of the flow
+		assert_int_equal(send_tcp(lab, 7, SYN).choice, WEIR_CHOICE_NEW);
 		lab_check_counters(lab);
 		lab_free(lab);
 	}
@@ -622,7 +625,8 @@ TEST(new_flow_replaces_its_expired_entry) {
 		send_tcp(lab, n, ACK);
 		send_tcp(lab, n, FIN_ACK);
 	}
-	lab->now_ns += 12 * 1000 * MS; // beyond the timeout of a closing flow, in one turn
+	// longer than the timeout of a closing flow, in one iteration
+	lab->now_ns += 12 * 1000 * MS;
 	for (uint16_t n = 0; n < 100; n++) {
 		struct frame_spec spec = lab_tcp(n, SYN);
 		struct weir_verdict verdict;
@@ -642,8 +646,8 @@ TEST(new_flow_replaces_its_expired_entry) {
 	lab_free(lab);
 }
 
-// A connection that another instance accepted, or this one before a restart: one packet and then
-// nothing, or an RST, is no error of its backend.
+// A connection that another instance accepted, or this instance before a restart: one packet
+// without further packets, or an RST, is no error of its backend.
 TEST(new_flow_in_mid_flow_is_no_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab = make(&params);
@@ -690,7 +694,8 @@ TEST(new_flow_untracked_packets_agree) {
 		third = send_tcp(lab, n, ACK);
 		assert_int_equal(second.backend, first.backend);
 		assert_int_equal(third.backend, first.backend);
-		if (first.choice == WEIR_CHOICE_UNTRACKED) { // so does its end
+		// the end of the flow is not tracked either
+		if (first.choice == WEIR_CHOICE_UNTRACKED) {
 			assert_int_equal(send_tcp(lab, n, FIN_ACK).backend, first.backend);
 			assert_int_equal(send_tcp(lab, n, RST).backend, first.backend);
 		}

@@ -21,10 +21,11 @@ static inline const struct weir_selection_view *look(struct weir_reader *reader,
 #include "pipeline_lab.h"
 #include "test.h"
 
-#define LOOKS 6 // more than a burst of two packets takes
+#define LOOKS 6 // more checks than a burst of two packets makes
 
 static struct lab *lab;
-static unsigned int looks, publish_at; // 0 = never
+// number of checks so far; check at which to publish, 0 = never
+static unsigned int looks, publish_at;
 
 static void publish(const uint16_t *ids, uint32_t count) {
 	struct weir_selection_params params =
@@ -49,7 +50,7 @@ static struct rte_mbuf *packet(uint32_t flow, uint8_t flags) {
 
 TEST_GROUP(lab_eal);
 
-// Service 0 has no backend until that moment; service 1 has the first two backends, with flows.
+// Service 0 has no backend until the publication; service 1 has the first two backends, with flows.
 // Every backend chosen for service 0 must be its own.
 TEST(no_policy_chooses_from_a_table_that_it_has_not_adopted) {
 	for (publish_at = 1; publish_at <= LOOKS; publish_at++) {
@@ -70,7 +71,7 @@ TEST(no_policy_chooses_from_a_table_that_it_has_not_adopted) {
 
 			assert_int_equal(lab_send(lab, &spec).service, 1);
 		}
-		packets[0] = packet(1, 0x10); // not the first one: the Maglev fallback
+		packets[0] = packet(1, 0x10); // not the first packet of a flow: the Maglev fallback
 		packets[1] = packet(2, 0x02);
 		looks = 0;
 		weir_pipeline_process(

@@ -13,8 +13,8 @@
 #define FLOWS 40
 
 struct two {
-	struct lab *lab; // has the flows: worker 1
-	struct weir_pipeline *other; // worker 0
+	struct lab *lab; // lab of worker 1, which has the flows
+	struct weir_pipeline *other; // pipeline of worker 0
 };
 
 static struct two make(uint32_t offer_to) {
@@ -35,7 +35,7 @@ static void unmake(struct two *two) {
 	lab_free(two->lab);
 }
 
-// Pass a packet to the worker without the flow, and the packets that this one offers to the worker
+// Pass a packet to the worker without the flow, and pass the packets that it offers to the worker
 // with the flow.
 static struct weir_verdict pass(struct two *two, const struct frame *f, bool *ret_offered) {
 	struct rte_mbuf *m = frame_mbuf(f->bytes, f->n, RTE_PKTMBUF_HEADROOM);
@@ -92,7 +92,7 @@ TEST(offered_errors_reach_the_flow) {
 
 		backend[n] = lab_send(two.lab, &syn).backend;
 	}
-	lab_publish_selection(two.lab, 0, last, 1); // new flows go elsewhere
+	lab_publish_selection(two.lab, 0, last, 1); // new flows go to another backend
 	weir_pipeline_settle(two.other);
 	for (uint16_t n = 0; n < FLOWS; n++) {
 		struct weir_verdict verdict;
@@ -125,11 +125,11 @@ TEST(offers_end_with_the_last_worker) {
 	}
 }
 
-// A flood of errors about unknown flows costs the other workers no more than this.
+// A flood of errors about unknown flows costs other workers at most this many offers.
 TEST(offers_are_limited) {
 	static const struct {
 		uint32_t workers;
-		uint32_t offers; // of one worker
+		uint32_t offers; // offers of one worker
 	} cases[] = {{2, WEIR_OFFERS_PER_SECOND}, {16, WEIR_OFFERS_PER_SECOND},
 		{64, WEIR_OFFERED_PER_SECOND / 63}};
 	struct frame f;

@@ -49,7 +49,8 @@ TEST(outer_push_gives_the_bytes_of_encap_push) {
 			.tcp_flags = 0x10,
 			.tos = (uint8_t)(n % 256),
 			.tags = (uint8_t)(n % 7 % 2),
-			.payload = (uint16_t)(12 + n % 1388), // UDP long enough for the fast path
+			// UDP frames long enough for the fast path
+			.payload = (uint16_t)(12 + n % 1388),
 			.padding = (uint16_t)(n % 4)};
 		struct weir_summary summary;
 		struct weir_outer outer;
@@ -60,7 +61,7 @@ TEST(outer_push_gives_the_bytes_of_encap_push) {
 		struct frame f;
 
 		frame_build(&spec, &f);
-		// No more headroom than the fast path needs.
+		// Only as much headroom as the fast path needs.
 		a = frame_mbuf(f.bytes, f.n, WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES);
 		b = frame_mbuf(f.bytes, f.n, 128);
 		weir_parse(a, 1, &d);
@@ -85,8 +86,8 @@ TEST(outer_push_gives_the_bytes_of_encap_push) {
 	}
 }
 
-// For any contents of a row, no copy of it refers out of bounds or to a missing port or service;
-// after a refused row the previous copy is unchanged.
+// For any contents of a row, no copy of the row refers out of bounds or to a missing port or
+// service; after a refused row the previous copy is unchanged.
 TEST(outer_of_an_unusable_row_forwards_nothing) {
 	const struct weir_backend_row gone = {0};
 	struct weir_outer outer, before;

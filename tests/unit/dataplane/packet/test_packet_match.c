@@ -47,7 +47,7 @@ TEST(keys_are_those_of_the_packet) {
 	}
 }
 
-// The buffer ends with the bytes, so that ASan detects a read beyond them.
+// The buffer ends with the bytes, so that ASan detects a read beyond the buffer.
 TEST(truncated_fields_are_unknown) {
 	for (unsigned int i = 0; i < edge_count; i++) {
 		struct frame f;
@@ -121,7 +121,7 @@ TEST(a_client_may_be_a_prefix) {
 			terms.client[bits / 8] ^= (uint8_t)(0x80 >> bits % 8);
 		}
 		assert_true(weir_packet_matches(&terms, &key));
-		if (bits > 0) { // the last one that is
+		if (bits > 0) { // the last compared bit
 			terms.client[(bits - 1) / 8] ^= (uint8_t)(0x80 >> (bits - 1) % 8);
 			assert_false(weir_packet_matches(&terms, &key));
 		}
@@ -131,10 +131,10 @@ TEST(a_client_may_be_a_prefix) {
 	}
 }
 
-// The bytes after the header of a later fragment are payload, even if they look like ports.
+// The bytes after the header of a later fragment are payload, even if they could be ports.
 TEST(later_fragments_have_no_ports) {
 	const struct frame_spec udp = {.family = 4, .protocol = 17};
-	// Offset and flags; has ports.
+	// Cases: offset and flags; whether the fragment has ports.
 	static const struct {
 		uint16_t word;
 		bool has_ports;

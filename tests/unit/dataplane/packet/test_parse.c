@@ -104,7 +104,7 @@ TEST(parse_edges_get_their_verdicts) {
 	lab_free(lab);
 }
 
-// --- cut at every length --------------------------------------------------------------------
+// --- truncation -----------------------------------------------------------------------------
 
 // The drop reason of a frame truncated to n bytes, from the definition of the reasons.
 static enum weir_drop_reason reason_of_cut(
@@ -201,7 +201,7 @@ TEST(parse_packet_cut_at_every_length_is_dropped) {
 	lab_free(lab);
 }
 
-// Errors after a valid IP header do not matter if the packet is not for a VIP.
+// Errors after a valid IP header are ignored if the packet is not for a VIP.
 TEST(parse_short_packet_of_others_goes_to_the_kernel) {
 	struct lab *lab = lab_make();
 
@@ -307,8 +307,8 @@ TEST(parse_fast_takes_most_valid_packets) {
 		if (weir_parse_fast(m, &keys, &s) != rows[i].fast) {
 			fail_msg("row %u: fast %d", i, !rows[i].fast);
 		}
-		// There must be headroom for any outer header, and all headers must be in the first
-		// segment.
+		// The packet must have headroom for any outer header, and all headers must be in
+		// the first segment.
 		m->data_off = (uint16_t)(WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES);
 		memcpy(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
 		assert_int_equal(weir_parse_fast(m, &keys, &s), rows[i].fast);
@@ -371,8 +371,8 @@ TEST(parse_hash_is_that_of_the_policy) {
 		    weir_hash_ipv6(key.source, key.destination, 0x409c, 0x5000, 6, SEED));
 }
 
-// Which event each of the 256 combinations of flags is; -1: TCP sends no such flags. Written from
-// the definition, not copied from the parser's table.
+// The event of each of the 256 combinations of flags; -1: TCP sends no such flags. Written from the
+// definition, not copied from the parser's table.
 static int event_of(unsigned int flags) {
 	unsigned int kinds = !!(flags & 1) + !!(flags & 2) + !!(flags & 4);
 	bool ack = (flags & 0x10) != 0;
@@ -440,7 +440,7 @@ TEST(parse_trusts_the_nic_about_ipv4_checksums) {
 
 // --- segments -------------------------------------------------------------------------------
 
-// A packet in three segments, split at a and b; the first has room for `room` more bytes.
+// A packet in three segments, split at a and b; the first segment has room for `room` more bytes.
 static struct rte_mbuf *chain_of(
 	const struct frame *f, uint32_t a, uint32_t b, uint32_t room, struct rte_mbuf *parts[3]) {
 	parts[0] = frame_mbuf(f->bytes, a, HEADROOM);

@@ -73,7 +73,7 @@ TEST(pipeline_new_flow_goes_to_the_choice_of_maglev) {
 		verdict = send_tcp(lab, n, ACK);
 		check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_FLOW, backend);
 	}
-	assert_int_equal(seen, 0xf); // all four of the service
+	assert_int_equal(seen, 0xf); // all four backends of the service
 	assert_int_equal(lab_counters(lab)->flow_new, 200);
 	assert_int_equal(lab_counters(lab)->flow_hits, 200);
 	assert_int_equal(lab_counters(lab)->flows, 200);
@@ -81,8 +81,7 @@ TEST(pipeline_new_flow_goes_to_the_choice_of_maglev) {
 	lab_free(lab);
 }
 
-// The packet that leaves carries the header of the chosen backend, for all combinations of
-// families.
+// A sent packet has the header of the chosen backend, for all combinations of families.
 TEST(pipeline_forwards_to_the_chosen_backend) {
 	struct lab *lab = lab_make();
 
@@ -110,7 +109,7 @@ TEST(pipeline_forwards_to_the_chosen_backend) {
 		assert_memory_equal(p, row->header, row->l2_bytes);
 		assert_memory_equal(p + row->header_bytes - (row->outer_family == 6 ? 32 : 8),
 			row->header + row->header_bytes - (row->outer_family == 6 ? 32 : 8),
-			row->outer_family == 6 ? 32 : 8); // outer addresses
+			row->outer_family == 6 ? 32 : 8); // compare the outer addresses
 		assert_memory_equal(p + row->header_bytes, f.bytes + f.l3, f.ip_bytes);
 		frame_mbuf_free(m);
 	}
@@ -171,8 +170,9 @@ TEST(pipeline_packet_in_mid_flow_inserts_a_half_open_flow) {
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_NEW, chosen(lab, 5));
 	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	assert_int_equal(message.flow.found, 1);
-	assert_int_equal(message.flow.state, WEIR_FLOW_SYN_SEEN); // it may be forged
-	// From then on the flow is pinned like any other; the third packet makes it established.
+	assert_int_equal(message.flow.state, WEIR_FLOW_SYN_SEEN); // the packet may be forged
+	// From then on the flow stays at its backend like any other flow; the third packet makes it
+	// established.
 	other = (uint16_t)((backend + 1) % 4);
 	lab_publish_selection(lab, 0, &other, 1);
 	verdict = send_tcp(lab, 5, ACK);
@@ -186,7 +186,7 @@ TEST(pipeline_packet_in_mid_flow_inserts_a_half_open_flow) {
 	lab_free(lab);
 }
 
-// A flood of forged packets, each of its own flow, is limited like a SYN flood.
+// A flood of forged packets, each of a different flow, is limited like a SYN flood.
 TEST(pipeline_forged_acks_do_not_fill_the_table) {
 	struct weir_pipeline_params params = lab_params();
 	struct lab *lab;
@@ -236,7 +236,8 @@ TEST(pipeline_full_table_uses_the_maglev_fallback) {
 		assert_int_equal(verdict.backend, chosen(lab, n));
 		untracked += verdict.choice == WEIR_CHOICE_UNTRACKED;
 		for (unsigned int k = 0; k < 2 && verdict.choice != WEIR_CHOICE_UNTRACKED; k++) {
-			verdict = send_tcp(lab, n, ACK); // the second one makes it established
+			// the second ACK makes the flow established
+			verdict = send_tcp(lab, n, ACK);
 			check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_FLOW, chosen(lab, n));
 		}
 	}
@@ -261,7 +262,7 @@ TEST(pipeline_reused_port_is_a_new_flow) {
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_FLOW, old);
 	verdict = send_tcp(lab, 1, SYN);
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_NEW, other);
-	verdict = send_tcp(lab, 1, SYN); // its repetition belongs to the same flow
+	verdict = send_tcp(lab, 1, SYN); // a repetition of the SYN belongs to the same flow
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_FLOW, other);
 	assert_int_equal(backend_of(lab, old)->completed, 1);
 	assert_int_equal(backend_of(lab, old)->active_flows, 0);
@@ -287,7 +288,7 @@ TEST(pipeline_ended_flows_are_counted_by_outcome) {
 		send_tcp(lab, n, ACK);
 	}
 	assert_int_equal(lab_counters(lab)->flows_half_open, 10);
-	lab_wait(lab, 13000); // closing and young 10 s, SYN seen 5 s
+	lab_wait(lab, 13000); // longer than the timeouts: closing and young 10 s, SYN seen 5 s
 	assert_int_equal(service_of(lab, 0)->new_flows, 30);
 	assert_int_equal(service_of(lab, 0)->refused, 4);
 	assert_int_equal(service_of(lab, 0)->completed, 6);
@@ -382,7 +383,8 @@ TEST(pipeline_follows_ten_thousand_publications) {
 
 // --- damage ---------------------------------------------------------------------------------
 
-// Random corruption in exactly sized buffers: no read beyond them (ASan), and no packet is lost.
+// Random corruption in exactly sized buffers: no read beyond a buffer (ASan), and no packet is
+// lost.
 TEST(pipeline_survives_random_packets) {
 	struct lab *lab = lab_make();
 	uint64_t random = 7;
@@ -475,7 +477,7 @@ TEST(pipeline_undelivered_packets_keep_the_sums_correct) {
 		backend_dropped += backend->dropped;
 		backend_packets += backend->packets;
 	}
-	assert_int_equal(backend_packets, 5); // those that were forwarded
+	assert_int_equal(backend_packets, 5); // packets that were forwarded
 	assert_int_equal(backend_dropped, 15);
 	assert_int_equal(
 		weir_segment_service_counters(lab->segment, lab->params.worker, 0)->dropped, 15);
@@ -496,7 +498,8 @@ TEST(pipeline_distribution_hash_is_that_of_the_flow) {
 	m = frame_mbuf(f.bytes, f.n, 0);
 	assert_true(weir_pipeline_distribution_hash(m, LAB_SEED) == message.flow.hash);
 	frame_mbuf_free(m);
-	for (unsigned int i = 0; i < edge_count; i++) { // never fails, never reads beyond
+	// the function never fails, and never reads beyond the packet
+	for (unsigned int i = 0; i < edge_count; i++) {
 		edge_build(&edges[i], &f);
 		m = frame_mbuf(f.bytes, f.n, 0);
 		if (edges[i].action == WEIR_ACTION_DROP && edges[i].quote == NULL &&
@@ -512,7 +515,7 @@ TEST(pipeline_distribution_hash_is_that_of_the_flow) {
 	lab_free(lab);
 }
 
-// fragment: flags and offset. Returns the hash for the distributor.
+// The hash for the distributor. fragment: flags and offset.
 static uint64_t distribute_from(
 	struct lab *lab, uint16_t source_port, uint16_t fragment, uint8_t id) {
 	const struct frame_spec spec = {.family = 4,
@@ -544,9 +547,10 @@ TEST(pipeline_fragments_are_distributed_with_their_flow) {
 	struct lab *lab = lab_make();
 	uint64_t flow;
 
-	lab_send(lab, &any); // takes over the VIPs
+	lab_send(lab, &any); // the pipeline adopts the VIPs
 	flow = distribute(lab, 0, 7);
-	assert_true(distribute(lab, 4, 7) != flow); // its first fragment has not arrived
+	// the first fragment of this datagram has not arrived
+	assert_true(distribute(lab, 4, 7) != flow);
 	assert_true(distribute(lab, 0x2000, 7) == flow);
 	assert_true(distribute(lab, 4, 7) == flow);
 	assert_true(distribute(lab, 0x2004, 7) == flow);
@@ -583,16 +587,17 @@ TEST(pipeline_ipv6_fragments_of_options_are_distributed_with_their_flow) {
 	uint64_t flow;
 
 	lab_send(lab, &any);
-	flow = distribute6(lab, 0, 60); // an atomic fragment: whole
-	assert_true(distribute6(lab, 0x101, 60) != flow); // its first fragment has not arrived
+	flow = distribute6(lab, 0, 60); // an atomic fragment is a whole packet
+	// the first fragment of this datagram has not arrived
+	assert_true(distribute6(lab, 0x101, 60) != flow);
 	assert_true(distribute6(lab, 1, 60) == flow);
 	assert_true(distribute6(lab, 0x101, 60) == flow);
-	assert_true(distribute6(lab, 0x201, 6) == flow); // whatever it names
+	assert_true(distribute6(lab, 0x201, 6) == flow); // whatever its next header is
 	lab_free(lab);
 }
 
-// Clients, and even more several clients behind one address, reuse an identification as soon as its
-// datagram is complete.
+// Clients, and especially several clients behind one address, reuse an identification as soon as
+// its datagram is complete.
 TEST(pipeline_fragments_of_a_reused_identification_go_with_their_own_flow) {
 	struct frame_spec any = lab_tcp(1, SYN);
 	struct lab *lab = lab_make();
@@ -604,15 +609,16 @@ TEST(pipeline_fragments_of_a_reused_identification_go_with_their_own_flow) {
 	assert_true(flow != other);
 	for (unsigned int turn = 0; turn < 2; turn++) {
 		assert_true(distribute_from(lab, 1000, 0x2000, 7) == flow);
-		assert_true(distribute_from(lab, 2000, 0x2000, 7) == other); // its own ports
-		assert_true(distribute_from(lab, 1000, 4, 7) == flow); // the last one
+		// distributed by its own ports
+		assert_true(distribute_from(lab, 2000, 0x2000, 7) == other);
+		assert_true(distribute_from(lab, 1000, 4, 7) == flow); // the last fragment
 		assert_true(distribute_from(lab, 2000, 0x2000, 7) == other);
 		assert_true(distribute_from(lab, 2000, 4, 7) == other);
 	}
 	lab_free(lab);
 }
 
-// id: as in the packet.
+// id: identification in the packet.
 static struct weir_verdict send_fragment(struct lab *lab, uint16_t fragment, uint16_t id) {
 	const struct frame_spec spec = {
 		.family = 4, .protocol = 17, .destination_port = 53, .payload = 24};
@@ -630,8 +636,7 @@ static struct weir_verdict send_fragment(struct lab *lab, uint16_t fragment, uin
 	return verdict;
 }
 
-// An attacker who knows the epoch, which is in the log, cannot aim fragments at the entry of a
-// datagram.
+// An attacker who has read the epoch in the log cannot aim fragments at the entry of a datagram.
 TEST(pipeline_fragment_table_has_a_secret) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_flow_key key = {.family = 4, .protocol = 17};
@@ -656,7 +661,7 @@ TEST(pipeline_fragment_table_has_a_secret) {
 	assert_int_equal(send_fragment(lab, 0x2000, 7).action, WEIR_ACTION_FORWARD);
 	for (uint16_t id = 8; found < 4; id++) {
 		entry = weir_fragment_enter(guessed, &key, id, LAB_NOW);
-		if (entry >= first && entry < first + 4) { // in the same bucket
+		if (entry >= first && entry < first + 4) { // an entry in the same bucket
 			assert_int_equal(
 				send_fragment(lab, 0x2000, id).action, WEIR_ACTION_FORWARD);
 			found++;

@@ -20,12 +20,13 @@
 #define FIN_ACK 0x11
 #define FLOWS 3000
 
-// The lab's pipeline is that of worker 1; this one is worker 0. Each has half of the parts.
+// The lab's pipeline is that of worker 1; the second pipeline is that of worker 0. Each worker has
+// half of the parts.
 struct two {
 	struct lab *lab;
 	struct weir_flow_memory *memory;
 	struct weir_flow_parcel *parcel;
-	struct weir_pipeline *pipeline[2]; // by worker
+	struct weir_pipeline *pipeline[2]; // pipelines by worker
 };
 
 static struct two two_make(enum weir_policy policy, uint32_t max_active_flows) {
@@ -149,7 +150,7 @@ static void begin_flows(struct two *two, uint16_t *backends) {
 	}
 }
 
-// Sums are not below the previous ones, and at most those plus the parcel.
+// Check that sums are at least the previous sums, and at most the previous sums plus the parcel.
 static void check_on_the_way(const struct two *two, const struct sums *before) {
 	struct sums now = sum(two);
 
@@ -203,7 +204,7 @@ TEST(parts_move_gauges_and_policy_counts) {
 		after = sum(&two);
 		assert_memory_equal(&after, &before, sizeof(after));
 	}
-	for (uint32_t i = 0; i < WEIR_FLOW_PARTS; i += 2) { // now all to worker 0
+	for (uint32_t i = 0; i < WEIR_FLOW_PARTS; i += 2) { // now move all parts to worker 0
 		move(&two, i, &before);
 	}
 	after = sum(&two);
@@ -223,7 +224,7 @@ TEST(parts_move_gauges_and_policy_counts) {
 		maintain(&two);
 	}
 	after = sum(&two);
-	// Ends are counted by the worker that has the flows
+	// The worker that has the flows counts their ends
 	assert_int_equal(after.service_active, 0);
 	assert_int_equal(after.service_open, 0);
 	assert_int_equal(after.policy_open, 0);
@@ -231,14 +232,14 @@ TEST(parts_move_gauges_and_policy_counts) {
 	two_free(&two);
 }
 
-// A backend at its limit of established flows has room at the worker that gave the flows, and none
-// at the one that took them.
+// A backend at its limit of established flows has room at the worker that gave the flows, and no
+// room at the worker that took the flows.
 TEST(parts_move_flows_of_limits) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 100);
 	uint32_t part;
 	uint16_t n = 0;
 
-	for (uint32_t begun = 0; begun < 400; n++) { // four backends
+	for (uint32_t begun = 0; begun < 400; n++) { // flows at four backends
 		struct frame_spec spec = packet(n, SYN);
 		struct rte_mbuf *m;
 		struct frame f;
@@ -290,7 +291,7 @@ TEST(parts_wait_for_the_rows_of_their_backends) {
 		}
 	}
 	assert_true(weir_pipeline_owns_part(two.pipeline[1], part));
-	// Worker 1 reads all of this, worker 0 does not.
+	// Worker 1 reads all rows, worker 0 does not.
 	for (unsigned int i = 0; i < 3 * WEIR_READER_STEPS; i++) {
 		assert_true(weir_writer_publish_row(two.lab->writer, 9, &two.lab->rows[i % 2]));
 	}
@@ -338,8 +339,8 @@ static uint8_t asked(struct two *two, uint32_t worker, uint16_t n) {
 	return message.flow.found;
 }
 
-// Control sends a request about a flow of a part that a worker does not own, and the worker must
-// not report it. The distributor's part for a packet is the one in which the table keeps the flow.
+// If control requests a flow of a part that a worker does not own, the worker must not report the
+// flow. The distributor's part for a packet is the part in which the table keeps the flow.
 TEST(parts_of_others_are_not_reported) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t part;
@@ -414,7 +415,7 @@ TEST(parts_get_errors_and_fragments_of_their_flows) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t parts = 0, last = 0, ignored;
 
-	send(&two, 0, SYN, &ignored); // takes over the VIPs
+	send(&two, 0, SYN, &ignored); // the pipeline adopts the VIPs
 	send(&two, 1, SYN, &ignored);
 	for (uint16_t n = 0; n < 300; n++) {
 		struct frame_spec spec = packet(n, ACK);
@@ -453,10 +454,10 @@ TEST(first_fragments_are_distributed_by_their_own_ports) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t different = 0, ignored;
 
-	send(&two, 0, SYN, &ignored); // takes over the VIPs
+	send(&two, 0, SYN, &ignored); // the pipeline adopts the VIPs
 	send(&two, 1, SYN, &ignored);
 	for (uint16_t n = 0; n < 300; n++) {
-		// Three later: a flow of the same family.
+		// The flow three numbers later is of the same family.
 		struct frame_spec one = datagram(n), other = datagram((uint16_t)(n + 3));
 		struct frame f;
 		uint32_t part;
@@ -473,13 +474,13 @@ TEST(first_fragments_are_distributed_by_their_own_ports) {
 	two_free(&two);
 }
 
-// A first fragment that reaches a worker that does not own its part starts no flow there.
+// A first fragment starts no flow at a worker that does not own the fragment's part.
 TEST(first_fragments_of_others_parts_are_dropped) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint64_t drops[2] = {0}, before;
 	uint32_t ignored;
 
-	send(&two, 0, SYN, &ignored); // takes over the VIPs
+	send(&two, 0, SYN, &ignored); // the pipeline adopts the VIPs
 	send(&two, 1, SYN, &ignored);
 	before = sum(&two).flows;
 	for (uint16_t n = 0; n < 300; n++) {

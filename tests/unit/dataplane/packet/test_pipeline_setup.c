@@ -29,10 +29,10 @@ TEST(pipeline_setup_refuses_bad_parameters) {
 	lab_free(lab);
 }
 
-// A backend that is removed is not closed any more, for any service and with or without flows:
-// otherwise policies would have to search past it until its id is reused.
+// A removed backend is no longer closed, for any service and with or without flows: otherwise
+// policies would have to search past it until its id is reused.
 TEST(pipeline_setup_removed_backend_is_not_closed) {
-	static const uint16_t backends[] = {0, 4}; // of services 0 and 1
+	static const uint16_t backends[] = {0, 4}; // backends of services 0 and 1
 
 	for (unsigned int i = 0; i < 4; i++) {
 		struct lab *lab = lab_make();
@@ -43,7 +43,7 @@ TEST(pipeline_setup_removed_backend_is_not_closed) {
 			spec.protocol = 17;
 			spec.destination_port = 53;
 		}
-		if (i % 2 == 0) { // with a flow
+		if (i % 2 == 0) { // this backend has a flow
 			lab_publish_selection(lab, service, &id, 1);
 			assert_int_equal(lab_send(lab, &spec).backend, id);
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reset: the RST that answers each kind of segment. tests/packets compares whole packets with the
-// RFCs; here are the segments that the pipeline never answers, and buffers.
+// RFCs; this test has segments that the pipeline never answers, and buffers.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ TEST(reset_numbers_follow_the_segment) {
 		uint32_t seq, ack;
 	} cases[] = {
 		{{SYN, 0, 100, 0}, RST | ACK, 0, 101},
-		{{SYN, 30, 100, 0}, RST | ACK, 0, 131}, // TCP Fast Open
+		{{SYN, 30, 100, 0}, RST | ACK, 0, 131}, // a SYN with data (TCP Fast Open)
 		{{SYN, 0, UINT32_MAX, 7}, RST | ACK, 0, 0},
 		{{FIN, 0, 5, 7}, RST | ACK, 0, 6},
 		{{PSH, 9, 5, 7}, RST | ACK, 0, 14},
@@ -108,7 +108,8 @@ TEST(reset_numbers_follow_the_segment) {
 		d.ip_bytes = header_bytes + 20 + cases[i / 2].segment.payload;
 		assert_int_equal(weir_reset(m, &d), 0);
 		tcp = rte_pktmbuf_mtod_offset(m, const uint8_t *, 14 + header_bytes);
-		assert_true(m->pkt_len == 14 + header_bytes + 20 || m->pkt_len == 60); // padded
+		// including padding
+		assert_true(m->pkt_len == 14 + header_bytes + 20 || m->pkt_len == 60);
 		assert_int_equal(m->data_len, m->pkt_len);
 		assert_int_equal(tcp[13], cases[i / 2].flags);
 		assert_int_equal(frame_get32(tcp + 4), cases[i / 2].seq);
@@ -127,7 +128,7 @@ TEST(reset_of_a_wrong_checksum_is_refused) {
 		uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 		uint8_t before[64];
 
-		frame[m->pkt_len - 5] ^= 0x10; // of the data
+		frame[m->pkt_len - 5] ^= 0x10; // change a byte of the data
 		memcpy(before, frame, sizeof(before));
 		assert_int_equal(weir_reset(m, &d), -EBADMSG);
 		assert_memory_equal(before, rte_pktmbuf_mtod(m, uint8_t *), sizeof(before));

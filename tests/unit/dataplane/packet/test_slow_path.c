@@ -54,7 +54,7 @@ TEST(slow_path_flow_of_a_removed_backend_moves_once) {
 	new = verdict.backend;
 	assert_int_equal(backend_of(lab, old)->active_flows, 0);
 	assert_int_equal(backend_of(lab, new)->active_flows, 1);
-	// A moved flow stays, also when the old backend returns.
+	// A moved flow stays at the new backend, also when the old backend is usable again.
 	lab->rows[old].flags |= WEIR_BACKEND_PRESENT;
 	lab_publish_backends(lab);
 	lab_publish_selection(lab, 0, &old, 1);
@@ -109,7 +109,7 @@ TEST(slow_path_no_backend_left_is_dropped_with_a_reason) {
 	for (unsigned int i = 0; i < 4; i++) {
 		lab->rows[i].flags = 0;
 	}
-	lab_publish_backends(lab); // but the selection still names them
+	lab_publish_backends(lab); // removed rows, but the selection still names the backends
 	verdict = send_tcp(lab, 1, ACK);
 	check_drop(&verdict, WEIR_DROP_BACKEND_GONE);
 	assert_int_equal(verdict.service, 0);
@@ -129,7 +129,7 @@ TEST(slow_path_flow_of_a_removed_service_goes_to_the_kernel) {
 	assert_int_equal(weir_writer_publish(
 				 lab->writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, NULL),
 		0);
-	verdict = send_tcp(lab, 1, ACK); // its backend still exists: the flow continues
+	verdict = send_tcp(lab, 1, ACK); // the flow's backend still exists: the flow continues
 	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
 	memset(lab->rows, 0, sizeof(lab->rows));
 	lab_publish_backends(lab);
@@ -180,8 +180,8 @@ TEST(slow_path_unresolved_next_hop_drops_as_no_neighbour) {
 }
 
 // A malicious control process can misdirect packets, not crash a worker: every byte of the row's
-// start gets every value, with the packet in a buffer that ASan watches. A row that is refused is
-// counted, and the previous one stays in use.
+// start gets every value, with the packet in a buffer that ASan checks. A refused row is counted,
+// and the previous row stays in use.
 TEST(slow_path_invalid_rows_do_no_harm) {
 	struct lab *lab = lab_make();
 	const struct weir_refusals *refusals = &lab->segment->refusals[lab->params.worker];
@@ -235,7 +235,7 @@ TEST(slow_path_packet_that_does_not_fit_is_answered) {
 		uint8_t *ip;
 
 		lab_publish_selection(lab, 0, &only, 1);
-		verdict = lab_send(lab, &spec); // fits to the byte
+		verdict = lab_send(lab, &spec); // the packet fits exactly
 		assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
 		spec.payload++;
 		frame_build(&spec, &f);
@@ -317,7 +317,7 @@ TEST(slow_path_error_that_does_not_fit_is_not_answered) {
 	lab_free(lab);
 }
 
-// A flood of pings must not stop path MTU discovery, nor the reverse.
+// A flood of pings must not stop path MTU discovery, and vice versa.
 TEST(slow_path_echo_and_too_big_have_separate_limits) {
 	struct weir_pipeline_params params = lab_params();
 	struct frame_spec echo = {.family = 6, .protocol = 58, .icmp_type = 128};
@@ -377,7 +377,7 @@ TEST(slow_path_multicast_frames_get_no_reply) {
 		if (i % 3 < 2) {
 			check_drop(
 				&verdict, i % 3 == 0 ? WEIR_DROP_OTHER_MAC : WEIR_DROP_GROUP_MAC);
-		} else { // the same between two hosts
+		} else { // the same packet between two hosts
 			assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
 		}
 		frame_mbuf_free(m);
@@ -436,7 +436,7 @@ TEST(slow_path_error_follows_its_flow) {
 	frame_build(&quoted, &inner);
 	spec.body = inner.bytes + inner.l3;
 	spec.payload = 28;
-	spec.source = frame_stranger4; // a router on the way
+	spec.source = frame_stranger4; // from a router on the path
 	frame_build(&spec, &f);
 	m = frame_mbuf(f.bytes, f.n, 128);
 	verdict = lab_process(lab, m);
@@ -453,8 +453,8 @@ TEST(slow_path_error_follows_its_flow) {
 	assert_int_equal(verdict.choice, WEIR_CHOICE_UNTRACKED);
 	assert_int_equal(verdict.backend, other);
 	assert_int_equal(lab_counters(lab)->flows, 1);
-	// If its backend was removed, the error goes to the backend that the flow's next packet
-	// will go to.
+	// If the flow's backend was removed, the error goes to the backend of the flow's next
+	// packet.
 	quoted.destination_port = 1025;
 	frame_build(&quoted, &inner);
 	lab->rows[backend].flags = 0;
@@ -521,7 +521,7 @@ TEST(slow_path_segments_give_the_same_result_as_one) {
 		frame_build(spec, &f);
 		expected = frame_mbuf(f.bytes, f.n, 128);
 		lab->now_ns += 1000000;
-		lab_process(lab, expected); // the flow is known from here on
+		lab_process(lab, expected); // the flow is known from this packet on
 		frame_mbuf_free(expected);
 		expected = frame_mbuf(f.bytes, f.n, 128);
 		hash = weir_pipeline_distribution_hash(expected, LAB_SEED);
@@ -533,13 +533,13 @@ TEST(slow_path_segments_give_the_same_result_as_one) {
 		assert_int_equal(rte_mbuf_check(m, 1, &(const char *){NULL}), 0);
 		p = rte_pktmbuf_read(m, 0, m->pkt_len, copy);
 		assert_non_null(p);
-		if (whole.reason != WEIR_DROP_MTU_EXCEEDED) { // that quotes the first segment
+		if (whole.reason != WEIR_DROP_MTU_EXCEEDED) { // that reply quotes the first segment
 			assert_int_equal(m->pkt_len, expected->pkt_len);
 			assert_memory_equal(p, rte_pktmbuf_mtod(expected, uint8_t *), m->pkt_len);
 		}
 		rte_pktmbuf_free(m);
 		frame_mbuf_free(expected);
-		assert_int_equal(rte_mempool_avail_count(pool), 511); // nothing leaked
+		assert_int_equal(rte_mempool_avail_count(pool), 511); // no buffer was leaked
 	}
 	lab_check_counters(lab);
 	lab_free(lab);

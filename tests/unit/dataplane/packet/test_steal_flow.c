@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal flow: flows that a worker lists and moves, and all of its refusals.
+// Steal flow: flows that a worker lists and moves, and all of the worker's refusals.
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,17 +92,17 @@ TEST(steal_flow_moves_a_waiting_flow) {
 	assert_int_equal(backend_of(lab, from)->open_flows, 0);
 	assert_int_equal(backend_of(lab, to)->active_flows, 1);
 	assert_int_equal(backend_of(lab, to)->open_flows, 1);
-	check_move(lab, &move, WEIR_MOVE_CHANGED); // the same request again
+	check_move(lab, &move, WEIR_MOVE_CHANGED); // a repeated request
 	assert_int_equal(lab_send(lab, &syn).backend, to);
 	assert_int_equal(lab_send(lab, &ack).backend, to);
 	lab_wait(lab, 600);
-	assert_int_equal(move_question(lab, 1, from).move.stamp, 0); // not listed any more
+	assert_int_equal(move_question(lab, 1, from).move.stamp, 0); // the flow is no longer listed
 	lab_free(lab);
 }
 
-// A list has the least time that its flows have waited, at most a tick of the table too little.
+// A list has the minimum time that its flows have waited, at most one tick of the table too short.
 TEST(steal_flow_list_has_the_time_of_waiting) {
-	static const uint32_t waits_ms[] = {600, 300, 4700}; // further, each
+	static const uint32_t waits_ms[] = {600, 300, 4700}; // further waiting time, for each step
 	struct lab *lab = lab_make();
 	uint16_t from = begin(lab, 1);
 	uint32_t waited_ms = 0;
@@ -122,7 +122,7 @@ TEST(steal_flow_list_has_the_time_of_waiting) {
 				least_ms = list.waiting.waited * WEIR_WAITED_MS;
 			}
 		}
-		if (i == 2) { // it has timed out
+		if (i == 2) { // the flow has timed out
 			assert_int_equal(least_ms, UINT32_MAX);
 		} else {
 			assert_in_range(least_ms, waited_ms - 100, waited_ms);
@@ -146,9 +146,9 @@ TEST(steal_flow_charges_no_backend_without_a_syn) {
 	move = move_question(lab, 1, to);
 	check_move(lab, &move, WEIR_MOVE_MOVED);
 	lab_wait(lab, 600);
-	assert_int_equal(move_question(lab, 1, from).move.stamp, 0); // it is not listed
+	assert_int_equal(move_question(lab, 1, from).move.stamp, 0); // the flow is not listed
 	lab_wait(lab, 8000);
-	assert_int_equal(backend_of(lab, to)->active_flows, 0); // it timed out
+	assert_int_equal(backend_of(lab, to)->active_flows, 0); // the flow timed out
 	assert_int_equal(errors_of(lab, from) + errors_of(lab, to), 0);
 	lab_check_counters(lab);
 	lab_free(lab);
@@ -165,7 +165,8 @@ TEST(steal_flow_charges_the_backend_of_the_next_syn) {
 	check_move(lab, &move, WEIR_MOVE_MOVED);
 	assert_int_equal(lab_send(lab, &syn).backend, to);
 	lab_wait(lab, 600);
-	assert_int_not_equal(move_question(lab, 1, from).move.stamp, 0); // it waits there now
+	// the flow waits at the new backend now
+	assert_int_not_equal(move_question(lab, 1, from).move.stamp, 0);
 	lab_wait(lab, 8000);
 	assert_int_equal(errors_of(lab, from), 0);
 	assert_int_equal(errors_of(lab, to), 1);
@@ -210,17 +211,17 @@ TEST(steal_flow_refusals_name_the_reason) {
 	REFUSED(destination[1], (uint8_t)~good.move.destination[1], GONE);
 	REFUSED(family, 6, GONE);
 	REFUSED(family, 5, GONE);
-	REFUSED(stamp, good.move.stamp ^ 0x10000, CHANGED); // another time
-	REFUSED(stamp, good.move.stamp ^ 0x10000000, CHANGED); // another found
-	REFUSED(stamp, (good.move.stamp & ~0xffffu) | to, CHANGED); // another backend
+	REFUSED(stamp, good.move.stamp ^ 0x10000, CHANGED); // another time in the stamp
+	REFUSED(stamp, good.move.stamp ^ 0x10000000, CHANGED); // another found bit in the stamp
+	REFUSED(stamp, (good.move.stamp & ~0xffffu) | to, CHANGED); // another backend in the stamp
 	REFUSED(to, from, UNUSABLE);
-	REFUSED(to, 4, UNUSABLE); // of another service
-	REFUSED(to, 9, UNUSABLE); // nobody has this id
+	REFUSED(to, 4, UNUSABLE); // a backend of another service
+	REFUSED(to, 9, UNUSABLE); // no backend has this id
 	REFUSED(to, LAB_BACKENDS, UNUSABLE);
 	REFUSED(to, WEIR_BACKEND_NONE, UNUSABLE);
 	lab->rows[to].flags = WEIR_BACKEND_PRESENT;
 	lab_publish_backends(lab);
-	check_move(lab, &good, WEIR_MOVE_UNUSABLE); // no next hop
+	check_move(lab, &good, WEIR_MOVE_UNUSABLE); // the backend has no next hop
 	lab->rows[to].flags |= WEIR_BACKEND_RESOLVED | WEIR_BACKEND_CLOSED;
 	lab_publish_backends(lab);
 	check_move(lab, &good, WEIR_MOVE_UNUSABLE);
@@ -229,7 +230,7 @@ TEST(steal_flow_refusals_name_the_reason) {
 	check_move(lab, &good, WEIR_MOVE_LIMIT);
 	lab->rows[to].flags ^= WEIR_BACKEND_AT_LIMIT;
 	lab_publish_backends(lab);
-	check_move(lab, &good, WEIR_MOVE_MOVED); // nothing else was wrong
+	check_move(lab, &good, WEIR_MOVE_MOVED); // everything else was correct
 	lab_free(lab);
 #undef REFUSED
 }
@@ -252,13 +253,13 @@ TEST(steal_flow_moves_no_flow_in_a_flood) {
 		begin(lab, (uint16_t)(1000 + n));
 	}
 	check_move(lab, &move, WEIR_MOVE_LIMIT);
-	// So no flow is listed: its agent would remove the handshake without a move.
+	// So no flow is listed: the flow's agent would remove the handshake without a move.
 	assert_int_equal(move_question(lab, 1, (uint16_t)((from + 1) % 4)).move.stamp, 0);
 	lab_free(lab);
 }
 
-// All waiting flows of both families come in lists that fit, each once; a list reads a bounded part
-// of the table.
+// All waiting flows of both families are in lists that fit into a message, each flow once; a list
+// reads a bounded part of the table.
 TEST(steal_flow_lists_all_in_bounded_parts) {
 	struct lab *lab = lab_make();
 	struct weir_message list = list_question(0);
@@ -339,7 +340,7 @@ TEST(steal_flow_moves_ipv6) {
 	lab_free(lab);
 }
 
-// A hostile control process sends any bytes, nearly valid ones and random ones.
+// A hostile control process sends any bytes: nearly valid requests and random ones.
 TEST(steal_flow_survives_any_request) {
 	struct lab *lab = lab_make();
 	uint64_t random = 99;

@@ -15,30 +15,30 @@
 #define DEVICE_LAB_RING 8192
 
 struct ring_device {
-	char name[WEIR_DEVICE_NAME_BYTES]; // for devargs
+	char name[WEIR_DEVICE_NAME_BYTES]; // device name for devargs
 	uint16_t queues;
-	struct rte_ring *to[4]; // what the device will receive, by queue
-	struct rte_ring *from[4]; // what it has sent
+	struct rte_ring *to[4]; // packets that the device will receive, by queue
+	struct rte_ring *from[4]; // packets that the device has sent
 };
 
 // cmocka group set-up: a network namespace if permitted, and DPDK with three lcores, all on the
 // first CPU, without huge pages.
 int device_lab_eal(void **state);
-// Whether the test runs as root, in its own namespace. Otherwise it is skipped.
+// Skip the test unless it runs as root, in its own namespace.
 void device_lab_need_root(void);
 
 // Create a device with pairs of queues; open it by its name. Each name is used once.
 void ring_device_make(const char *name, uint16_t queues, struct ring_device *ret);
 // Release the device, and free the packets in its rings.
 void ring_device_free(struct ring_device *device);
-// A packet that the device will receive. False: the ring is full.
+// Give the device a packet to receive. Returns false if the ring is full.
 bool ring_device_feed(struct ring_device *device, uint16_t queue, const uint8_t *bytes, uint32_t n);
-// The next packet that it has sent on a queue, or NULL.
+// The next packet that the device has sent on a queue, or NULL.
 struct rte_mbuf *ring_device_take(struct ring_device *device, uint16_t queue);
 
-// The number of used packet buffers of the test.
+// The pool of the test's packet buffers.
 struct rte_mempool *device_lab_pool(void);
 uint32_t device_lab_in_use(void);
 
-// A plan for one device, as weir_plan_make would make it.
+// A plan for one device, as weir_plan_make creates it.
 void device_lab_plan(const char *device, uint16_t queues, struct weir_plan *ret);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Lab queues: the ring operations of net_ring and DPDK's mempools, compiled with the test. DPDK's
-// libraries are not instrumented, so ThreadSanitizer would see each thread's accesses to packets
-// that pass through them, but not their synchronization.
+// libraries are not instrumented, so ThreadSanitizer would detect the threads' accesses to packets
+// that pass through the libraries, but not their synchronization.
 #pragma once
 
 #include <stdint.h>

@@ -61,7 +61,7 @@ static struct nic_model *find(uint16_t device) {
 	return NULL;
 }
 
-// --- what is wrapped ------------------------------------------------------------------------
+// --- wrapped functions ----------------------------------------------------------------------
 
 int __wrap_rte_eth_dev_info_get(uint16_t device, struct rte_eth_dev_info *info) {
 	const struct nic_model *model = find(device);

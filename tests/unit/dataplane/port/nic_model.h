@@ -14,16 +14,16 @@
 #define NIC_MODELS_MAX 4
 
 struct nic_model {
-	char name[WEIR_DEVICE_NAME_BYTES]; // of the device
-	uint16_t entries; // of its table
-	bool passes_hash; // with each packet, if enabled
-	bool no_ports; // its hash covers addresses only
-	bool refuses_key; // a key that is not its own
-	bool no_query; // its redirection table cannot be read
+	char name[WEIR_DEVICE_NAME_BYTES]; // name of the device
+	uint16_t entries; // number of entries of the redirection table
+	bool passes_hash; // the device passes a hash with each packet, if enabled
+	bool no_ports; // the device's hash covers only addresses
+	bool refuses_key; // the device refuses a key other than its own
+	bool no_query; // the redirection table cannot be read
 	int update_result; // result of a change of the table: 0, or negative errno; relaxed
-	bool fails_late; // the table has changed in spite of the error
+	bool fails_late; // a change takes effect in spite of its error
 	unsigned int update_us; // duration of a change; relaxed
-	// As configured and set.
+	// State as configured and set.
 	bool asked_for_hash;
 	struct weir_rss_key key;
 	uint16_t queue[NIC_MODEL_ENTRIES_MAX]; // relaxed
@@ -32,10 +32,10 @@ struct nic_model {
 	pthread_mutex_t lock;
 };
 
-// The device of that name is this NIC from now on, until nic_model_release. Its table has its
-// queues in turn, and it has its own key.
+// The device with this name is the NIC from now on, until nic_model_release. Its table has its
+// queues in turn, and it has a separate key.
 void nic_model_add(struct nic_model *model, const char *name, uint16_t entries, uint16_t queues);
-void nic_model_release(void); // all of them
+void nic_model_release(void); // releases all models
 void nic_model_lock(struct nic_model *model);
 void nic_model_unlock(struct nic_model *model);
 // The queue of a packet with this hash. If the table may change, it is locked until the packet is

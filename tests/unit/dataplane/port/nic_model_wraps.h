@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Functions of DPDK that the NIC model replaces, and the original ones that it calls. Programs that
-// link it have the linker wrap them; tests/nic calls them from functions with DPDK's names.
+// Functions of DPDK that the NIC model replaces, and the original functions that the model calls.
+// Programs that link the model have the linker wrap the functions; tests/nic calls them from
+// functions with DPDK's names.
 #pragma once
 
 #include <stdint.h>

@@ -46,7 +46,7 @@ TEST(unplanned_or_oversized_buffers_are_refused) {
 	weir_buffers_fini(&buffers);
 }
 
-// An AF_XDP frame is a whole object of the pool, and must not be larger than a page.
+// An AF_XDP frame is a whole object of the pool, and must fit into a page.
 TEST(the_largest_af_xdp_buffer_fits_a_page) {
 	struct weir_plan plan = {.pools = 1, .pool = {{.room = 3840, .buffers = 511}}};
 	struct weir_buffers buffers;
@@ -58,7 +58,7 @@ TEST(the_largest_af_xdp_buffer_fits_a_page) {
 	weir_buffers_fini(&buffers);
 }
 
-// net_af_xdp registers the total size of the buffers with the kernel, starting at the first one.
+// net_af_xdp registers the total size of the buffers with the kernel, starting at the first buffer.
 TEST(buffers_are_packed) {
 	struct weir_plan plan = {.pools = 1, .pool = {{.room = 2176, .buffers = 4095}}};
 	struct rte_mempool *apart;
@@ -69,7 +69,7 @@ TEST(buffers_are_packed) {
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), 0);
 	assert_true(weir_buffers_are_packed(pool));
 	weir_buffers_fini(&buffers);
-	// DPDK itself, in ordinary pages, uses a page per buffer.
+	// Pools created by DPDK itself, in ordinary pages, use a page per buffer.
 	apart = rte_pktmbuf_pool_create("apart", 4095, 0, 0, 2176, SOCKET_ID_ANY);
 	assert_non_null(apart);
 	assert_false(weir_buffers_are_packed(apart));

@@ -7,27 +7,27 @@
 #include <rte_ethdev.h>
 
 #define DESCRIPTORS 512u
-#define PUT 100000u // packets ever; one descriptor each
+#define PUT 100000u // total number of packets; one descriptor each
 
-// How a driver answers.
+// How a driver reports the status of a descriptor.
 enum style {
-	BY_DESCRIPTOR, // as documented
-	RESERVED, // the same, but the driver counts free descriptors
+	BY_DESCRIPTOR, // as documented by DPDK
+	RESERVED, // as documented, but the driver counts free descriptors
 	BY_COUNT, // offsets up to the number of waiting packets report full
-	IN_STEPS, // reports the next descriptor whose number is a multiple
-	NEVER, // always full
-	REFUSES, // negative
+	IN_STEPS, // reports for the next descriptor whose number is a multiple
+	NEVER, // always reports "full"
+	REFUSES, // reports a negative error
 	NOTHING, // the driver does not support the call
 	STYLES
 };
 
 static struct {
 	enum style style;
-	uint64_t put; // packets ever
-	uint32_t waiting; // the last of these packets
+	uint64_t put; // total number of packets
+	uint32_t waiting; // number of the last packets that wait in the ring
 } nic;
 
-static struct rte_ring *no_ring = (struct rte_ring *)&nic; // is not touched
+static struct rte_ring *no_ring = (struct rte_ring *)&nic; // a ring that is not used
 
 static int say(bool full) {
 	if (full) {
@@ -37,7 +37,7 @@ static int say(bool full) {
 }
 
 static int status(void *queue, uint16_t offset) {
-	uint64_t at = nic.put + offset; // in laps
+	uint64_t at = nic.put + offset; // position, counted over all laps
 
 	assert_ptr_equal(queue, &nic);
 	assert_true(offset < DESCRIPTORS);
@@ -100,7 +100,7 @@ TEST(other_packets_have_departed) {
 		for (uint32_t since = 0; since < DESCRIPTORS; since++) {
 			assert_int_equal(weir_path_has_departed(&path, PUT - since), tells[style]);
 		}
-		// The ring has no room for it.
+		// The ring has no room for the next packet.
 		nic.waiting = DESCRIPTORS;
 		assert_true(weir_path_has_departed(&path, PUT - DESCRIPTORS));
 	}
@@ -134,7 +134,7 @@ TEST(the_owner_of_the_queue_responds) {
 	assert_true(weir_outlet_is_requested(&outlet));
 	weir_outlet_answer(&outlet);
 	assert_false(weir_path_is_answered(&path));
-	// Two more packets do not matter.
+	// Two packets that were added later are ignored.
 	own.put = nic.put = PUT + 2;
 	nic.waiting = 3;
 	weir_outlet_answer(&outlet);
@@ -145,15 +145,15 @@ TEST(the_owner_of_the_queue_responds) {
 	assert_false(weir_outlet_is_requested(&outlet));
 	weir_path_stop_requesting(&path);
 	assert_false(weir_outlet_is_requested(&outlet));
-	// The next query gets another answer.
+	// The next query gets a new answer.
 	nic.waiting = 3;
 	weir_path_request(&path);
 	assert_false(weir_path_is_answered(&path));
 	weir_outlet_answer(&outlet);
 	assert_false(weir_path_is_answered(&path));
 	weir_path_stop_requesting(&path);
-	assert_false(weir_outlet_is_requested(&outlet)); // nobody waits
-	// With a new query, they do matter.
+	assert_false(weir_outlet_is_requested(&outlet)); // no worker waits
+	// A new query includes the later packets.
 	own.put = nic.put = PUT + 4;
 	weir_path_request(&path);
 	assert_true(weir_outlet_is_requested(&outlet));

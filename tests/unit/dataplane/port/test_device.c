@@ -118,14 +118,14 @@ TEST(a_tap_for_the_kernel_becomes_its_ports_twin) {
 	assert_int_equal(open_named(lab, ring.name, 1), 0);
 	device_lab_plan("net_tap7,iface=dvtap", 1, &lab->plan);
 	lab->plan.device[0].exception = true;
-	lab->plan.device[0].mtu = 20000; // more than any version of the driver supports
+	lab->plan.device[0].mtu = 20000; // larger than any version of the driver supports
 	if (weir_device_open(
 		    &lab->plan.device[0], &lab->buffers, 1, &tap, lab->why, sizeof(lab->why)) < 0) {
 		fail_msg("%s", lab->why);
 	}
 	assert_string_equal(tap.interface, "dvtap");
-	assert_true(tap.mtu < 20000); // as many as the driver supports, without an error
-	memcpy(lab->device.mac, (uint8_t[]){2, 0, 0, 0, 7, 7}, 6); // net_ring has none
+	assert_true(tap.mtu < 20000); // the maximum that the driver supports, without an error
+	memcpy(lab->device.mac, (uint8_t[]){2, 0, 0, 0, 7, 7}, 6); // net_ring has no MAC address
 	assert_int_equal(weir_device_pair(&lab->device, &tap, lab->why, sizeof(lab->why)), 0);
 	assert_int_equal(rte_eth_macaddr_get(tap.id, &mac), 0);
 	assert_memory_equal(mac.addr_bytes, lab->device.mac, 6);

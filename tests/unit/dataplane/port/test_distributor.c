@@ -48,7 +48,7 @@ static uint32_t worker_of(struct lab *lab, const struct weir_distributor *distri
 	uint32_t worker;
 
 	frame_build(&spec, &f);
-	f.bytes[f.l3 + 12] = 10; // the source address
+	f.bytes[f.l3 + 12] = 10; // change the source address
 	f.bytes[f.l3 + 13] = (uint8_t)(i >> 16);
 	frame_put16(f.bytes + f.l3 + 14, (uint16_t)i);
 	frame_fix_ipv4(&f);

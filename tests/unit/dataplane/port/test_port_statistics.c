@@ -12,7 +12,7 @@
 #include "device_lab.h"
 #include "test.h"
 
-// Number of queues with counters, as in net_af_xdp of DPDK 22.11; 0 = that of the real driver.
+// Number of queues with counters, as in net_af_xdp of DPDK 22.11; 0 = the real driver's number.
 static uint32_t counted_queues;
 
 int __real_rte_eth_stats_get(uint16_t device, struct rte_eth_stats *stats);
@@ -122,7 +122,8 @@ static bool has_xstat(const struct weir_port_counters *counters, const char *nam
 	return false;
 }
 
-// A packet refused by a full queue is no error of the device, and is offered several times.
+// A packet refused by a full queue counts as no error of the device, although it is offered several
+// times.
 TEST(refused_packets_are_no_errors) {
 	static const struct {
 		const char *name;

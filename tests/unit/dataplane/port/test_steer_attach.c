@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steer attach: on a veth in a separate namespace, with the real steer program.
+// Steer attach: attaching the real steer program to a veth in a separate namespace.
 #include "steer_attach.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static int open_lab(void **state) {
 
 	*state = lab;
 	if (lab == NULL || geteuid() != 0) {
-		return 0; // skipped by the test
+		return 0; // the test skips itself
 	}
 	SHELL("ip link add sa0 type veth peer name sa1");
 	SHELL("ip link set sa0 up && ip link set sa1 up");
@@ -65,7 +65,7 @@ static struct bpf_object *attach_steer(const struct lab *lab) {
 	return object;
 }
 
-// Whether control can add a VIP that the program then finds.
+// Check that control can add a VIP that the program then finds.
 static void check_map(int fd, const struct bpf_object *object) {
 	struct weir_vip_key key = {.address = {198, 51, 100, 10}, .family = 4, .protocol = 6};
 	weir_vip_value value = 1, found = 0;
@@ -114,7 +114,7 @@ TEST(a_leftover_program_is_detached) {
 
 	device_lab_need_root();
 	assert_int_equal(weir_steer_clear(lab->ifindex, "sa0", lab->why, sizeof(lab->why)), 0);
-	bpf_object__close(attach_steer(lab)); // as left behind by a killed process
+	bpf_object__close(attach_steer(lab)); // a program left behind by a killed process
 	assert_int_equal(weir_steer_clear(lab->ifindex, "sa0", lab->why, sizeof(lab->why)), 1);
 	assert_int_equal(bpf_xdp_query_id((int)lab->ifindex, 0, &id), 0);
 	assert_int_equal(id, 0);
@@ -144,7 +144,7 @@ TEST(a_program_of_another_owner_stays) {
 
 // --- claims -------------------------------------------------------------------------------
 
-// A process that holds the claim until it is killed. uid: its user.
+// Start a process that holds the claim until it is killed. uid: the user of the process.
 static pid_t hold(struct lab *lab, uid_t uid) {
 	char byte;
 	int fds[2];
@@ -207,7 +207,7 @@ TEST(a_foreign_socket_of_that_name_does_not_prevent_a_claim) {
 	end(pid);
 }
 
-// It has the name and does not listen, so its owner cannot be queried.
+// The socket has the name and does not listen, so its owner cannot be queried.
 TEST(a_foreign_socket_that_does_not_listen_does_not_either) {
 	struct lab *lab = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

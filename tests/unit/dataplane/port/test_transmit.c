@@ -71,7 +71,7 @@ TEST(a_worker_with_a_queue_sends_at_once) {
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		assert_int_equal(send(lab, w, (uint16_t)(10 + w)), 10 + w);
 	}
-	// Queue 0 is the owner's.
+	// Queue 0 belongs to the owner.
 	assert_int_equal(on_wire(lab, 0), 11);
 	assert_int_equal(on_wire(lab, 1), 12);
 	assert_int_equal(on_wire(lab, 2), 10);
@@ -103,16 +103,16 @@ TEST(a_full_queue_fills_the_ring_and_the_sender_is_notified) {
 	while (send(lab, 0, WEIR_BURST) == WEIR_BURST) {
 	}
 	assert_int_equal(on_wire(lab, 0), DEVICE_LAB_RING - 1);
-	// The owner takes out one burst that it cannot send, and then no more.
+	// The owner takes one burst that it cannot send out of the ring, and no more.
 	for (unsigned int i = 0; i < 40; i++) {
 		sent += send(lab, 1, WEIR_BURST);
 		assert_int_equal(weir_outlet_drain(&lab->transmit->outlet[0]), 0);
 	}
 	assert_int_equal(sent, WEIR_TX_RING - 1 + WEIR_BURST);
 	assert_false(weir_path_has_room(&lab->transmit->path[0][1], 1));
-	assert_true(weir_path_has_room(&lab->transmit->path[0][0], 1)); // nobody knows
+	assert_true(weir_path_has_room(&lab->transmit->path[0][0], 1)); // the room is unknown
 	assert_int_equal(weir_path_sent(&lab->transmit->path[0][1]), 0);
-	// With room again, all packets are sent, and none twice.
+	// When the device has room again, all packets are sent, each once.
 	for (unsigned int i = 0; i < DEVICE_LAB_RING - 1; i++) {
 		rte_pktmbuf_free(ring_device_take(&lab->ring, 0));
 	}
@@ -134,7 +134,7 @@ TEST(waiting_packets_are_freed_at_the_end) {
 	assert_int_equal(send(lab, 1, WEIR_BURST), WEIR_BURST);
 	assert_int_equal(weir_outlet_drain(&lab->transmit->outlet[0]), 0);
 	assert_int_equal(send(lab, 1, WEIR_BURST), WEIR_BURST);
-	unmake(lab); // looks for leaks
+	unmake(lab); // checks for leaks
 }
 
 TEST(long_packets_are_refused_and_segments_are_joined) {

@@ -24,8 +24,8 @@ def measure(*arguments):
 
 
 def disturb(*arguments):
-    """Measures beside the publisher. A loud machine may leave it without a turn in a short time:
-    then the same for longer."""
+    """Measure while the publisher runs. On a busy machine the publisher may get no CPU in a short
+    time: then repeat with a longer time."""
     for seconds in ("0.2", "2", "20"):
         result = measure("--slots", "251", "--new-percent", "5", "--seconds", seconds,
                          "--packets", "64", *arguments)

@@ -43,7 +43,7 @@ TEST(events_count_between_start_and_stop) {
 	pages = mmap(NULL, 200 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(pages != MAP_FAILED);
 	madvise(pages, 200 * 4096, MADV_NOHUGEPAGE);
-	for (unsigned int i = 0; i < 100; i++) { // not counted
+	for (unsigned int i = 0; i < 100; i++) { // events that are not counted
 		((volatile uint8_t *)pages)[i * 4096] = 1;
 	}
 	weir_bench_events_start(&events);

@@ -67,7 +67,7 @@ TEST(every_case_is_forwarded_correctly) {
 	}
 }
 
-// In case `new` the table is full, and stays so.
+// In case `new` the table is full, and stays full.
 TEST(new_flows_evict) {
 	const struct weir_worker_counters *counters;
 	struct bench_lab lab;
@@ -99,7 +99,8 @@ static void publish_wrong_row(struct bench_lab *lab, uint16_t backend, uint32_t 
 
 // A backend published with errors: packets to it are sent incorrectly.
 TEST(wrong_forwarding_is_detected) {
-	static const uint32_t places[] = {3, 9, 14 + 13, 14 + 19}; // MACs, addresses
+	// offsets of MAC and IP addresses
+	static const uint32_t places[] = {3, 9, 14 + 13, 14 + 19};
 
 	for (unsigned int i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		struct weir_bench_pass pass = {.length = {.packets = 6400}};
@@ -199,7 +200,7 @@ TEST(runs_are_summed_up) {
 }
 
 // The split of cycles is a difference of measured times, which is not positive when the process is
-// interrupted in one of the two runs: measured again then.
+// interrupted in one of the two runs. In this case the test measures again.
 TEST(flood_has_a_base) {
 	struct weir_bench_result result;
 	struct bench_lab lab;
@@ -275,7 +276,7 @@ TEST(json_has_all_required_keys) {
 	assert_int_equal((int)real_of(json, "runs"), 2);
 	assert_int_equal(json_array_size(json_object_get(json, "run_medians")), 2);
 	assert_true(real_of(json, "memory_bytes_per_flow") > 1);
-	// 2 GHz: two cycles in a nanosecond.
+	// 2 GHz is two cycles per nanosecond.
 	assert_true(real_of(json, "ns_per_packet") * 2 / real_of(cycles, "median") > 0.999 &&
 		    real_of(json, "ns_per_packet") * 2 / real_of(cycles, "median") < 1.001);
 	assert_true(real_of(json, "mpps") * real_of(cycles, "mean") > 1999 &&

@@ -87,8 +87,7 @@ TEST(every_option_is_read) {
 	assert_int_equal(
 		bench_lab_options("weir-bench --protocol=udp --syn-seen-ms 10 --closing-ms=20 "
 				  "--headers cold --packets 1.5M --seconds 0.25 --runs 3 --repeats "
-				  "4 --burst 32 "
-				  "--buffers 128 --core 1 --no-huge --seed 77 --json",
+				  "4 --burst 32 --buffers 128 --core 1 --no-huge --seed 77 --json",
 			&o, why),
 		0);
 	assert_int_equal(o.protocol, IPPROTO_UDP);
@@ -152,19 +151,21 @@ TEST(invalid_usage_is_explained) {
 		{"weir-bench --burst 65", "--burst: \"65\" is out of range; use 1 to 64"},
 		{"weir-bench --packet-bytes 2000", "--packet-bytes: \"2000\" is out of range"},
 		{"weir-bench --family 6 --packet-bytes 60",
-			"--packet-bytes 60: these headers need 74"},
-		{"weir-bench --services 10 --backends 9", "--backends 9: each of 10 services"},
+			"--packet-bytes 60: the headers need 74 bytes"},
+		{"weir-bench --services 10 --backends 9",
+			"--backends 9: use at least 10, one backend for each service"},
 		{"weir-bench --flows 10 --table-flows 5", "--flows 10: the flow table holds 5"},
 		{"weir-bench --family 6 --table-flows 100M",
 			"--table-flows 100000000: a flow table holds at most 67108864 IPv6 flows"},
-		{"weir-bench --case new --protocol udp", "--protocol udp: case new is about TCP"},
+		{"weir-bench --case new --protocol udp", "--protocol udp: case new measures TCP"},
 		{"weir-bench --case new --new-percent 5",
-			"--new-percent: all packets of case new are new flows"},
+			"--new-percent: in case new, all packets start new flows; leave it out"},
 		{"weir-bench --case mixed --new-percent 20",
 			"--new-percent 20 with --packets-per-flow 10"},
 		{"weir-bench --repeats 1", "--repeats: \"1\" is out of range; use 2"},
 		{"weir-bench --repeats 2 --publications 9",
-			"--repeats: publications do not come at the same burst every time"},
+			"--repeats: leave out --publications, which hit different bursts in each "
+			"repetition"},
 		{"weir-bench --huge-pages --no-huge",
 			"--huge-pages and --no-huge exclude each other"},
 		{"weir-bench --no-huge --huge-pages",
@@ -179,7 +180,7 @@ TEST(invalid_usage_is_explained) {
 		if (strncmp(why, cases[i].why, strlen(cases[i].why)) != 0) {
 			fail_msg("%s: \"%s\" instead of \"%s\"", cases[i].line, why, cases[i].why);
 		}
-		assert_int_equal(o.flows, 123); // untouched
+		assert_int_equal(o.flows, 123); // unchanged
 	}
 }
 

@@ -96,8 +96,8 @@ TEST(shortest_frames) {
 	assert_int_equal(weir_bench_frame_min(6, IPPROTO_TCP, true), 78);
 }
 
-// A frame that was previously used for another packet, whose first bytes were overwritten by a
-// longer header.
+// A frame was previously used for another packet, whose first bytes a longer header has
+// overwritten.
 TEST(rewrite_equals_write) {
 	uint8_t used[WEIR_BENCH_FRAME_MAX], fresh[WEIR_BENCH_FRAME_MAX];
 

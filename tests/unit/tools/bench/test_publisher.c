@@ -53,7 +53,7 @@ TEST(publishes_only_on_request) {
 	assert_int_equal(weir_bench_publisher_go(&publisher), 0);
 	follow(&lab, &publisher, 20);
 	assert_int_equal(weir_bench_publisher_pause(&publisher), 0);
-	// After its answer it has stopped.
+	// After its answer the publisher has stopped.
 	count = weir_bench_publisher_count(&publisher);
 	after = lab.balancer.segment->roots->selection[0];
 	assert_true(after != before);
@@ -61,13 +61,14 @@ TEST(publishes_only_on_request) {
 	assert_int_equal(weir_bench_publisher_count(&publisher), count);
 	weir_reader_settle(&lab.balancer.reader);
 	assert_int_equal(
-		weir_reader_selection(&lab.balancer.reader, 0)->table.count, 8); // whole and valid
+		// the selection is whole and valid
+		weir_reader_selection(&lab.balancer.reader, 0)->table.count, 8);
 	assert_int_equal(weir_bench_publisher_go(&publisher), 0);
 	follow(&lab, &publisher, 5);
 	assert_int_equal(weir_bench_publisher_pause(&publisher), 0);
 	weir_bench_publisher_stop(&publisher);
 	assert_int_equal(publisher.pid, 0);
-	weir_bench_publisher_stop(&publisher); // nothing left to do
+	weir_bench_publisher_stop(&publisher); // a second stop has no effect
 	bench_lab_close(&lab);
 }
 

@@ -53,7 +53,7 @@ TEST(summaries) {
 	assert_true(s.median == 3 && s.max == 100 && s.p99 == 100);
 }
 
-// The mean is that of packets: a short burst has less weight.
+// The mean is taken over packets: a short burst has less weight.
 TEST(bursts_of_different_length) {
 	const struct weir_bench_sample samples[] = {{640, 64, 64}, {20, 1, 1}, {700, 64, 0}};
 	struct weir_bench_summary s;
@@ -71,13 +71,13 @@ TEST(split_finds_both_costs) {
 
 	for (unsigned int i = 0; i < 5000; i++) {
 		uint16_t steady = (uint16_t)weir_bench_random_below(&random, 65);
-		uint32_t noise = weir_bench_random_below(&random, 101); // 50 on average
+		uint32_t noise = weir_bench_random_below(&random, 101); // noise of 50 on average
 
 		samples[i] = (struct weir_bench_sample){
 			.packets = 64, .steady = steady, .cycles = noise};
 		samples[i].cycles += steady * 70u + (64u - steady) * 180u;
 		if (i % 200 == 0) {
-			samples[i].cycles += 1000000; // an interrupt
+			samples[i].cycles += 1000000; // simulated interrupt
 		}
 	}
 	assert_int_equal(weir_bench_split_bursts(samples, 5000, &split), 0);
@@ -106,7 +106,7 @@ TEST(samples_grow) {
 	struct weir_bench_samples samples = {0};
 
 	weir_bench_samples_add(&samples, (struct weir_bench_sample){1, 1, 1});
-	assert_int_equal(samples.count, 0); // no room: dropped, never beyond
+	assert_int_equal(samples.count, 0); // samples beyond the room are dropped
 	assert_int_equal(weir_bench_samples_reserve(&samples, 2), 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		weir_bench_samples_add(&samples, (struct weir_bench_sample){i, 1, 1});

@@ -44,7 +44,7 @@ TEST(new_is_fresh_syns) {
 	struct weir_bench_item items[BURST];
 
 	begin(&traffic, &options, "weir-bench --case new --flows 1000");
-	assert_int_equal(weir_bench_traffic_flows(&traffic), 750); // the rest is half-open
+	assert_int_equal(weir_bench_traffic_flows(&traffic), 750); // the other flows are half-open
 	for (uint64_t b = 0; b < 100; b++) {
 		weir_bench_traffic_burst(&traffic, items, BURST, false);
 		for (unsigned int i = 0; i < BURST; i++) {
@@ -56,8 +56,7 @@ TEST(new_is_fresh_syns) {
 	weir_bench_traffic_fini(&traffic);
 }
 
-// Half of all packets belong to the flood; in a single burst their share is anything from none to
-// all.
+// Half of all packets belong to the flood; in a single burst the share may be anything from 0 to 1.
 TEST(flood_differs_from_burst_to_burst) {
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;

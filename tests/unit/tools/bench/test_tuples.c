@@ -8,7 +8,7 @@
 
 #define MANY (1u << 20)
 
-struct place { // source and destination of a flow's packets
+struct place { // offsets of source and destination of a flow's packets
 	uint8_t bytes[36];
 };
 
@@ -51,7 +51,7 @@ TEST(permute_is_one_to_one) {
 	free(values);
 }
 
-// Steady, replaced and fresh flows never have the same tuple, nor do two of one kind.
+// Steady, replaced and fresh flows never have the same tuple, nor do two flows of one kind.
 TEST(tuples_are_distinct) {
 	const uint64_t begin[3] = {0, WEIR_BENCH_EXTRA, WEIR_BENCH_FRESH};
 	struct place *places = malloc(MANY * sizeof(*places));
@@ -94,7 +94,7 @@ TEST(sources_are_clients) {
 	}
 }
 
-// Each of 256 values of a byte occurs about as often as the others.
+// Each of 256 values of a byte occurs about as often as each other value.
 static void check_even(const uint32_t count[256], uint32_t n, uint32_t values) {
 	double expected = (double)n / values, chi = 0;
 
@@ -132,7 +132,7 @@ TEST(tuples_look_random) {
 	check_even(low, 200000, 256);
 	check_even(high, 200000, 256);
 	check_even(port, 200000, 256);
-	// As many increases as decreases: not sequential.
+	// Increases and decreases are equally frequent, so the order is not sequential.
 	assert_in_range(steps, 98000, 102000);
 }
 
@@ -157,7 +157,7 @@ TEST(services_have_even_shares) {
 		count[weir_bench_service(&tuples, i)]++;
 	}
 	for (unsigned int i = 0; i < 1000; i++) {
-		assert_in_range(count[i], 850, 1250); // 1049 on average
+		assert_in_range(count[i], 850, 1250); // the mean is 1049
 	}
 }
 

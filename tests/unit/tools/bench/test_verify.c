@@ -93,7 +93,8 @@ static void check_every_byte(const char *line) {
 	assert_int_equal(verify(&o, why), 0);
 	for (uint32_t i = 0; i < o.m.pkt_len; i++) {
 		uint8_t right = at[i];
-		bool free = o.lab.options.family == 6 && i >= 14 + 1 && i < 14 + 4; // flow label
+		// the flow label may have any value
+		bool free = o.lab.options.family == 6 && i >= 14 + 1 && i < 14 + 4;
 
 		for (unsigned int bit = 0; bit < 8; bit++) {
 			if (free && !(i == 15 && bit >= 4)) {
@@ -141,16 +142,16 @@ TEST(wrong_verdicts_are_detected) {
 	o.verdict.service ^= 1;
 	assert_int_equal(verify(&o, why), -EBADMSG);
 	o.verdict = right;
-	o.verdict.choice = WEIR_CHOICE_NEW; // the flow was there
+	o.verdict.choice = WEIR_CHOICE_NEW; // the flow existed before
 	assert_int_equal(verify(&o, why), -EBADMSG);
 	o.verdict = right;
 	o.verdict.backend = (uint16_t)(right.backend ^ 1);
 	assert_int_equal(verify(&o, why), -EBADMSG);
-	// Any backend of the service, but the frame is for another one
+	// Any backend of the service is expected, but the frame is for another backend
 	o.expected.backend = WEIR_BACKEND_NONE;
 	o.expected.choices = 0xff;
 	assert_int_equal(verify(&o, why), -EBADMSG);
-	o.verdict.backend = 99; // of another service
+	o.verdict.backend = 99; // a backend of another service
 	o.verdict.service = right.service == 3 ? 0 : right.service;
 	o.expected.service = o.verdict.service;
 	assert_int_equal(verify(&o, why), -EBADMSG);

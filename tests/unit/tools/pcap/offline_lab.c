@@ -61,7 +61,7 @@ struct weir_capture_frame lab_tcp(
 	memcpy(frame, (uint8_t[14]){2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0}, 14);
 	ip[0] = 0x45;
 	put16(ip + 2, 40 + payload);
-	ip[6] = 0x40; // DF
+	ip[6] = 0x40; // set DF
 	ip[8] = 64;
 	ip[9] = 6;
 	memcpy(ip + 12, (uint8_t[8]){203, 0, 113, 1, 198, 51, 100, 10}, 8);

@@ -7,7 +7,7 @@
 #include "test.h"
 
 // Service "web" (198.51.100.10 tcp 80) with backends b-1 and b-2, and service "gone" (tcp 81)
-// without any; ports "wan" and "lan".
+// without backends; ports "wan" and "lan".
 struct weir_config *lab_config_of(const char *json);
 struct weir_config *lab_config(void);
 

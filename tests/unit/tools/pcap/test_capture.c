@@ -177,7 +177,7 @@ TEST(missing_files_and_directories_are_refused) {
 	assert_int_equal(weir_capture_open("/", &reader, why, sizeof(why)), -EISDIR);
 }
 
-// Cut at every byte: an error or a shorter file, never an invented frame.
+// A file that is truncated at any byte gives an error or fewer frames, never an invented frame.
 TEST(truncated_files_are_errors) {
 	struct bytes b = {0};
 

@@ -127,7 +127,7 @@ static struct weir_config *subset_config(void) {
 	return lab_config_of(text);
 }
 
-// The subset is that of a worker that exists, on the only member of group 1, with 3 workers.
+// The subset is that of an existing worker, on the only member of group 1, with 3 workers.
 TEST(subset_is_that_of_the_worker) {
 	static const uint8_t usable[6] = {1, 1, 1, 1, 1, 1};
 
@@ -268,7 +268,7 @@ TEST(long_frames_are_answered_or_dropped) {
 	close_lab(&lab);
 }
 
-// Timestamps drive the flow table: half-open flows end after five seconds.
+// Timestamps determine the flow table's time: half-open flows end after five seconds.
 TEST(timestamps_drive_the_clock) {
 	struct weir_pcap_options options = {0};
 	struct weir_capture_frame frame = lab_tcp(11, 80, SYN, 0);
@@ -281,7 +281,7 @@ TEST(timestamps_drive_the_clock) {
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_FLOW);
 	frame.time_ns += 6 * SECOND_NS;
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_NEW);
-	// A timestamp before the previous one counts as the same time.
+	// A timestamp earlier than the previous timestamp counts as equal to it.
 	frame.time_ns -= 3600 * SECOND_NS;
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_FLOW);
 	frame.time_ns = 0;

@@ -8,7 +8,7 @@
 #define ARGS_MAX 24
 
 static int read_line(const char *line, struct weir_pcap_options *options, char *why) {
-	static char text[512]; // referenced by the options
+	static char text[512]; // the parsed options refer to this text
 	char *argv[ARGS_MAX + 1] = {0};
 	int argc = 0;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Complete scenarios compared with the figures of the literature: CPU spread and wasted capacity of
-// the policies, the causes of spread, the switch from least-loaded to weighted round robin, the
-// sinkhole, subsets and the members that their changes replace. Prints the tables, with the figures
-// in brackets.
+// Complete scenarios compared with the figures of the literature. Subjects: CPU spread and wasted
+// capacity of the policies, the causes of spread, the switch from least-loaded to weighted round
+// robin, the sinkhole, subsets, and the members that changes of subsets replace. Prints the tables,
+// with the figures in brackets.
 //
-// Bands: the SRE book, chapter 20, says "up to 2x" for round robin and for least-loaded; the others
-// are from a reference simulation with the same workload and different code
+// Bands: the SRE book, chapter 20, says "up to 2x" for round robin and for least-loaded; other
+// bands are from a reference simulation with the same workload and different code
 // (docs/design/simulator.md).
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #define SEEDS 4
 #define JOBS 2
 
-TEST_ARGUMENT(scenarios); // directory
-static const char *const everything[] = {NULL}; // left out: nothing
+TEST_ARGUMENT(scenarios); // directory of scenarios
+static const char *const everything[] = {NULL}; // variants to omit: none
 
 static struct weir_sim_file *open_scenario(const char *name) {
 	struct weir_config_errors errors = {0};
@@ -32,7 +32,7 @@ static struct weir_sim_file *open_scenario(const char *name) {
 	return file;
 }
 
-// A scenario with only some of its variants: those in `names`, or those not in it.
+// A scenario with only some of its variants: the variants in `names`, or all other variants.
 struct part {
 	struct weir_sim_file *whole, file;
 	struct weir_sim_scenario variant[WEIR_SIM_VARIANTS_MAX];
@@ -86,7 +86,7 @@ static struct weir_sim_range range_of(const struct part *part, const char *varia
 
 struct band {
 	const char *variant;
-	double least, most; // of each seed
+	double least, most; // band for each seed
 };
 
 static void check_bands(const struct part *part, const struct band *bands, size_t count) {
@@ -102,7 +102,7 @@ static void check_bands(const struct part *part, const struct band *bands, size_
 }
 
 // Checks each of the four seeds, not only their mean. Policies without information about CPU are
-// about as uneven as round robin; those that measure it, or have the speeds configured, are better.
+// about as uneven as round robin; policies that measure CPU, or have configured speeds, are better.
 TEST(sre20_spread_and_waste_are_in_their_bands) {
 	static const struct band bands[] = {
 		{"round-robin", 1.8, 2.3},
@@ -141,8 +141,8 @@ TEST(sre20_spread_and_waste_are_in_their_bands) {
 TEST(causes_of_spread_have_the_known_size) {
 	static const struct {
 		const char *scenario, *suffix;
-		double round_robin, weighted; // of the reference
-		uint32_t seeds; // random subsets differ much
+		double round_robin, weighted; // figures of the reference simulation
+		uint32_t seeds; // more seeds, because random subsets differ much
 	} causes[] = {
 		{"machine_diversity", "", 1.78, 1.14, 2},
 		{"antagonists", "", 1.38, 1.19, 2},
@@ -183,7 +183,7 @@ TEST(switch_to_weighted_halves_the_spread) {
 	part_fini(&part);
 }
 
-struct share_case { // of the backend that fails, 1 = as much as the others
+struct share_case { // share of the failing backend, 1 = the mean of other backends
 	const char *variant;
 	double least, most;
 };
@@ -210,7 +210,7 @@ TEST(sinkhole_shares_follow_from_littles_law) {
 		{"least-loaded-0.3s", 0.95, 1.2},
 		{"least-loaded-1s", 0.34, 0.43},
 		{"least-loaded-10s", 0.03, 0.06},
-		{"least-loaded-auto", 0.1, 0.2}, // ten latencies are 3 s
+		{"least-loaded-auto", 0.1, 0.2}, // a window of ten latencies is 3 s
 		{"weighted-penalty-0-99-percent", 8, 20},
 		{"weighted-penalty-1", 0.1, 0.2},
 		{"weighted-penalty-10", 0.008, 0.02},
@@ -224,12 +224,13 @@ TEST(sinkhole_shares_follow_from_littles_law) {
 	part_fini(&part);
 }
 
-// Figures 20-1 and 20-2 of the SRE book: as much load as the most loaded backend allows. It says
-// that of 1,000 CPUs perhaps 700 can be used where load is uneven; here 1,000 are reserved.
+// Figures 20-1 and 20-2 of the SRE book: total load is limited by the most loaded backend.
+// According to the book, perhaps 700 of 1,000 CPUs can be used if load is uneven; this scenario
+// reserves 1,000.
 TEST(uneven_load_wastes_a_third_of_a_thousand_cpus) {
 	static const struct {
 		const char *variant;
-		double used_least, used_most, wasted_least, wasted_most; // CPUs
+		double used_least, used_most, wasted_least, wasted_most; // bands in CPUs
 	} cases[] = {
 		{"uneven", 620, 720, 230, 370},
 		{"even", 860, 920, 30, 130},
@@ -262,8 +263,8 @@ TEST(uneven_load_wastes_a_third_of_a_thousand_cpus) {
 	weir_sim_file_free(over_time);
 }
 
-// Failed requests cost a backend nothing: without a penalty it gets more than its share, unless
-// they do not count in the numerator of its weight.
+// Failed requests take no CPU time of a backend: without a penalty the backend gets more than its
+// share, unless failed requests do not count in the numerator of its weight.
 TEST(successful_requests_as_numerator_are_a_penalty) {
 	static const struct share_case cases[] = {
 		{"round-robin", 0.97, 1.04},
@@ -280,8 +281,8 @@ TEST(successful_requests_as_numerator_are_a_penalty) {
 	part_fini(&part);
 }
 
-// A backend that returns errors at once within connections looks fast, until it reports them. The
-// first window starts 3 s after the failure.
+// A backend that returns errors at once within connections looks fast until it reports the errors.
+// The first window starts 3 s after the failure.
 TEST(reported_errors_end_the_sinkhole) {
 	static const char *const misled[] = {
 		"least-loaded", "power-of-two", "fair-share", "time-weighted"};
@@ -329,7 +330,8 @@ TEST(balanced_weights_correct_uneven_clients) {
 	}
 }
 
-// One request in a hundred costs a thousand times as much: it changes the average, not the median.
+// One request in a hundred costs a thousand times as much: such requests change the average, not
+// the median.
 TEST(average_is_misled_by_rare_requests) {
 	static const char *const names[] = {"round-robin", "fair-share-average",
 		"fair-share-median", "time-weighted-average", "time-weighted-median", NULL};
@@ -373,7 +375,7 @@ TEST(clients_of_backends_agree_with_the_book) {
 	}
 }
 
-// The same figures as the subsetting code alone (test_subset_table), in a running fleet.
+// In a running fleet, figures equal those of the subsetting code alone (test_subset_table).
 TEST(churn_equals_that_of_the_subsetting_code) {
 	static const char *const names[] = {
 		"random", "deterministic", "deterministic-exact", "rocksteadier"};

@@ -8,7 +8,7 @@
 #include "sim_bands.h"
 #include "sim_lab.h"
 
-TEST_ARGUMENT(scenarios); // directory
+TEST_ARGUMENT(scenarios); // directory of scenarios
 
 #define SPREAD WEIR_SIM_METRIC_SPREAD
 #define ERRORS WEIR_SIM_METRIC_ERRORS
@@ -20,7 +20,7 @@ TEST_ARGUMENT(scenarios); // directory
 #define CHECK(scenario, bands) \
 	lab_check(scenarios, scenario, bands, sizeof(bands) / sizeof((bands)[0]))
 
-// A backend that drains for longer than its requests take loses none.
+// A backend that drains for longer than its requests take loses no request.
 TEST(lame_duck_loses_nothing) {
 	static const struct lab_band bands[] = {
 		{"killed", ERRORS, 0.4, 0.7},
@@ -44,7 +44,7 @@ TEST(flow_control_rejects_requests_that_are_merely_long) {
 	CHECK("flow_control", bands);
 }
 
-// The limit helps a policy that does not see the queue, and no other.
+// The limit helps only policies that do not measure the queue.
 TEST(stuck_backend_needs_a_limit_with_round_robin_only) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SHARE, 0.98, 1.02},
@@ -62,7 +62,7 @@ TEST(stuck_backend_needs_a_limit_with_round_robin_only) {
 	CHECK("stuck_backend", bands);
 }
 
-// A third to two thirds of its share: on average 0.513 of the mean of all.
+// The share is a third to two thirds of the full share: on average 0.513 of the mean share.
 TEST(slow_start_reduces_the_share_with_each_policy) {
 	static const struct lab_band bands[] = {
 		{"none", SHARE, 0.98, 1.02},
@@ -80,7 +80,7 @@ TEST(slow_start_reduces_the_share_with_each_policy) {
 	CHECK("slow_start", bands);
 }
 
-// It is down for 10 of 70 s: 0.857 of a share is its full share of the rest.
+// A backend is down for 10 of 70 s: 0.857 of a share means a full share of the remaining time.
 TEST(restart_is_handled_best_by_load) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SHARE, 0.84, 0.9},
@@ -115,7 +115,7 @@ TEST(bursts_are_served_best_by_load) {
 	CHECK("bursty_clients", bands);
 }
 
-// Rare or lost reports cost little; late ones describe antagonists that have ended.
+// Rare or lost reports cost little; late reports describe antagonists that have ended.
 TEST(stale_reports_cost_by_their_age) {
 	static const struct lab_band bands[] = {
 		{"every-1s", WASTED, 7, 12},
@@ -131,8 +131,9 @@ TEST(stale_reports_cost_by_their_age) {
 	CHECK("stale_reports", bands);
 }
 
-// Reports of requests in progress take away most of what 16 clients lose against one, and never do
-// harm: not when they are rare or late, and not with requests that are shorter than their interval.
+// Reports of requests in progress recover most of the loss of 16 clients compared with one client,
+// and cause no loss when reports are rare or late, or when requests are shorter than the reporting
+// interval.
 TEST(reports_show_the_requests_of_other_clients) {
 	static const struct lab_band bands[] = {
 		{"1", P99, 2400, 2800},
@@ -169,7 +170,8 @@ TEST(time_weighted_needs_the_busy_time) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SPREAD, 1.65, 1.95},
 		{"time-weighted-busy", SPREAD, 1.15, 1.45},
-		{"time-weighted-execution", SPREAD, 1.45, 3.5}, // first long flows weigh
+		// the first long flows have a high weight
+		{"time-weighted-execution", SPREAD, 1.45, 3.5},
 		{"fair-share-busy", SPREAD, 1.6, 2},
 		{"fair-share-execution", SPREAD, 1.5, 1.9},
 		{"fair-share-fleet", SPREAD, 1.4, 1.8},

@@ -8,7 +8,7 @@
 #include "sim_bands.h"
 #include "sim_lab.h"
 
-TEST_ARGUMENT(scenarios); // directory
+TEST_ARGUMENT(scenarios); // directory of scenarios
 
 #define MEAN WEIR_SIM_METRIC_MEAN_MS
 #define P99 WEIR_SIM_METRIC_P99_MS
@@ -71,7 +71,7 @@ TEST(steal_empties_a_stuck_backend) {
 	CHECK("steal_stuck_backend", bands);
 }
 
-// As short as with least-loaded alone, which stealing cannot improve.
+// Latency is as low as with least-loaded alone, which stealing cannot improve.
 TEST(steal_helps_in_bursts_where_the_policy_does_not) {
 	static const struct lab_band bands[] = {
 		{"round-robin", P99, 340, 470},
@@ -208,7 +208,8 @@ TEST(steal_depends_on_its_messages) {
 	CHECK("steal_limits", bands);
 }
 
-// tests/vectors/dask_stealing.json: 12 s; 10 s would be ideal, and it takes 40 s without stealing.
+// tests/vectors/dask_stealing.json: draining takes 12 s; 10 s would be ideal, and without stealing
+// it takes 40 s.
 TEST(steal_drains_as_recorded) {
 	static const struct lab_band bands[] = {
 		{"off", P999, 39900, 40100},
@@ -335,8 +336,8 @@ TEST(workers_follow_a_moving_hot_spot) {
 	CHECK("hot_spot_moves", bands);
 }
 
-// The possible minimum: 1 with a fifth of all packets in one bucket, 1.6 with two fifths, and a
-// worker at its limit with three fifths.
+// The minimum unevenness is 1 with a fifth of all packets in one bucket, and 1.6 with two fifths.
+// With three fifths one worker is at its limit.
 TEST(workers_leave_an_elephant_and_move_the_rest) {
 	static const struct lab_band bands[] = {
 		{"20-percent-off", BUSIEST, 1.5, 1.7},

@@ -82,7 +82,7 @@ def out_has_tables_scripts_and_pictures():
         expect(names == ["backends.csv", "series.csv", "small-cpu.gp", "small-cpu.svg",
                          "small-spread.gp", "small-spread.svg", "summary.csv"], names)
         expect("A small one" in done.stdout)
-        # No terminal: no progress bar.
+        # Standard error is no terminal, so no progress bar is printed.
         expect(done.stderr == "", done.stderr)
     with_small(body)
 
@@ -153,7 +153,7 @@ def list_has_a_short_line_for_each_scenario():
     expect(len(lines) == len(list(pathlib.Path(SCENARIOS).glob("*.json"))))
     for line in lines:
         expect(re.fullmatch(r"[a-z0-9_]+ +\S.*", line) and len(line) < 100, line)
-        expect(line[26] == " " and line[27] != " ", line)  # they line up
+        expect(line[26] == " " and line[27] != " ", line)  # values are aligned
 
 
 @test

@@ -10,9 +10,9 @@
 #include "summary.h"
 
 struct lab_band {
-	const char *variant; // or "variant/window"; without a window, the first one is meant
+	const char *variant; // or "variant/window"; without a window, the first window is meant
 	enum weir_sim_metric metric;
-	double least, most; // of each seed
+	double least, most; // band for each seed
 };
 
 // Run a scenario of the directory with seeds 1 and 2, and print its table. Every variant must have

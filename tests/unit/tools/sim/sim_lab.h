@@ -12,7 +12,7 @@
 // Parse a scenario with quotes written as '. Fails the test if it is invalid.
 struct weir_sim_file *lab_parse(const char *text);
 
-// Run one variant of it.
+// Run one variant of the scenario.
 struct weir_sim_result *lab_run(const struct weir_sim_file *file, uint32_t variant, uint64_t seed);
 
 // Parse, run the first variant with seed 1, free the file.

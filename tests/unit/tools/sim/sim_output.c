@@ -46,7 +46,7 @@ static struct weir_sim_result *make_result(uint32_t variant, uint64_t seed) {
 	m->totals.ended[WEIR_SIM_COMPLETED] = 150;
 	m->totals.ended[WEIR_SIM_FAILED] = 20;
 	m->totals.ended[WEIR_SIM_REJECTED] = 30;
-	m->spread = 1.5 + variant + (double)(seed - 4) / 4; // 1.5, 1.75; 2.5, 2.75
+	m->spread = 1.5 + variant + (double)(seed - 4) / 4; // values 1.5, 1.75; 2.5, 2.75
 	m->wasted = 0.25;
 	m->p99_ms = 12.5;
 	m->share = 0.5;

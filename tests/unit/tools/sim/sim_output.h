@@ -8,13 +8,13 @@
 #include "batch.h"
 
 struct lab_output {
-	struct weir_sim_file *file; // variants "a" and "b", window "measured"
-	struct weir_sim_results *results; // seeds 4 and 5
-	char directory[64]; // empty
+	struct weir_sim_file *file; // a file with variants "a" and "b", and window "measured"
+	struct weir_sim_results *results; // results of seeds 4 and 5
+	char directory[64]; // an empty directory
 };
 
 void lab_output_make(struct lab_output *output);
-void lab_output_free(struct lab_output *output); // removes the directory too
+void lab_output_free(struct lab_output *output); // also removes the directory
 
-// Text of a file of the directory; freed by the caller. NULL when there is none.
+// Text of a file of the directory; freed by the caller. NULL when the file does not exist.
 char *lab_output_read(const struct lab_output *output, const char *name);

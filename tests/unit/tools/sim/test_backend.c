@@ -14,7 +14,7 @@ TEST(backend_cpu_depends_on_its_speed) {
 			"'backends': {'count': 4, 'cores': 1, 'speeds': [0.5, 1, 2]}}");
 	const struct weir_sim_backend_result *backend = result->measure[0].backend;
 
-	// 100 requests a second of 2 ms each.
+	// 100 requests of 2 ms each per second.
 	lab_near(backend[0].cpu, 0.4, 0.03);
 	lab_near(backend[1].cpu, 0.2, 0.03);
 	lab_near(backend[2].cpu, 0.1, 0.03);
@@ -53,7 +53,7 @@ static double share_of_slow(const char *policy, const char *reports, const char 
 }
 
 TEST(backend_reports_lead_to_shares_by_speed) {
-	// Of 0.5 + 1 + 1 + 1, four times.
+	// The share is 0.5 of 0.5 + 1 + 1 + 1, four times.
 	lab_near(share_of_slow("", "'interval_ms': 1000", ""), 0.5 * 4 / 3.5, 0.05);
 	// Late reports, or the loss of half of them, make no difference if nothing changes.
 	lab_near(share_of_slow("", "'delay_ms': 7000", ""), 0.5 * 4 / 3.5, 0.05);

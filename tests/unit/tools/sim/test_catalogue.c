@@ -8,7 +8,7 @@
 
 #include "sim_lab.h"
 
-TEST_ARGUMENT(scenarios); // directories
+TEST_ARGUMENT(scenarios); // directories of scenarios
 TEST_ARGUMENT(broken);
 
 TEST(catalogue_lists_scenarios_by_name) {

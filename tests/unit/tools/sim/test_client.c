@@ -83,7 +83,7 @@ TEST(client_subsets_equal_those_of_the_policy_code) {
 			"'subset': {'algorithm': 'random', 'size': 90, 'salt': 8985},"
 			"'clients': {'count': 300, 'requests_per_second': 100}}");
 
-	// The figure of the SRE book.
+	// The figure is from the SRE book.
 	assert_int_equal(result->measure[0].clients_min, 57);
 	assert_int_equal(result->measure[0].clients_max, 109);
 	weir_sim_result_free(result);
@@ -115,8 +115,8 @@ TEST(client_subsets_are_restored_after_a_rolling_restart) {
 			assert_int_equal(result->measure[0].backend[i].clients, 2);
 			during += result->measure[1].backend[i].clients;
 		}
-		assert_int_equal(during, 12 * 5); // no client had fewer than five
-		// Drained long enough: nothing was lost.
+		assert_int_equal(during, 12 * 5); // no client had fewer than five members
+		// The backends drained long enough: no request was lost.
 		assert_int_equal(result->totals.ended[WEIR_SIM_FAILED], 0);
 		assert_int_equal(result->totals.arrived, lab_accounted(result));
 		weir_sim_result_free(result);

@@ -80,14 +80,15 @@ TEST(control_added_backend_gets_requests_from_then_on) {
 	assert_in_range(watched(result, 6), 98, 102);
 	assert_in_range(watched(result, 20), 99, 101);
 	assert_int_equal(result->totals.ended[WEIR_SIM_FAILED], 0);
-	// It was added in the middle of the window, for which the nine others are measured.
+	// The backend was added in the middle of the window, in which the nine other backends are
+	// measured.
 	assert_true(result->measure[0].backend[9].listed);
 	assert_false(result->measure[0].backend[9].measured);
 	lab_near(result->measure[0].spread, 1, 0.01);
 	weir_sim_result_free(result);
 }
 
-// Earlier requests finish there, as in the dataplane.
+// Earlier requests finish at a removed backend, as in the dataplane.
 TEST(control_removed_backend_finishes_its_requests) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'wait': {'mean_ms': 1500}, 'events': ["
@@ -211,7 +212,7 @@ TEST(control_rolling_restart_replaces_each_member_twice) {
 		assert_int_equal(m->totals.replaced, 2 * m->members);
 		lab_near(m->totals.least_replaced, 2.0 * (double)m->members, 1e-9);
 		assert_int_equal(m->members_least, 20);
-		// Meanwhile its clients are spread over the others.
+		// Meanwhile the clients of the restarted backend are spread over other backends.
 		assert_in_range(m->clients_peak, m->clients_max + (i > 0), m->clients_max + 5);
 		weir_sim_result_free(result);
 	}
@@ -231,7 +232,7 @@ TEST(control_backends_added_one_by_one_cost_more) {
 	weir_sim_result_free(all);
 }
 
-// Without subsets a new backend is used by all clients, and replaces no other one.
+// Without subsets a new backend is used by all clients, and replaces no other backend.
 TEST(control_without_subsets_only_losses_replace) {
 	struct weir_sim_result *grown = lab_try(
 		"{" BASE ", 'events': [{'event': 'add-backends', 'at_ms': 5000, 'backend': 9}]}");

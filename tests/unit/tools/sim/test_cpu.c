@@ -11,7 +11,7 @@
 #define MS 1000000ull
 #define BIG 1000000u
 
-// Run until nothing is left; records when each job ended.
+// Run until no jobs are left; records when each job ended.
 static void run_out(struct weir_sim_cpu *cpu, uint64_t *end_ns) {
 	uint64_t next_ns;
 	uint32_t id;
@@ -40,7 +40,7 @@ TEST(cpu_fifo_runs_in_order_on_its_cores) {
 	weir_sim_cpu_fini(&cpu);
 }
 
-// Three jobs on one core: 2, 4 and 6 ms. While n jobs run, each gets 1/n.
+// Three jobs of 2, 4 and 6 ms on one core. While n jobs run, each gets 1/n of the core.
 TEST(cpu_sharing_is_exact) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[3];
@@ -50,9 +50,9 @@ TEST(cpu_sharing_is_exact) {
 		assert_int_equal(weir_sim_cpu_add(&cpu, 0, i, (double)(2 * (i + 1) * MS)), 0);
 	}
 	run_out(&cpu, end_ns);
-	assert_int_equal(end_ns[0], 6 * MS); // 2 * 3
-	assert_int_equal(end_ns[1], 10 * MS); // and 2 * 2
-	assert_int_equal(end_ns[2], 12 * MS); // and 2 * 1
+	assert_int_equal(end_ns[0], 6 * MS); // 2 ms * 3 jobs
+	assert_int_equal(end_ns[1], 10 * MS); // plus 2 ms * 2 jobs
+	assert_int_equal(end_ns[2], 12 * MS); // plus 2 ms * 1 job
 	weir_sim_cpu_fini(&cpu);
 }
 
@@ -64,7 +64,7 @@ TEST(cpu_sharing_gives_a_job_one_core_at_most) {
 	assert_int_equal(weir_sim_cpu_add(&cpu, 0, 0, 8 * MS), 0);
 	assert_int_equal(weir_sim_cpu_next(&cpu), 4 * MS);
 	assert_int_equal(weir_sim_cpu_add(&cpu, 1 * MS, 1, 6 * MS), 0);
-	assert_int_equal(weir_sim_cpu_next(&cpu), 4 * MS); // both have a core
+	assert_int_equal(weir_sim_cpu_next(&cpu), 4 * MS); // each job has a core
 	assert_int_equal(weir_sim_cpu_add(&cpu, 1 * MS, 2, 6 * MS), 0);
 	run_out(&cpu, end_ns);
 	// From 1 ms on, 3 jobs share 2 cores of speed 2: 4/3 ms of work per ms for each.
@@ -165,14 +165,14 @@ TEST(cpu_removes_only_waiting_jobs) {
 	uint64_t end_ns[9] = {0};
 
 	weir_sim_cpu_init(&cpu, 1, false, 1.0, BIG);
-	for (uint32_t i = 0; i < 9; i++) { // 8 wait: the ring is full
+	for (uint32_t i = 0; i < 9; i++) { // 8 jobs wait, so the ring is full
 		assert_int_equal(weir_sim_cpu_add(&cpu, 0, i, MS), 0);
 	}
 	assert_int_equal(weir_sim_cpu_running(&cpu, 0), 0);
 	assert_int_equal(weir_sim_cpu_waiting(&cpu, 0), 1);
 	assert_int_equal(weir_sim_cpu_waiting(&cpu, 7), 8);
-	assert_false(weir_sim_cpu_remove(&cpu, 0)); // runs
-	assert_false(weir_sim_cpu_remove(&cpu, 9)); // was never there
+	assert_false(weir_sim_cpu_remove(&cpu, 0)); // job 0 is running
+	assert_false(weir_sim_cpu_remove(&cpu, 9)); // job 9 never existed
 	assert_true(weir_sim_cpu_remove(&cpu, 8));
 	assert_true(weir_sim_cpu_remove(&cpu, 1));
 	assert_true(weir_sim_cpu_remove(&cpu, 4));

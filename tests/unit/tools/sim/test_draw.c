@@ -106,7 +106,7 @@ TEST(draw_streams_differ_by_seed_purpose_and_index) {
 	}
 }
 
-// N1: these numbers must never change, otherwise results could not be reproduced.
+// N1: these numbers must never change; otherwise results could not be reproduced.
 TEST(draw_stream_is_the_same_everywhere) {
 	struct weir_prng prng = weir_sim_stream(1, WEIR_SIM_STREAM_CLIENT, 7);
 	struct weir_prng again = weir_sim_stream(1, WEIR_SIM_STREAM_CLIENT, 7);

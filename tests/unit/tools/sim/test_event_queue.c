@@ -24,7 +24,8 @@ TEST(queue_events_are_returned_by_time) {
 
 	for (int i = 0; i < 200000; i++) {
 		if (weir_prng_below(&prng, 3) > 0) {
-			// Never before an event that was already returned, as in a simulation.
+			// The time is never before an event that was already returned, as in a
+			// simulation.
 			assert_int_equal(weir_sim_queue_push(
 						 &queue, last + weir_prng_below(&prng, 1000), 1, 2),
 				0);
@@ -45,7 +46,7 @@ TEST(queue_events_are_returned_by_time) {
 	weir_sim_queue_fini(&queue);
 }
 
-// Q1, equal times.
+// Q1, for events of equal time.
 TEST(queue_events_of_one_time_are_returned_in_order_of_insertion) {
 	struct weir_sim_queue queue = {0};
 	struct weir_prng prng = {.state = 6};

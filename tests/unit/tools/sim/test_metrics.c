@@ -5,7 +5,7 @@
 
 #include "sim_lab.h"
 
-// Two backends, one of half the speed; even arrivals: CPU 0.1 and 0.2.
+// Two backends, of which one has half the speed; even arrivals: CPU 0.1 and 0.2.
 #define TWO \
 	"'name': 'x', 'title': '', 'duration_ms': 30000, 'warmup_ms': 10000, 'sample_ms': 1000," \
 	"'backends': {'count': 2, 'cores': 2, 'speeds': [1, 0.5]}, 'cost': {'mean_ms': 2}," \
@@ -19,8 +19,8 @@ TEST(metrics_spread_and_waste_by_hand) {
 	lab_near(m->cpu_max, 0.2, 0.01);
 	lab_near(m->cpu_mean, 0.15, 0.01);
 	lab_near(m->spread, 2.0, 0.01);
-	lab_near(m->wasted, 0.25, 0.02); // (0 + 0.1) / (2 * 0.2)
-	lab_near(m->wasted_cores, 0.2, 0.02); // (0 + 0.1) * 2 cores
+	lab_near(m->wasted, 0.25, 0.02); // wasted share: (0 + 0.1) / (2 * 0.2)
+	lab_near(m->wasted_cores, 0.2, 0.02); // wasted cores: (0 + 0.1) * 2 cores
 	lab_near(m->deviation, 1.0 / 3, 0.02);
 	lab_near(m->p50_ms, 2.0, 0.02);
 	lab_near(m->p99_ms, 4.0, 0.02);

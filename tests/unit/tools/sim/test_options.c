@@ -12,7 +12,7 @@
 
 // words are separated by spaces.
 static int read_line(const char *line, struct weir_sim_options *options, char *why) {
-	static char text[256]; // options point into it
+	static char text[256]; // the parsed options refer to this text
 	char *argv[ARGUMENTS_MAX + 1] = {text};
 	char *rest;
 	int argc = 0;

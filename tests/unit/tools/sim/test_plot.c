@@ -27,7 +27,7 @@ static void check_pictures(const struct lab_output *output, const char *format, 
 	}
 }
 
-// With the real gnuplot: it fails on an invalid script.
+// The real gnuplot draws the plots: it fails on an invalid script.
 TEST(plot_of_every_kind_is_drawn) {
 	struct lab_output output;
 	char why[512] = "";
@@ -71,7 +71,7 @@ TEST(plot_without_gnuplot_writes_the_scripts) {
 	lab_output_free(&output);
 }
 
-// Each backend's CPU beside that of the most loaded one, from most to least.
+// The CPU of each backend compared with the most loaded backend, in descending order.
 TEST(plot_of_used_cpu_has_the_wasted_part) {
 	struct lab_output output;
 	char why[512] = "", *script, *data;

@@ -95,7 +95,7 @@ TEST(request_beyond_the_queue_is_refused) {
 			"'clients': {'count': 1, 'requests_per_second': 20, 'arrivals': 'even'},"
 			"'backends': {'count': 1, 'cores': 1, 'queue': 3}}");
 
-	// At twice the capacity half of them are refused, except for the few in the queue.
+	// At twice the capacity half of the requests are refused, except for the few in the queue.
 	assert_in_range(ended(result, WEIR_SIM_FAILED), 95, 100);
 	assert_in_range(ended(result, WEIR_SIM_COMPLETED), 98, 101);
 	lab_near(result->measure[0].p99_ms, 400, 0.02);

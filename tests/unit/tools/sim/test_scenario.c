@@ -15,7 +15,7 @@
 	"'clients': {'count': 2, 'requests_per_second': 100}," \
 	"'backends': {'count': 3}, 'cost': {'mean_ms': 1}"
 
-TEST_ARGUMENT(scenarios); // directories
+TEST_ARGUMENT(scenarios); // directories of scenarios
 TEST_ARGUMENT(broken);
 
 TEST(scenario_defaults_are_filled_in) {
@@ -116,7 +116,7 @@ static void check_shipped(const char *directory, const char *name) {
 	if (weir_sim_file_read(path, &file, &errors) < 0) {
 		fail_msg("%s: %s: %s", path, errors.error[0].path, errors.error[0].reason);
 	}
-	// The file has the name of its scenario, otherwise `run NAME` would use another one.
+	// The file has the name of its scenario; otherwise `run NAME` would use another file.
 	assert_int_equal(strncmp(name, file->name, strlen(file->name)), 0);
 	assert_int_equal(strlen(name), strlen(file->name) + strlen(".json"));
 	assert_true(file->plot_count > 0 && file->title[0] != '\0');

@@ -46,7 +46,7 @@ static const struct weir_json_key *key_of(const struct weir_json_object *keys, c
 	return NULL;
 }
 
-// What a scenario measures is what the same settings do in the configuration.
+// Settings in a scenario have the effect of the same settings in the configuration.
 TEST(keys_of_reported_weights_are_those_of_the_configuration) {
 	static const char *const names[] = {
 		"requests", "error_penalty", "blackout_ms", "expiration_ms", "smoothing_ms"};

@@ -152,7 +152,7 @@ TEST(reader_reports_every_error_with_its_location) {
 		"2: number: must be a number, not a string\n"
 		"3: time_ms: -1 is out of range; use 0 to 1000\n"
 		"4: flag: must be true or false, not an integer\n"
-		"5: name: may have small letters, digits, '-' and '_' only\n"
+		"5: name: may contain only small letters, digits, '-' and '_'\n"
 		"6: numbers[1]: 11 is out of range; use 0 to 10\n"
 		"7: list[0].number: must be a whole number, not a number with a fraction or "
 		"exponent\n"
@@ -168,8 +168,7 @@ TEST(reader_limits_lists) {
 	assert_false(read_text("{'list': [{'number': 1}, {'number': 1}, {'number': 1}],"
 			       "'numbers': []}",
 		&outer, found, sizeof(found)));
-	assert_string_equal(found,
-		"1: list: has 3 elements; give 0 to 2\n"
-		"1: numbers: has 0 elements; give at most 16, and one at least\n");
+	assert_string_equal(found, "1: list: has 3 elements; give 0 to 2\n"
+				   "1: numbers: has 0 elements; give 1 to 16 elements\n");
 	weir_json_free(&outer_keys, &outer);
 }

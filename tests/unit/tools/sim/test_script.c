@@ -22,7 +22,8 @@ TEST(script_lame_duck_gets_nothing_once_it_is_detected) {
 			"'events': [{'event': 'lame-duck', 'at_ms': 5000, 'for_ms': 6000}]}");
 
 	assert_in_range(watched(result, 5), 99, 101);
-	assert_in_range(watched(result, 6), 49, 52); // half a second until it is detected
+	// half a second passes until the failure is detected
+	assert_in_range(watched(result, 6), 49, 52);
 	assert_int_equal(watched(result, 7), 0);
 	assert_int_equal(watched(result, 11), 0);
 	assert_in_range(watched(result, 12), 49, 52);
@@ -38,7 +39,8 @@ TEST(script_death_costs_requests_until_it_is_detected) {
 
 	assert_in_range(result->totals.ended[WEIR_SIM_FAILED], 198, 202);
 	assert_int_equal(watched(result, 8), 0);
-	assert_int_equal(watched(result, 12), 0); // up again, but not yet detected
+	// the backend is up again, but this is not detected yet
+	assert_int_equal(watched(result, 12), 0);
 	assert_in_range(watched(result, 13), 99, 101);
 	weir_sim_result_free(result);
 }
@@ -78,7 +80,7 @@ TEST(script_slowness_ends_in_time) {
 	weir_sim_result_free(result);
 }
 
-// With six of ten down, all are used, up or down, except lame ducks.
+// With six of ten backends down, all backends are used, up or down, except lame ducks.
 TEST(script_panic_uses_all_but_lame_ducks) {
 	static const char text[] =
 		"{" BASE ", 'control': {'detection_ms': 0, 'announce_ms': 0,"
@@ -89,8 +91,8 @@ TEST(script_panic_uses_all_but_lame_ducks) {
 		int threshold, dead;
 		uint64_t least, most; // requests that fail in 15 s
 	} cases[] = {
-		{50, 4, 0, 1}, // exactly half are left
-		{50, 5, 8300, 8350}, // 5 of 9
+		{50, 4, 0, 1}, // exactly half of the backends are left
+		{50, 5, 8300, 8350}, // 5 of 9 backends are left
 		{0, 5, 0, 1},
 	};
 
@@ -137,6 +139,7 @@ TEST(script_policy_changes_for_all) {
 
 		squares += off * off;
 	}
-	assert_true(squares > 50); // 900 on average; with turns, the difference is below 10
+	// 900 on average; with choices in turn, the difference is below 10
+	assert_true(squares > 50);
 	weir_sim_result_free(result);
 }

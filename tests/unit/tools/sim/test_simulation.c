@@ -38,7 +38,7 @@ static void assert_same(const struct weir_sim_result *a, const struct weir_sim_r
 	}
 }
 
-// N1, on one machine.
+// Guarantee N1, on one machine.
 TEST(simulation_same_seed_gives_the_same_result) {
 	struct weir_sim_file *file = lab_parse("{" BASE ", " TURMOIL "}");
 	struct weir_sim_result *first = lab_run(file, 0, 5);
@@ -80,7 +80,7 @@ TEST(simulation_every_request_ends_exactly_once) {
 	}
 }
 
-// N3.
+// Guarantee N3.
 TEST(simulation_workload_does_not_depend_on_the_policy) {
 	struct weir_sim_file *file =
 		lab_parse("{" BASE ", 'clients': {'count': 5, 'load_percent': 30, 'rate_sigma': 1},"

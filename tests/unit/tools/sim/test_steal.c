@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stealing between backends: which requests move, the cost, and the result when messages are late
-// or lost, or a backend dies.
+// Stealing between backends: the requests that move, the cost, and the result when messages are
+// late or lost, or a backend dies.
 #include <stdio.h>
 
 #include "sim_lab.h"
@@ -27,7 +27,7 @@ static uint64_t steals(const struct weir_sim_result *result, enum weir_sim_steal
 	return result->totals.steals[what];
 }
 
-// Steal requests still in flight when the run ended.
+// Check the counts, including steal requests that are in flight when the run ends.
 static void check_counts(const struct weir_sim_result *result) {
 	uint64_t ended = steals(result, WEIR_SIM_STEAL_MOVED) +
 			 steals(result, WEIR_SIM_STEAL_REFUSED) +
@@ -50,7 +50,8 @@ TEST(steal_is_off_by_default) {
 	weir_sim_result_free(result);
 }
 
-// tests/vectors/dask_stealing.json: 12 s; 10 s would be ideal, and it takes 40 s without stealing.
+// tests/vectors/dask_stealing.json: draining takes 12 s; 10 s would be ideal, and without stealing
+// it takes 40 s.
 TEST(steal_drains_like_dask) {
 	struct weir_sim_result *result = lab_try(DRAIN("'on': true, 'knows_begun': false"));
 
@@ -73,7 +74,8 @@ TEST(steal_moves_requests_that_wait_at_a_stuck_backend) {
 	weir_sim_result_free(on);
 }
 
-// A client retransmits its first packet after 1, 3, 7 seconds: a moved connection waits for that.
+// A client retransmits its first packet after 1, 3, 7 seconds: a moved connection waits for the
+// retransmission.
 TEST(steal_with_tcp_waits_for_the_retransmission) {
 	struct weir_sim_result *at_once = lab_try(STUCK("", "'on': true"));
 	struct weir_sim_result *tcp =
@@ -87,7 +89,7 @@ TEST(steal_with_tcp_waits_for_the_retransmission) {
 	weir_sim_result_free(tcp);
 }
 
-// All answers are lost: nothing moves, and no request is lost.
+// If all answers are lost, no request moves, and no request is lost.
 TEST(steal_without_answers_moves_nothing) {
 	static const char *const silent[] = {
 		STUCK("", "'on': true, 'loss_percent': 100"),

@@ -40,7 +40,7 @@ TEST(summary_table_has_a_row_per_variant) {
 	lab_output_free(&output);
 }
 
-// Only if clients have subsets and events affected backends.
+// The columns exist only if clients have subsets and events affected backends.
 TEST(summary_churn_has_separate_columns) {
 	struct lab_output output;
 	char *text = NULL;
@@ -72,7 +72,8 @@ TEST(summary_steals_have_separate_columns) {
 	weir_sim_summary_print(stream, output.file, output.results);
 	fflush(stream);
 	assert_null(strstr(text, "moved/s"));
-	steals = output.results->result[2]->measure[0].totals.steals; // of two seeds, in 10 s
+	// steals of two seeds, in 10 s
+	steals = output.results->result[2]->measure[0].totals.steals;
 	steals[WEIR_SIM_STEAL_ASKED] = 100;
 	steals[WEIR_SIM_STEAL_MOVED] = 50;
 	steals[WEIR_SIM_STEAL_REFUSED] = 30;

@@ -97,8 +97,8 @@ static void check_limit(const char *when, uint64_t *spilled, uint64_t *rejected)
 	weir_sim_result_free(result);
 }
 
-// 100 requests per second that take a second, of which 4 * 20 may be in progress: a fifth exceeds
-// the limit.
+// 100 requests per second that take a second, of which 4 * 20 may be in progress: a fifth of the
+// requests exceeds the limit.
 TEST(table_limit_spills_or_rejects) {
 	uint64_t spilled, rejected;
 
@@ -107,7 +107,8 @@ TEST(table_limit_spills_or_rejects) {
 	lab_near((double)rejected, 400, 0.07);
 	check_limit("spill", &spilled, &rejected);
 	assert_int_equal(rejected, 0);
-	assert_true(spilled > 1500); // all but the first 80: the limit is exceeded permanently
+	// all requests except the first 80: the limit is exceeded permanently
+	assert_true(spilled > 1500);
 }
 
 static double mean_ms(const char *more) {

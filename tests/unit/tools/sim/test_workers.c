@@ -44,8 +44,8 @@ TEST(workers_share_even_packets_evenly) {
 	weir_sim_result_free(result);
 }
 
-// 90 % of packets at one worker, 92.5 % with its part of the rest: 3.7 times the mean of four, but
-// a worker can be busy at most all of its time, which is twice the mean.
+// One worker gets 90 % of the packets, and 92.5 % with its part of the rest. That is 3.7 times the
+// mean of four workers, but a worker can be busy at most all of its time, which is twice the mean.
 TEST(workers_without_stealing_stay_uneven_and_drop) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", false, "");
 
@@ -78,7 +78,7 @@ TEST(workers_that_are_always_late_keep_their_buckets) {
 	weir_sim_result_free(result);
 }
 
-// One bucket with more load than a worker can handle stays; the others leave that worker.
+// A bucket with more load than a worker can handle stays; the other buckets leave its worker.
 TEST(workers_leave_an_elephant_alone) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 1, 'hot_percent': 60", true, "");
 	uint64_t before = result->measure[0].totals.steals[WEIR_SIM_STEAL_MOVED];
@@ -98,8 +98,8 @@ TEST(workers_that_are_idle_are_left_alone) {
 	weir_sim_result_free(result);
 }
 
-// A worker takes part in one hand-over at a time. With one request at a time, it never has to
-// refuse.
+// A worker takes part in one hand-over at a time. With one request at a time, the worker never has
+// to refuse.
 TEST(workers_in_a_handover_refuse_others) {
 	const char *hot = ", 'hot_buckets': 12, 'hot_percent': 90";
 	struct weir_sim_result *at_once = run(hot, true, ", 'one_by_one': false");
@@ -133,7 +133,8 @@ TEST(workers_hold_no_more_than_their_limit) {
 	weir_sim_result_free(result);
 }
 
-// The decisions of weir-control, with its constants: as even, and never refused.
+// With the decisions and constants of weir-control, loads become equally even, and no request is
+// refused.
 TEST(workers_of_control_are_even_within_two_seconds) {
 	struct weir_sim_result *result =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", true, "");
@@ -155,7 +156,7 @@ TEST(workers_of_control_move_although_half_are_late) {
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", false, "");
 
 	assert_true(late->totals.steals[WEIR_SIM_STEAL_SILENT] > 2);
-	assert_true(late->measure[1].busiest < 1.4); // mean of many seeds: 1.03
+	assert_true(late->measure[1].busiest < 1.4); // the mean of many seeds is 1.03
 	assert_int_equal(moved(off), 0);
 	check_packets(late);
 	weir_sim_result_free(late);

@@ -22,22 +22,22 @@ struct lab {
 	int fd; // socket of the agent that got the last probe
 	int fds[2]; // at 127.0.0.1 and 127.0.0.2
 	uint16_t port;
-	struct sockaddr_in from; // of the last probe
-	struct weir_agent_probe probe; // the last one
+	struct sockaddr_in from; // sender of the last probe
+	struct weir_agent_probe probe; // the last probe
 	unsigned int probes, probes_at[2];
 	struct weir_replay replay;
-	bool answers; // by itself
-	bool flaps; // each answer has a new word, and is followed by an unsolicited one
-	struct weir_agent_answer answer; // its answer, without balancer and challenge
+	bool answers; // the agent answers each probe by itself
+	bool flaps; // each answer has a new state, and is followed by an unsolicited answer
+	struct weir_agent_answer answer; // the agent's answer, without balancer and challenge
 	uv_poll_t polls[2];
 	uv_timer_t deadline;
-	// What was called back.
+	// Counts of callbacks.
 	unsigned int reports, reports_of_9, answered, silent, unknown, gone;
 	uint16_t backend;
 	struct weir_report report;
-	unsigned int tcps, tcps_of_9; // TCP figures
+	unsigned int tcps, tcps_of_9; // number of reports of TCP figures
 	struct weir_agent_tcp tcp;
-	bool no_link; // to the agent
+	bool no_link; // the link to the agent is down
 };
 
 static void send_bytes(struct lab *lab, const uint8_t *bytes, size_t n) {
@@ -283,7 +283,7 @@ TEST(first_probe_is_sent_at_once) {
 	assert_true(lab->report.max_active_flows == 400);
 }
 
-// The extra probe is sent at once; the next regular one would be sent after a minute.
+// The extra probe is sent at once; the next regular probe would be sent after a minute.
 TEST(new_word_is_accepted_and_confirmed_at_once) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -293,7 +293,7 @@ TEST(new_word_is_accepted_and_confirmed_at_once) {
 	target.inactive_interval_ms = 60000;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->answered >= 5);
-	run_ms(lab, 60); // probed less often from now on
+	run_ms(lab, 60); // probes are less frequent from now on
 	probes = lab->probes;
 	lab->answers = false;
 	lab->answer.word = WEIR_HEALTH_WORD_LAME_DUCK;
@@ -304,7 +304,7 @@ TEST(new_word_is_accepted_and_confirmed_at_once) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(lab->probes, probes + 1);
 	assert_int_equal(lab->probe.heard, 2);
-	// The repetition has no new word, but the agent may not have got the confirmation.
+	// The repetition has no new state, but the agent may not have got the confirmation.
 	answer(lab);
 	run_ms(lab, 20);
 	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_SERIAL), 1);
@@ -315,8 +315,8 @@ TEST(new_word_is_accepted_and_confirmed_at_once) {
 	UNTIL(lab, lab->probes > probes + 1);
 }
 
-// The request is sent within an interval, repeated when the agent has had time to measure, and then
-// probes are less frequent again.
+// The request for fields is sent within an interval, and repeated when the agent has had time to
+// measure. Then probes become less frequent again.
 TEST(agent_gets_additional_fields_soon) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -326,7 +326,7 @@ TEST(agent_gets_additional_fields_soon) {
 	target.inactive_interval_ms = 60000;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->answered >= 5);
-	run_ms(lab, 60); // probed less often from now on
+	run_ms(lab, 60); // probes are less frequent from now on
 	probes = lab->probes;
 	run_ms(lab, 150);
 	assert_int_equal(lab->probes, probes);
@@ -337,8 +337,9 @@ TEST(agent_gets_additional_fields_soon) {
 	UNTIL(lab, weir_agents_status(lab->agents, 5, &status) == 0 && status.interval_ms == 60000);
 	run_ms(lab, 60);
 	probes = lab->probes;
-	weir_agents_set_wants(lab->agents, 5, WEIR_REPORT(ACTIVE)); // less can wait
-	weir_agents_set_wants(lab->agents, 6, WEIR_REPORT(CPUS)); // has no agent
+	// a request for fewer fields need not be sent soon
+	weir_agents_set_wants(lab->agents, 5, WEIR_REPORT(ACTIVE));
+	weir_agents_set_wants(lab->agents, 6, WEIR_REPORT(CPUS)); // backend 6 has no agent
 	run_ms(lab, 150);
 	assert_int_equal(lab->probes, probes);
 	target.wants |= WEIR_REPORT(CPUS);
@@ -364,7 +365,7 @@ static void send_tcp(struct lab *lab, const struct weir_agent_tcp *tcp) {
 	send_bytes(lab, bytes, sizeof(bytes));
 }
 
-// Two services at one agent, of which one wants them.
+// Two services have backends at one agent, and one of them needs TCP figures.
 TEST(tcp_figures_are_for_the_backends_that_want_them) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[] = {target_of(lab, 5), target_of(lab, 9)};
@@ -379,7 +380,7 @@ TEST(tcp_figures_are_for_the_backends_that_want_them) {
 	UNTIL(lab, lab->tcps == 1);
 	assert_int_equal(lab->tcps_of_9, 1);
 	assert_int_equal(lab->tcp.ipv4.connections, 7);
-	// Like an answer, they leave the words and the load as they are.
+	// Like an answer, TCP figures do not change states and load.
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 	weir_agents_set_wants(lab->agents, 9, WEIR_REPORT(ACTIVE));
 	tcp = tcp_figures(lab, 2001);
@@ -404,9 +405,9 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	send_tcp(lab, &tcp); // two probes in a millisecond
 	UNTIL(lab, lab->tcps == 2);
 	tcp.clock_ms = 1999;
-	send_tcp(lab, &tcp); // earlier
+	send_tcp(lab, &tcp); // figures from an earlier time
 	tcp.clock_ms = 3000;
-	tcp.agent++; // of another process
+	tcp.agent++; // figures of another process
 	send_tcp(lab, &tcp);
 	tcp.agent--;
 	tcp.challenge[3] ^= 1;
@@ -421,13 +422,13 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	send_tcp(lab, &tcp);
 	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_VALUE) == 1);
 	assert_int_equal(lab->tcps, 2);
-	// With the challenge of a probe before the last two.
+	// Figures with the challenge of a probe before the last two probes.
 	UNTIL(lab, memcmp(lab->probe.challenge, first.challenge, sizeof(first.challenge)) != 0);
 	UNTIL(lab, lab->answered >= 4);
 	first.clock_ms = 5000;
 	send_tcp(lab, &first);
 	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE) == 4);
-	// The clock of another process begins again.
+	// The clock of another process starts from 0.
 	lab->answer.agent = 0xb2;
 	lab->answer.clock_ms = 10;
 	UNTIL(lab, lab->probe.agent == 0xb2);
@@ -436,18 +437,18 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	UNTIL(lab, lab->tcps == 3);
 }
 
-// Each extra probe would be answered with another new word: thousands per second.
+// Each extra probe would be answered with another new state: thousands per second.
 TEST(endless_new_words_are_limited) {
 	struct lab *lab = *state;
 
 	lab->answers = false;
 	lab->flaps = true;
 	configure(lab, 5);
-	run_ms(lab, 1000); // at most 27 regular probes, and 20 + 10 for new words
+	run_ms(lab, 1000); // at most 27 regular probes, and 20 + 10 for new states
 	assert_in_range(lab->probes, 20, 65);
 	assert_in_range(lab->reports, 20, 110);
 	assert_true(refused(lab, WEIR_AGENT_REFUSAL_OFTEN) > 0);
-	// The last word is accepted nevertheless, when it is repeated.
+	// The last state is accepted when the agent repeats it.
 	lab->flaps = false;
 	lab->answer.serial++;
 	lab->answer.unasked = 1;
@@ -459,7 +460,8 @@ TEST(endless_new_words_are_limited) {
 	}
 }
 
-// The loop was busy: more datagrams arrived than it reads at a time, and the answer was last.
+// The loop was busy: more datagrams arrived than it reads at a time, and the answer was the last
+// datagram.
 TEST(answer_after_a_flood_is_in_time) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
@@ -469,11 +471,11 @@ TEST(answer_after_a_flood_is_in_time) {
 	target.interval_ms = 400;
 	target.timeout_ms = 100;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
-	do { // again if this process got no CPU for a timeout
+	do { // repeat the trial if this process got no CPU for a timeout
 		lab->answers = true;
 		answered = lab->answered;
 		UNTIL(lab, lab->answered > answered);
-		run_ms(lab, 50); // the word is confirmed
+		run_ms(lab, 50); // the state is confirmed
 		lab->answers = false;
 		lab->silent = 0;
 		probes = lab->probes;
@@ -490,7 +492,7 @@ TEST(answer_after_a_flood_is_in_time) {
 	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_LENGTH), 1500);
 }
 
-// But a flood does not hide a silent agent.
+// A flood does not hide a silent agent.
 TEST(silent_agent_is_detected_in_a_flood) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
@@ -509,7 +511,7 @@ TEST(silent_agent_is_detected_in_a_flood) {
 	}
 }
 
-// Probes may be sent a sixteenth of the interval early; the previous one must have ended by then.
+// Probes may be sent a sixteenth of the interval early; the previous probe must have ended by then.
 TEST(silent_agent_is_detected_with_a_timeout_of_the_interval) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -521,7 +523,7 @@ TEST(silent_agent_is_detected_with_a_timeout_of_the_interval) {
 	assert_in_range(lab->silent, 3, 4);
 }
 
-// Agents that were due meanwhile are not probed all at once.
+// Agents that were due while the loop was busy are not probed all at once.
 TEST(agents_are_spread_after_a_busy_loop) {
 	struct weir_agents_target targets[100];
 	struct lab *lab = *state;
@@ -568,7 +570,7 @@ TEST(hostile_answers_are_counted_and_ignored) {
 	encode(lab, &stranger, bytes);
 	send_bytes(lab, bytes, sizeof(good));
 	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_KEY) == 1);
-	stranger.id = 7; // the secret is another
+	stranger.id = 7; // the secret is another one
 	encode(lab, &stranger, bytes);
 	send_bytes(lab, bytes, sizeof(good));
 	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_MAC) == 2);
@@ -619,7 +621,7 @@ TEST(replays_change_nothing) {
 				   refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE) >=
 			   2);
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
-	// Nor do answers of an earlier process of the agent.
+	// Answers of an earlier process of the agent do not change state either.
 	lab->answer.agent = 0xb2;
 	lab->answer.serial = 1;
 	lab->answers = true;
@@ -630,7 +632,8 @@ TEST(replays_change_nothing) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 }
 
-// Sums and counts grow; a new process of the agent starts again, without the values of the old one.
+// Sums and counts grow; a new process of the agent starts again, without the values of the old
+// process.
 TEST(sums_become_means) {
 	struct lab *lab = *state;
 
@@ -677,7 +680,7 @@ TEST(silent_agent_fails_and_is_reported_once) {
 	lab->answers = false;
 	configure(lab, 5);
 	UNTIL(lab, lab->silent >= WEIR_AGENT_SILENT_PROBES + 1);
-	assert_int_equal(lab->gone, 0); // it was never there
+	assert_int_equal(lab->gone, 0); // an agent that never answered cannot be lost
 	lab->answers = true;
 	UNTIL(lab, lab->answered >= 2);
 	lab->answers = false;
@@ -701,7 +704,8 @@ TEST(silent_agent_without_a_link_is_not_lost) {
 	assert_int_equal(lab->silent, WEIR_AGENT_SILENT_PROBES);
 }
 
-// Otherwise its reports would stay in use while another source reports about the backend.
+// If the agent is not reported as lost, its reports stay in use while another source reports about
+// the backend.
 TEST(moved_agent_that_never_answers_is_lost) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 3);
@@ -712,7 +716,7 @@ TEST(moved_agent_that_never_answers_is_lost) {
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->silent > 2 * WEIR_AGENT_SILENT_PROBES);
 	assert_int_equal(lab->gone, 1);
-	configure(lab, 4); // a backend that had no agent
+	configure(lab, 4); // a backend that had no agent before
 	UNTIL(lab, lab->answered >= 4);
 	assert_int_equal(lab->gone, 1);
 }
@@ -725,7 +729,7 @@ TEST(inactive_agent_is_probed_less_often) {
 	UNTIL(lab, lab->answered >= 5);
 	run_ms(lab, 50);
 	probes = lab->probes;
-	run_ms(lab, 1000); // 2 or 3 of 400 ms, 25 of 40
+	run_ms(lab, 1000); // 2 or 3 probes at 400 ms, 25 at 40 ms
 	assert_in_range(lab->probes - probes, 1, 4);
 	assert_int_equal(lab->probe.interval_ms, 400);
 	weir_agents_set_active(lab->agents, 5, true);
@@ -735,7 +739,8 @@ TEST(inactive_agent_is_probed_less_often) {
 	assert_int_equal(lab->probe.interval_ms, 40);
 }
 
-// So that a check of type agent gets `rise` answers soon.
+// A hastened agent is probed at the interval, so that a check of type agent gets `rise` answers
+// soon.
 TEST(hastened_agent_is_probed_at_the_interval) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -744,11 +749,11 @@ TEST(hastened_agent_is_probed_at_the_interval) {
 	target.inactive_interval_ms = 60000;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->answered >= 5);
-	run_ms(lab, 60); // probed less often from now on
+	run_ms(lab, 60); // probes are less frequent from now on
 	probes = lab->probes;
 	run_ms(lab, 150);
 	assert_int_equal(lab->probes, probes);
-	weir_agents_hasten(lab->agents, 6); // has no agent
+	weir_agents_hasten(lab->agents, 6); // backend 6 has no agent
 	weir_agents_hasten(lab->agents, 5);
 	UNTIL(lab, lab->probes == probes + target.settled);
 	run_ms(lab, 150);
@@ -782,7 +787,7 @@ TEST(backends_share_an_agent) {
 	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_REPORT(QUEUE));
 	assert_int_equal(weir_agents_status(lab->agents, 9, &status), 0);
 	probes = status.probes;
-	configure(lab, 9); // one of them is removed, the agent stays
+	configure(lab, 9); // one of the backends is removed, the agent stays
 	assert_int_equal(weir_agents_status(lab->agents, 9, &status), 0);
 	assert_int_equal(status.probes, probes);
 	assert_int_equal(weir_agents_status(lab->agents, 5, &status), -ENOENT);
@@ -805,12 +810,13 @@ TEST(added_service_gets_the_report_of_an_idle_agent_soon) {
 	lab->answered = 0;
 	assert_int_equal(weir_agents_configure(lab->agents, targets, 1), 0);
 	run_ms(lab, 200);
-	assert_int_equal(lab->answered, 0); // settled
+	assert_int_equal(lab->answered, 0); // no request is in flight
 	assert_int_equal(weir_agents_configure(lab->agents, targets, 2), 0);
 	UNTIL(lab, lab->reports_of_9 >= 2);
 }
 
-// As a server with IPv4 and IPv6. The agent would refuse probes that look like replays.
+// A server with IPv4 and IPv6 has two addresses. The agent would refuse probes that look like
+// replays.
 TEST(server_with_two_addresses_is_probed_at_each) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};

@@ -16,13 +16,13 @@
 #define MANY 800u
 #define INTERVAL_MS 800u
 #define PAUSE_MS (2 * INTERVAL_MS) // a pause after which all agents are due
-#define BUFFER_BYTES 60000 // for 150 answers or so
+#define BUFFER_BYTES 60000 // buffer for about 150 answers
 
 struct lab {
 	uv_loop_t loop;
 	struct weir_agents *agents;
 	struct weir_agent_keys keys;
-	int fd; // of all agents
+	int fd; // socket of all agents
 	uint16_t port;
 	unsigned int answered, silent, unknown;
 };
@@ -145,7 +145,7 @@ TEST(pause_does_not_bunch_the_probes) {
 	configure(lab);
 	run_ms(lab, 2 * INTERVAL_MS);
 	uv_sleep(PAUSE_MS);
-	run_ms(lab, INTERVAL_MS / 4); // all missed probes
+	run_ms(lab, INTERVAL_MS / 4); // all missed probes are sent
 	count_probes(lab, missed, 0);
 	began_ms = uv_hrtime() / 1000000;
 	while (uv_hrtime() / 1000000 < began_ms + INTERVAL_MS) {
@@ -161,7 +161,7 @@ TEST(pause_does_not_bunch_the_probes) {
 
 static struct lab *answering; // lab whose agents answer as soon as they are probed, or NULL
 
-// Answer one probe from its destination address. Returns false if there is none.
+// Answer one probe from its destination address. Returns false if no probe has arrived.
 static bool answer_one(const struct lab *lab) {
 	struct weir_agent_answer answer = {
 		.agent = 0xa1, .serial = 1, .word = WEIR_HEALTH_WORD_READY};
@@ -221,7 +221,7 @@ static int own_socket(const struct lab *lab) {
 	return -1;
 }
 
-// Agents that are due at the same time answer at the same time.
+// Answers of agents that are due at the same time arrive at the same time.
 TEST(answers_after_a_pause_fit_into_the_buffer) {
 	struct lab *lab = *state;
 	int bytes = BUFFER_BYTES;
@@ -241,7 +241,7 @@ TEST(answers_after_a_pause_fit_into_the_buffer) {
 
 // --- without IPv6 -------------------------------------------------------------------------
 
-static bool without_ipv6; // like a kernel built or started without IPv6
+static bool without_ipv6; // simulates a kernel built or started without IPv6
 
 int __real_socket(int domain, int type, int protocol);
 int __wrap_socket(int domain, int type, int protocol);
@@ -273,5 +273,5 @@ TEST(ipv6_agent_without_ipv6_does_not_affect_others) {
 	without_ipv6 = false;
 	count_probes(lab, quarters, uv_hrtime() / 1000000);
 	assert_true(quarters[0] > 0);
-	assert_true(lab->unknown > 0); // the other one has no state
+	assert_true(lab->unknown > 0); // the IPv6 agent has no state
 }

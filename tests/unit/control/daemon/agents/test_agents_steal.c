@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal requests to an agent in the same process, whose answers the test controls: each ends once,
-// with the one matching answer, or with none.
+// Steal requests to an agent in the same process, whose answers the test controls: each request
+// ends once, with its only matching answer, or without an answer.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -14,28 +14,28 @@
 #include "test.h"
 
 #define AGENT UINT64_C(0xa1)
-#define CLOCK_MS 1000000 // of the agent, when it answers a probe
+#define CLOCK_MS 1000000 // clock of the agent, when it answers a probe
 
 struct lab {
 	uv_loop_t loop;
 	struct weir_agents *agents;
 	struct weir_agent_keys keys;
-	int fd, elsewhere; // socket of the agent; of another process on its host
+	int fd, elsewhere; // socket of the agent, and of another process on the agent's host
 	uint16_t port;
 	uv_poll_t poll;
 	uv_timer_t pause;
 	struct sockaddr_in from;
-	uint32_t answered; // probes
-	bool silent; // to probes
-	uint32_t asked; // steal requests
-	uint32_t probed; // number of probes of weir_agents that have ended
-	struct weir_agent_steal request; // the last one
-	// What was called back.
+	uint32_t answered; // answered probes
+	bool silent; // the agent does not answer probes
+	uint32_t asked; // received steal requests
+	uint32_t probed; // number of ended probes of weir_agents
+	struct weir_agent_steal request; // the last request
+	// Counts and arguments of callbacks.
 	uint32_t ended;
 	struct weir_agents_steal steal;
 	enum weir_agent_steal_result result;
 	uint32_t duration_ms;
-	bool ask_again; // from the callback
+	bool ask_again; // the callback sends another request
 };
 
 static const struct weir_agents_steal sample = {
@@ -148,7 +148,7 @@ static void on_pause(uv_timer_t *timer) {
 	(void)timer;
 }
 
-// One turn of the loop, 2 ms at most.
+// One iteration of the loop, at most 2 ms.
 static void turn(struct lab *lab) {
 	uv_update_time(&lab->loop);
 	uv_timer_start(&lab->pause, on_pause, 2, 0);
@@ -156,7 +156,7 @@ static void turn(struct lab *lab) {
 	uv_timer_stop(&lab->pause);
 }
 
-// Ten seconds: a busy machine makes the test slower, but not fail.
+// Wait up to ten seconds: a busy machine makes the test slower, but does not fail it.
 #define UNTIL(lab, condition) \
 	do { \
 		uint64_t begin_ns = uv_hrtime(); \
@@ -262,7 +262,7 @@ static struct weir_agents_counts counts(const struct lab *lab) {
 	return weir_agents_counts(lab->agents);
 }
 
-// The answer is refused with that name, and the request remains pending.
+// Check that the answer is refused with this reason, and that the request remains pending.
 static void expect_refused(struct lab *lab, const struct weir_agent_steal_answer *answer,
 	enum weir_agent_refusal refusal) {
 	uint64_t before = counts(lab).refused[refusal];
@@ -296,7 +296,7 @@ TEST(request_contains_the_given_fields) {
 	assert_memory_equal(bytes, "\xc6\x33\x64\x0a", 4);
 	assert_int_equal(weir_agent_address_family(lab->request.recipient, &bytes), 4);
 	assert_memory_equal(bytes, "\x7f\x00\x00\x01", 4);
-	// In the agent's clock, which has advanced since its answer.
+	// The deadline is in the agent's clock, which has advanced since its answer.
 	assert_true(lab->request.deadline_ms >= CLOCK_MS + sample.timeout_ms);
 	assert_true(lab->request.deadline_ms < CLOCK_MS + sample.timeout_ms + 60000);
 	first = lab->request.id;
@@ -332,7 +332,7 @@ TEST(invalid_requests_are_refused) {
 		steal.field = value; \
 		assert_int_equal(weir_agents_request_steal(lab->agents, &steal), error); \
 	} while (0)
-	EXPECT(token, 0, -EAGAIN); // it has not answered yet
+	EXPECT(token, 0, -EAGAIN); // the agent has not answered yet
 	hear(lab);
 	EXPECT(backend, 4, -ENOENT);
 	EXPECT(backend, 60000, -ENOENT);
@@ -346,7 +346,7 @@ TEST(invalid_requests_are_refused) {
 	EXPECT(token, 0, -ENOKEY);
 	weir_agents_set_keys(lab->agents, &lab->keys);
 	EXPECT(token, 0, 0);
-	EXPECT(token, 1, -EALREADY); // about that flow
+	EXPECT(token, 1, -EALREADY); // a second request about the flow
 	EXPECT(client_port, 50001, 0);
 	EXPECT(vip_port, 81, 0);
 #undef EXPECT
@@ -428,12 +428,12 @@ TEST(late_answer_is_counted_and_ignored) {
 	UNTIL(lab, lab->ended == 1);
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
-	// Not even the next request for the same flow accepts it.
+	// The next request for the same flow does not accept the late answer either.
 	ask(lab, &sample);
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
 }
 
-// The loop was busy until after the timeout: the caller may have continued in another way.
+// The loop was busy until after the timeout: the caller may have continued with another action.
 TEST(answer_that_waited_for_the_loop_is_late) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
@@ -475,7 +475,7 @@ TEST(unrelated_answers_are_ignored) {
 	wrong.id++;
 	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_STEAL);
 	wrong = right;
-	wrong.agent++; // another process of it
+	wrong.agent++; // an answer of another process of the agent
 	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_STEAL);
 	wrong = right;
 	wrong.balancer++;
@@ -489,7 +489,7 @@ TEST(unrelated_answers_are_ignored) {
 	wrong = right;
 	wrong.result = 0;
 	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_VALUE);
-	// From another port than the one requested.
+	// The answer comes from another port than the requested one.
 	weir_agent_steal_answer_encode(&right, &lab->keys.key[0], bytes);
 	send_from(lab, lab->elsewhere, bytes);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
@@ -502,7 +502,7 @@ TEST(unrelated_answers_are_ignored) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_REMOVED);
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- lifetime -----------------------------------------------------------------------------
 
 TEST(callback_may_make_another_request) {
 	struct lab *lab = *state;
@@ -534,15 +534,17 @@ TEST(request_to_a_removed_agent_ends) {
 	balancer = lab->request.balancer;
 	answer = answer_of(lab, WEIR_AGENT_STEAL_REMOVED);
 	steal.client_port++;
-	assert_int_equal(weir_agents_request_steal(lab->agents, &steal), 0); // not sent yet
+	// the request is not sent yet
+	assert_int_equal(weir_agents_request_steal(lab->agents, &steal), 0);
 	assert_int_equal(weir_agents_configure(lab->agents, NULL, 0), 0);
-	assert_int_equal(lab->ended, 0); // no function calls back
+	assert_int_equal(lab->ended, 0); // no callback is called
 	send_answer(lab, &answer);
 	UNTIL(lab, lab->ended == 2);
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
 	assert_int_equal(lab->asked, 1);
-	// After it is added again, requests have another number: the old answer matches none.
+	// When the agent is added again, its requests have other numbers: the old answer matches no
+	// request.
 	configure(lab);
 	hear(lab);
 	ask(lab, &sample);
@@ -558,7 +560,7 @@ TEST(unsendable_request_ends_without_a_result) {
 	hear(lab);
 	steal.timeout_ms = WEIR_AGENT_STEAL_AHEAD_MS;
 	assert_int_equal(weir_agents_request_steal(lab->agents, &steal), 0);
-	weir_agents_set_keys(lab->agents, &none); // before it was sent
+	weir_agents_set_keys(lab->agents, &none); // before the request was sent
 	UNTIL(lab, lab->ended == 1);
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
 	assert_true(lab->duration_ms < steal.timeout_ms);
@@ -577,5 +579,5 @@ TEST(no_callback_after_the_end) {
 							       .client = sample.client,
 							       .vip = sample.vip,
 							       .timeout_ms = 1}),
-		0); // the teardown frees both
+		0); // the teardown frees both objects
 }

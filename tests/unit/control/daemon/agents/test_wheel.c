@@ -20,8 +20,8 @@ static struct weir_wheel *make(uint64_t now_ms) {
 	return wheel;
 }
 
-// Waits as long as the wheel returns, over several turns of it: each entry is due once, never
-// early, and at most a tick late.
+// Waits as long as the wheel specifies, over several revolutions of the wheel: each entry is due
+// once, never early, and at most a tick late.
 TEST(every_entry_is_due_in_time) {
 	struct timed *timed = calloc(ENTRIES, sizeof(*timed));
 	struct weir_wheel *wheel = make(1000);

@@ -34,8 +34,8 @@ static void answer_big(struct weir_api_call *call) {
 struct rows {
 	struct server *server;
 	json_int_t at, n, cancel;
-	size_t pad; // bytes of a row; 0 = its number
-	json_int_t others; // rows of another list after the first one; -1 = none
+	size_t pad; // bytes of a row; 0 = only its number
+	json_int_t others; // rows of another list that follows; -1 = no other list
 };
 
 static json_t *padded(size_t bytes) {
@@ -181,7 +181,7 @@ static int bound_socket(const char *path) {
 int api_lab_setup(void **state) {
 	struct server *server = calloc(1, sizeof(*server));
 
-	signal(SIGPIPE, SIG_IGN); // as the daemon does
+	signal(SIGPIPE, SIG_IGN); // ignored, as in the daemon
 	strcpy(server->dir, "/tmp/weir-test-XXXXXX");
 	assert_non_null(mkdtemp(server->dir));
 	snprintf(server->path, sizeof(server->path), "%s/sock", server->dir);
@@ -266,7 +266,7 @@ json_t *hear(int fd) {
 			fail_msg("no answer: %s", strerror(errno));
 		}
 		if (n <= 0) {
-			assert_int_equal(bytes, 0); // never half an answer
+			assert_int_equal(bytes, 0); // an answer is complete or missing
 			return NULL;
 		}
 		newline = memchr(line + bytes, '\n', (size_t)n);

@@ -109,7 +109,7 @@ TEST(a1_deep_nesting_is_refused) {
 	close(fd);
 }
 
-// Many values in a request would cost much more time than its bytes, if it were parsed.
+// Parsing many values in a request would cost much more time than its bytes.
 TEST(a7_many_values_are_refused_unparsed) {
 	static const char *const repeated[] = {"0,", "\"x\",", "[],", "{},", "\"\\\"\","};
 	char line[1024];
@@ -129,7 +129,7 @@ TEST(a7_many_values_are_refused_unparsed) {
 			"not a request: too many values");
 		json_decref(answer);
 	}
-	// Inside a string they are text.
+	// Inside a string, brackets are text.
 	sprintf(line, "{\"command\": \"peer\", \"n\": \"\\\"[{%0*d\"}\n", 500, 0);
 	for (char *zero = strchr(line, '0'); *zero == '0'; zero++) {
 		*zero = ',';
@@ -139,8 +139,8 @@ TEST(a7_many_values_are_refused_unparsed) {
 	close(fd);
 }
 
-// More clients with slow requests than a turn has time for: the loop does other work between them,
-// and all are answered.
+// More clients with slow requests than an iteration has time for: the loop does other work between
+// the requests, and answers all requests.
 TEST(a7_loop_does_other_work_between_requests) {
 	struct server *server = *state;
 	int fds[32];
@@ -208,7 +208,7 @@ TEST(a2_long_lists_of_one_user_are_bounded) {
 	}
 	assert_int_equal(done + refused, CLIENTS);
 	assert_in_range(done, 1, USER_BYTES / (6u << 20));
-	for (size_t i = 0; i < CLIENTS; i++) { // read data no longer counts
+	for (size_t i = 0; i < CLIENTS; i++) { // data that clients have read no longer counts
 		say(fds[i], "{\"command\": \"rows\", \"n\": 12, \"pad\": 524288}\n");
 		expect(fds[i], "ok");
 		close(fds[i]);
@@ -301,7 +301,7 @@ TEST(a5_long_list_does_not_delay_others) {
 	}
 	expect_alive(server);
 	assert_true(read_count(&server->rows) < 2 * MANY_ROWS);
-	close(fd); // no client waits for the first one any more
+	close(fd); // no client waits for the first list any more
 	expect(second, "ok");
 	close(second);
 }

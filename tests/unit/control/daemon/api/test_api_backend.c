@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The condition of a backend: backend.show after a report, and service.waste.
+// The state of a backend: backend.show after a report, and service.waste.
 #include "daemon_web.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ TEST(nothing_is_shown_without_reports) {
 	assert_int_equal(json_integer_value(json_object_get(result, "reporting")), 0);
 	assert_true(json_is_null(json_object_get(result, "wasted")));
 	assert_int_equal(json_array_size(json_object_get(result, "backends")), 2);
-	assert_true(json_is_null(json_object_get(result, "again_ms"))); // no agents
+	assert_true(json_is_null(json_object_get(result, "again_ms"))); // the service has no agents
 	json_decref(result);
 	assert_string_equal(
 		lab_code(&web->lab, JSON({"command": "service.waste", "service": "x"})), "not-found");

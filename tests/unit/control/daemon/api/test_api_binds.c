@@ -39,7 +39,7 @@ TEST(vip_is_ready_while_another_one_of_its_service_is_drained) {
 	expect(web, V6, 1, 1);
 	expect(web, V4, 0, 0);
 	binds = bind(web, "drain", V4);
-	assert_int_equal(number(binds, "other_drained_binds"), 1); // with this deadline
+	assert_int_equal(number(binds, "other_drained_binds"), 1); // drained with this deadline
 	json_decref(binds);
 	expect(web, V6, 1, 0);
 	expect(web, V4, 1, 0);
@@ -88,11 +88,11 @@ TEST(removed_vip_is_shown_as_removed_while_it_drains) {
 	json_decref(answer);
 	answer = lab_ask(&web->lab, JSON({"command": "service.show", "service": "web"}));
 	error = json_string_value(json_object_get(answer, "error"));
-	assert_non_null(
-		strstr(error, "no such service: \"web\": it was removed, and drains for at most "));
 	assert_non_null(strstr(error,
-		"s; weirctl backend show and flow list, both without a service, include its "
-		"backends and flows"));
+		"no such service: \"web\": the service was removed, and drains for at most "));
+	assert_non_null(strstr(error,
+		"s; \"weirctl backend show\" and \"weirctl flow list\" without a service include "
+		"its backends and flows"));
 	json_decref(answer);
 	*open = 0;
 }
@@ -118,8 +118,8 @@ static bool has_noted(const struct web *web) {
 	return lab_log_has(&web->lab, "removed service old: drain deadline reached");
 }
 
-// The service at the VIP has another name now: the connections of its former name are cut like the
-// others when the VIP moves away. Also after the deadline of the removal, which keeps them.
+// The service at the VIP has another name now: connections of the former service break, too, when
+// the VIP moves away. This applies also after the deadline of the removal, which keeps connections.
 TEST(vip_is_not_drained_while_a_renamed_service_has_flows) {
 	const struct web *web = *state;
 	struct weir_share_counters *of_old;
@@ -161,7 +161,7 @@ TEST(vip_is_not_drained_while_a_renamed_service_has_flows) {
 	"\"on_backend_down\": \"reset\", \"drain\": {\"removed_ms\": " removed_ms "}, " \
 	"\"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
 
-// Whether the backend of the removed service "web" has it.
+// Whether the backend of the removed service "web" has a refuse time.
 static bool has_refuse_time(const struct web *web) {
 	json_t *rows = lab_result(&web->lab, JSON({"command": "backend.show"})), *row;
 	bool found = false, has = false;
@@ -193,8 +193,8 @@ static void remove_after(const struct web *web, const char *services) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// Until its deadline a removed service drains. Then its flows have ended, and its backends stay for
-// as long as clients may need RSTs.
+// Until its deadline a removed service drains. Then its flows have ended, and its backends stay as
+// long as clients may need RSTs.
 TEST(removed_backends_have_the_time_for_which_their_binds_refuse) {
 	const struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
@@ -214,7 +214,7 @@ TEST(removed_backends_have_the_time_for_which_their_binds_refuse) {
 	"\"on_backend_down\": \"reset\", \"backends\": [" \
 	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
 
-// Its flows are among those of the VIP that stays.
+// The flows of removed binds are among those of the service's remaining VIP.
 TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	const struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
@@ -230,7 +230,7 @@ TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	assert_int_equal(number(binds, "other_binds"), 0);
 	assert_int_equal(number(binds, "other_removed_binds"), 1);
 	json_decref(binds);
-	binds = bind(web, "show", V4); // of another service
+	binds = bind(web, "show", V4); // a VIP of another service
 	assert_int_equal(number(binds, "other_removed_binds"), 0);
 	json_decref(binds);
 	services = lab_result(&web->lab, JSON({"command": "service.show", "service": "web"}));
@@ -243,7 +243,7 @@ TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	*open = 0;
 }
 
-// The result of a request, which must be null under each of these names. keys: ends with NULL.
+// Check that the result of a request is null under each of these names. keys: ends with NULL.
 static void expect_unknown(const struct web *web, const char *request, const char *const *keys) {
 	json_t *result = lab_result(&web->lab, "%s", request);
 	const json_t *row = json_is_array(result) ? json_array_get(result, 0) : result;
@@ -256,7 +256,7 @@ static void expect_unknown(const struct web *web, const char *request, const cha
 	json_decref(result);
 }
 
-// A script that waits for no flows would go on.
+// A script that waits until no flows are left must not continue.
 TEST(without_a_dataplane_flows_are_unknown) {
 	static const char *const of_host[] = {
 		"active_flows", "open_flows", "removed", "open", NULL};

@@ -38,7 +38,7 @@ static json_int_t weight_of(struct web *web, const char *backend) {
 	return weight;
 }
 
-// "" without a canary.
+// The state of the canary; "" without a canary.
 static const char *state_of(struct web *web, char text[32]) {
 	json_t *list = lab_result(&web->lab, JSON({"command": "canary.show"}));
 	const char *name = json_string_value(json_object_get(json_array_get(list, 0), "state"));
@@ -90,7 +90,7 @@ static void reload(struct web *web, const char *services) {
 	release(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// The same; the only change has this text in the diff and the reload.
+// Reload with these services; the only change has this text in the diff and the reload.
 static void reload_with(struct web *web, const char *services, const char *wanted) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 
@@ -151,7 +151,7 @@ TEST(plan_shows_weights_and_replayed_flows) {
 		  4000;
 	assert_true(fabs(percent - 0.5) < 0.05);
 	json_decref(plan);
-	assert_int_equal(weight_of(web, "w-1"), 100); // nothing changed
+	assert_int_equal(weight_of(web, "w-1"), 100); // the weight has not changed
 	assert_true(is_in(web, ""));
 }
 
@@ -194,7 +194,7 @@ TEST(invalid_canaries_are_refused_with_the_remedy) {
 		JSON({"command": "canary.stop", "service": "web", "outcome": "end"}));
 	release(lab_result(&web->lab,
 		JSON({"command": "service.set", "service": "web", "policy": "least-loaded"})));
-	refuse(web, "refused", "maglev and weighted-round-robin",
+	refuse(web, "refused", "maglev or weighted-round-robin",
 		JSON({"command": "canary.start", "service": "web", "backend": "w-1"}));
 	release(lab_result(
 		&web->lab, JSON({"command": "service.set", "service": "web", "policy": null})));
@@ -218,14 +218,14 @@ TEST(running_canary_owns_its_weight_until_it_is_stopped) {
 		JSON({"command": "service.set", "service": "web", "policy": "random"}));
 	refuse(web, "refused", "weirctl canary stop web",
 		JSON({"command": "canary.start", "service": "web", "backend": "w-2"}));
-	// Its share stays when the weights of others change.
+	// The canary's share stays when other weights change.
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-2", "weight": 900})));
 	LAB_UNTIL(weight_of(web, "w-1") == 9);
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-2", "weight": null})));
 	LAB_UNTIL(weight_of(web, "w-1") == 3);
-	// A configured weight that changes would drop it.
+	// A changed configured weight would discard the canary.
 	reload_with(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE,
 		"the running canary keeps weight 3 until it ends");
 	assert_int_equal(weight_of(web, "w-1"), 3);
@@ -251,14 +251,15 @@ TEST(failing_canary_is_rolled_back_and_stays_so) {
 	assert_true(audit_has(web, "canary.rollback", "errors: 50.00 %"));
 	assert_true(lab_log_has(&web->lab, "canary web/w-1: rolled back: errors: 50.00 %"));
 	reload_with(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE,
-		"the rolled-back canary keeps weight 0: weirctl weight set web/w-1 configured");
+		"the rolled-back canary keeps weight 0; to end this, run \"weirctl weight set "
+		"web/w-1 configured\"");
 	assert_int_equal(weight_of(web, "w-1"), 0);
 	lab_kill(&web->lab);
 	lab_start(&web->lab);
 	LAB_UNTIL(lab_attached(&web->lab));
 	assert_int_equal(weight_of(web, "w-1"), 0);
 	assert_true(is_in(web, "rolled-back"));
-	assert_true(!has_figures(web, "report")); // of the former process
+	assert_true(!has_figures(web, "report")); // figures of the former process are dropped
 	reload(web, WEB_SERVICES ", " DNS_SERVICE);
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
@@ -275,7 +276,7 @@ TEST(slow_canary_is_rolled_back) {
 	assert_true(audit_has(web, "canary.rollback", "latency: 14.00 ms"));
 }
 
-// The next process continues, whenever the one before is killed.
+// The next process continues, whenever the previous process is killed.
 TEST(good_canary_is_promoted_across_restarts) {
 	struct web *web = *state;
 	json_t *result =
@@ -311,7 +312,7 @@ TEST(few_requests_prolong_a_step) {
 	assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "why")),
 		"0 of 50 new flows of the canary so far");
 	release(list);
-	// Its policy, maglev, uses no reports, but the canary does.
+	// The service's policy, maglev, uses no reports, but the canary does.
 	list = lab_result(&web->lab,
 		JSON({"command": "backend.report", "service": "web", "backend": "w-1",
 			"requests_per_second": 10, "errors_per_second": 1, "utilization": 0.5}));
@@ -372,7 +373,7 @@ TEST(reload_with_a_policy_without_weights_rolls_back) {
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
 }
 
-// It keeps the weight of its last step.
+// The backend keeps the weight of the last step.
 TEST(canary_without_a_configured_weight) {
 	struct web *web = *state;
 
@@ -391,7 +392,8 @@ TEST(file_that_cannot_be_written_refuses_a_start) {
 
 	snprintf(path, sizeof(path), "%s/control/canaries.json.new", web->lab.run_dir);
 	assert_int_equal(mkdir(path, 0700), 0);
-	refuse(web, "refused", "cannot save the canary", START_LONG);
+	refuse(web, "refused", "the canary was not started, because it cannot be saved in",
+		START_LONG);
 	assert_int_equal(weight_of(web, "w-1"), 100);
 	assert_int_equal(rmdir(path), 0);
 	release(lab_result(&web->lab, START_LONG));

@@ -86,13 +86,13 @@ static void stop(int fd, json_int_t capture, json_int_t packets) {
 	json_decref(stopped);
 }
 
-// --- the dataplane's part -----------------------------------------------------------------------
+// --- simulated dataplane -------------------------------------------------------------------------
 
 static struct weir_segment *segment_of(struct web *web) {
 	return lab_dataplane_segment(web->dataplane);
 }
 
-// The terms in force.
+// The capture order in force.
 static struct weir_capture_terms terms_of(struct web *web) {
 	struct weir_capture_terms terms;
 	uint64_t number = weir_capture_wanted(segment_of(web));
@@ -163,14 +163,14 @@ TEST(a_packet_is_shown_with_names) {
 	assert_true(json_is_null(json_object_get(packet, "bucket")));
 	assert_int_equal(number_of(packet, "worker"), WORKER);
 	assert_int_equal(number_of(packet, "length"), 60);
-	// That of "publications" in stats.show, not the position in the update log.
+	// The number equals "publications" in stats.show, not the position in the update log.
 	assert_int_equal(
 		number_of(packet, "tables"), (json_int_t)segment_of(web)->notes->publications);
-	assert_true(number_of(packet, "time_ns") > 1700000000000000000ll); // since 1970
+	assert_true(number_of(packet, "time_ns") > 1700000000000000000ll); // nanoseconds since 1970
 	assert_true(json_is_null(json_object_get(reading, "ended")));
 	assert_true(json_is_false(json_object_get(reading, "more")));
 	json_decref(reading);
-	reading = read_packets(fd, capture); // waits for a packet that never arrives
+	reading = read_packets(fd, capture); // the reading waits for a packet that never arrives
 	assert_int_equal(json_array_size(json_object_get(reading, "packets")), 0);
 	json_decref(reading);
 	stop(fd, capture, 1);
@@ -267,7 +267,7 @@ TEST(packets_not_recorded_are_counted) {
 	close(fd);
 }
 
-// --- ends ---------------------------------------------------------------------------------------
+// --- end ----------------------------------------------------------------------------------------
 
 static json_t *last_entry(struct web *web, json_t **holder) {
 	*holder = lab_result(&web->lab, JSON({"command": "audit.show"}));
@@ -297,8 +297,8 @@ TEST(a_number_of_packets_ends_it) {
 	entry = json_array_get(audit, json_array_size(audit) - 2);
 	assert_string_equal(text_of(entry, "command"), "capture.start");
 	assert_string_equal(text_of(entry, "after"),
-		"128 bytes of a packet, 10000 packets a second "
-		"and worker, ends after 2");
+		"at most 128 bytes of each packet, 10000 packets a second "
+		"and worker, ends after 2 packets");
 	json_decref(audit);
 	close(fd);
 }
@@ -314,14 +314,14 @@ TEST(the_end_of_its_connection_ends_it) {
 		other, JSON({"command": "capture.start"}), "busy", "is already capturing packets");
 	snprintf(request, sizeof(request),
 		JSON({"command": "capture.read", "capture": %lld}), (long long)capture);
-	expect_error(other, request, "not-found", "no such capture of this connection");
+	expect_error(other, request, "not-found", "this connection has no capture");
 	expect_error(fd, JSON({"command": "capture.read", "capture": 999999}), "not-found", "999999");
-	expect_error(fd, JSON({"command": "capture.stop", "capture": 0}), "not-found", ": 0");
+	expect_error(fd, JSON({"command": "capture.stop", "capture": 0}), "not-found", "no capture 0");
 	close(fd);
 	LAB_UNTIL(weir_capture_wanted(segment_of(web)) == 0);
-	LAB_UNTIL(
-		strcmp(text_of(last_entry(web, &audit), "why"), "its connection was closed") == 0 ||
-		(json_decref(audit), false));
+	LAB_UNTIL(strcmp(text_of(last_entry(web, &audit), "why"),
+			  "the connection of the client was closed") == 0 ||
+		  (json_decref(audit), false));
 	json_decref(audit);
 	capture = start(other, "");
 	stop(other, capture, 0);
@@ -406,8 +406,8 @@ static json_int_t id_of(struct web *web, const char *backend) {
 	return id;
 }
 
-// A backend is removed and another one gets its id, while a packet of the first one waits to be
-// read.
+// A backend is removed and another backend gets its id, while a packet of the removed backend waits
+// to be read.
 TEST(names_are_those_at_the_time_of_the_packet) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -474,9 +474,9 @@ TEST(arguments_are_checked) {
 		{"\"filter\": {\"destination_port\": 65536}", "bad-request", "from 1 to 65535"},
 		{"\"filter\": {\"destination_port\": \"80\"}", "bad-request", "from 1 to 65535"},
 		{"\"filter\": {\"client\": \"2001:db8::7\", \"destination\": \"198.51.100.10\"}",
-			"bad-request", "of the IP version of \"client\""},
+			"bad-request", "of the same IP version as \"client\""},
 		{"\"filter\": {\"protocol\": \"icmp\", \"destination_port\": 80}", "bad-request",
-			"ICMP has none"},
+			"ICMP has no ports"},
 		{"\"filter\": {\"actions\": [\"forward\"], \"reasons\": [\"tx_full\"]}",
 			"bad-request", "\"drop\" or \"reply\""},
 	};

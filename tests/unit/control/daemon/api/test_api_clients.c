@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients that are slow, many, idle, or disconnected, and one without memory (A3, A4).
+// Clients that are slow, many, idle, or disconnected, and a client for which memory is missing (A3,
+// A4).
 #include "api_lab.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ void *__wrap_calloc(size_t count, size_t bytes) {
 
 TEST_EACH(api_lab_setup, api_lab_teardown);
 
-// libuv accepts no other connection while one is waiting.
+// libuv accepts no other connection while a connection waits to be accepted.
 TEST(a_client_without_memory_is_served_later) {
 	int fd;
 
@@ -53,7 +54,7 @@ TEST(a3_slow_reader_does_not_delay_others) {
 	for (int i = 0; i < 50; i++) {
 		expect_alive(*state);
 	}
-	expect(slow[0], "ok"); // not too slow: it gets everything
+	expect(slow[0], "ok"); // this client is not too slow: it gets the complete answer
 	for (int i = 0; i < 8; i++) {
 		close(slow[i]);
 	}
@@ -109,7 +110,7 @@ TEST(a3_idle_client_is_replaced_by_a_new_one) {
 		say(fd[i], "{\"command\": \"echo\"}\n");
 		expect(fd[i], "ok");
 	}
-	nanosleep(&idle, NULL); // the time itself is tested
+	nanosleep(&idle, NULL); // the idle time itself is tested
 	newcomer = client(*state);
 	say(newcomer, "{\"command\": \"echo\"}\n");
 	expect(newcomer, "ok");

@@ -45,9 +45,9 @@ static const struct row rows[] = {
 		"argument \"next\" must be a whole number of at least 0"},
 	{"{\"command\": \"service.show\", \"service\": \"\\n\\u001b[2J\"}", "not-found", ""},
 	{"{\"command\": \"backend.drain\", \"backend\": \"web\"}", "not-found",
-		"no such backend: \"web\", but a service; SERVICE/NAME is one of its backends"},
+		"no such backend: \"web\"; a service has this name: specify SERVICE/NAME"},
 	{"{\"command\": \"backend.show\", \"backend\": \"web\"}", "not-found",
-		"no such backend: \"web\", but a service; SERVICE/NAME is one of its backends"},
+		"no such backend: \"web\"; a service has this name: specify SERVICE/NAME"},
 	{"{\"command\": \"backend.show\", \"backend\": \"wbe\"}", "not-found",
 		"no such backend: \"wbe\""},
 	{"{\"command\": \"service.show\", \"service\": null}", "ok", ""},
@@ -72,7 +72,7 @@ TEST(commands_invalid_requests_get_a_specific_error) {
 	}
 }
 
-// The error quotes its beginning.
+// The error quotes the beginning of the name.
 TEST(commands_longest_name_is_answered) {
 	struct web *web = *state;
 	size_t bytes = WEIR_API_LINE_BYTES - 64;
@@ -82,7 +82,7 @@ TEST(commands_longest_name_is_answered) {
 	json_t *answer;
 
 	for (size_t i = 0; i < bytes; i += 2) {
-		memcpy(line + prefix + i, "\xc3\xa9", 2); // cut in the middle of a character
+		memcpy(line + prefix + i, "\xc3\xa9", 2); // the quote would end inside a character
 	}
 	memcpy(line + (size_t)prefix + bytes, "\"}\n", 3);
 	lab_send(fd, line, (size_t)prefix + bytes + 3);

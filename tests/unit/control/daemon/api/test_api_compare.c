@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// policy.compare, with a dataplane with samples written by the test.
+// policy.compare, with a dataplane whose samples the test writes.
 #include "daemon_web.h"
 
 #include <stdio.h>
@@ -70,9 +70,10 @@ static void write_flows(struct web *web) {
 		}
 		write_sample(web, (uint32_t)(i / 3 % 2), i % 3 == 0 ? w1 : w2, 2000000);
 		if (i % 100 == 0) {
-			write_sample(web, 0, dns, 1000000); // of another service
-			write_sample(web, 0, 60000, 1000000); // of nobody
-			write_sample(web, 0, w1, 3600000000000ull); // began before
+			write_sample(web, 0, dns, 1000000); // a flow of another service
+			write_sample(web, 0, 60000, 1000000); // a flow of an unused id
+			// a flow that began before the recording
+			write_sample(web, 0, w1, 3600000000000ull);
 		}
 	}
 }
@@ -88,7 +89,7 @@ TEST(flows_are_recorded_and_replayed_through_every_policy) {
 	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 3000}\n");
 	LAB_UNTIL(strcmp(lab_code(
 		&web->lab, JSON({"command": "policy.compare", "service": "dns", "for_ms": 100})),
-				   "refused") == 0); // one at a time
+				   "refused") == 0); // one comparison at a time
 	write_flows(web);
 	answer = lab_read_answer(fd);
 	close(fd);
@@ -140,7 +141,7 @@ TEST(invalid_arguments_are_refused) {
 		lab_code(&web->lab, JSON({"command": "policy.compare", "service": "x"})), "not-found");
 }
 
-// A disconnected client, or the end of the process, leaves no resources behind.
+// A disconnected client, or the end of the process, leaks no resources.
 TEST(clients_and_dataplanes_may_disconnect_meanwhile) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -156,7 +157,7 @@ TEST(clients_and_dataplanes_may_disconnect_meanwhile) {
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns",
 			"for_ms": 100})), "refused") == 0);
-	close(fd); // no test waits for ten minutes
+	close(fd); // the test does not wait ten minutes
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns",
 			"for_ms": 100})), "refused") != 0);
@@ -176,5 +177,5 @@ TEST(clients_and_dataplanes_may_disconnect_meanwhile) {
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns",
 			"for_ms": 100})), "refused") == 0);
-	close(fd); // and the process is ended while it is in progress
+	close(fd); // the process ends while a comparison is in progress
 }

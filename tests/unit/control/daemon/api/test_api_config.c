@@ -34,7 +34,7 @@ static int fresh(void **state) {
 	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
 	json_decref(lab_result(
 		&web->lab, JSON({"command": "config.reload", "path": "%s"}), web->lab.config));
-	LAB_UNTIL(backends(web) == 3); // those that the test before has removed have left
+	LAB_UNTIL(backends(web) == 3); // the backends that the previous test has removed have left
 	return 0;
 }
 
@@ -87,7 +87,7 @@ TEST(reload_applies_what_differs_and_keeps_states) {
 	assert_int_equal(json_integer_value(json_object_get(one, "effective_weight")), 5);
 	one = lab_backend(&web->lab, &holder, "dns", "w-3");
 	assert_string_equal(text_of(one, "address"), "10.0.1.14");
-	assert_true(segment->roots->selection[web_id] == selection); // untouched
+	assert_true(segment->roots->selection[web_id] == selection); // the selection is unchanged
 	assert_int_equal(dns_id, web_id == 0 ? 1 : 0);
 	json_decref(holder);
 	result = lab_result(&web->lab, JSON({"command": "config.diff"}));
@@ -95,7 +95,7 @@ TEST(reload_applies_what_differs_and_keeps_states) {
 	json_decref(result);
 }
 
-// It stays as long as the file has the same weight, see above.
+// The run-time weight stays as long as the configured weight is unchanged.
 TEST(reload_says_which_weights_set_by_hand_it_replaces) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
@@ -144,7 +144,8 @@ TEST(renamed_backend_that_took_no_new_flows_is_warned_of) {
 		json_decref(result);
 	}
 	assert_int_equal(found, 2);
-	assert_true(lab_log_has(&web->lab, "the maintenance of dns/w-1, which has its address"));
+	assert_true(
+		lab_log_has(&web->lab, "the maintenance of dns/w-1, which has the same address"));
 }
 
 TEST(changes_that_need_a_restart_are_listed_and_not_applied) {
@@ -185,13 +186,14 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	assert_string_equal(text_of(cost, "effect"), "break");
 	assert_int_equal(json_integer_value(json_object_get(cost, "flows")), 5);
 	assert_string_equal(text_of(cost, "text"),
-		"5 open flows: UDP ends: the next datagram is for the service that has its address "
-		"and port "
-		"then, else for closed_ports, or the kernel without a bind of the address");
+		"5 open flows: UDP ends: the next datagram goes to the service that then has its "
+		"address "
+		"and port; without such a service closed_ports applies, or, if no bind has the "
+		"address, the kernel gets the datagram");
 	json_decref(result);
 	weir_segment_service_counters(segment, 0, (uint32_t)dns)->open_flows = 0;
 	result = lab_result(&web->lab, JSON({"command": "config.waiting"}));
-	assert_int_equal(changes(result), 0); // it was not reloaded
+	assert_int_equal(changes(result), 0); // the configuration was not reloaded
 	json_decref(result);
 	lab_write_config_with(&web->lab, ", \"mtu\": 9000", WEB_SERVICES ", " DNS_SERVICE);
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
@@ -205,7 +207,7 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	json_decref(result);
 }
 
-// Both answers have it, and nothing waits any more.
+// The answers of diff and reload show it, and no change waits any more.
 TEST(change_that_waits_is_taken_back) {
 	static const char *const commands[] = {"config.diff", "config.reload", "config.diff"};
 	struct web *web = *state;
@@ -246,7 +248,8 @@ TEST(warnings_are_in_both_answers) {
 		assert_int_equal(json_array_size(warnings), 2);
 		assert_string_equal(text_of(first, "path"), "instance.hash_seed");
 		assert_string_equal(
-			text_of(json_array_get(warnings, 1), "path"), "services[0]"); // no check
+			// the service has no check
+			text_of(json_array_get(warnings, 1), "path"), "services[0]");
 		assert_true(json_integer_value(json_object_get(first, "line")) > 0);
 		assert_non_null(strstr(text_of(first, "reason"), " (open flows now: "));
 		json_decref(result);

@@ -34,7 +34,7 @@ static void set_admin(struct web *web, const char *command, const char *backend)
 		JSON({"command": "backend.%s", "service": "web", "backend": "%s"}), command, backend));
 }
 
-// Create a known flow with client port 3. Its backend is stored in ret.
+// Create a known flow with client port 3. ret: name of its backend.
 static void begin_known_flow(struct web *web, char ret[32]) {
 	json_t *found;
 
@@ -64,7 +64,7 @@ TEST(lookup_finds_a_known_flow) {
 	json_decref(found);
 }
 
-// Other policies choose by the state at the start of a flow: the backend cannot be known before.
+// Other policies choose by the state at the start of a flow, so the backend is unknown before.
 TEST(lookup_of_a_new_flow_without_slots) {
 	struct web *web = *state;
 	json_t *found;
@@ -109,8 +109,8 @@ TEST(lookup_of_a_drained_backends_flow_reports_the_drain) {
 	begin_known_flow(web, backend);
 	set_admin(web, "drain", backend);
 	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
-	assert_string_equal(text_of(found, "backend"), backend); // it stays
-	expect_in(found, "flow table of worker 0; backend drained: existing flows only");
+	assert_string_equal(text_of(found, "backend"), backend); // the flow stays at its backend
+	expect_in(found, "flow table of worker 0; backend drained: only existing flows continue");
 	expect_in(found, "; a new flow would go to ");
 	assert_string_not_equal(text_of(found, "chosen"), backend);
 	json_decref(found);
@@ -127,10 +127,10 @@ TEST(lookup_of_a_flow_in_panic_mode_reports_it) {
 	set_admin(web, "drain", "w-2");
 	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_string_equal(text_of(found, "backend"), text_of(found, "chosen"));
-	expect_in(found, "; backend drained: new flows only because of panic mode");
+	expect_in(found, "; backend drained: gets new flows only because of panic mode");
 	json_decref(found);
 	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
-	expect_in(found, "; panic mode: no backend is ready, drained ones are used");
+	expect_in(found, "; panic mode: no backend is ready, drained backends are used");
 	json_decref(found);
 	set_admin(web, "ready", "w-1");
 	set_admin(web, "ready", "w-2");
@@ -148,11 +148,11 @@ static void set_on_backend_down(struct web *web, const char *value) {
 // The effect on the next packet of the flow, depending on on_backend_down.
 TEST(lookup_of_a_flow_of_a_backend_that_is_down_reports_the_effect) {
 	static const char *const cases[][2] = {
-		{"keep", "; backend in maintenance: existing TCP flows only; a new flow "},
+		{"keep", "; backend in maintenance: only existing TCP flows continue; a new flow "},
 		{"rehash", "; backend in maintenance: the next packet moves the flow; a new flow "},
 		{"reset",
 			"; backend in maintenance: the next packet is answered by an RST; a new "},
-		{"rehash", NULL}, // and no other backend
+		{"rehash", NULL}, // no other backend is available
 	};
 	struct web *web = *state;
 	json_t *found;
@@ -200,7 +200,7 @@ static void reload(struct web *web) {
 	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
 }
 
-// It drains.
+// The removed destination drains.
 TEST(lookup_of_a_removed_destination_has_its_service) {
 	struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
@@ -215,7 +215,7 @@ TEST(lookup_of_a_removed_destination_has_its_service) {
 	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_string_equal(text_of(found, "service"), "web");
 	assert_string_equal(text_of(found, "backend"), backend);
-	expect_in(found, "backend removed: existing flows only; service removed");
+	expect_in(found, "backend removed: only existing flows continue; service removed");
 	expect_in(found, "s, open connections continue");
 	expect_in(found, "service removed from the configuration: new flows are refused "
 			 "for another ");
@@ -225,7 +225,7 @@ TEST(lookup_of_a_removed_destination_has_its_service) {
 	reload(web);
 }
 
-// Of a new flow and of an existing one; the whole service, and one of its two binds.
+// Lookups of a new and of an existing flow; the whole service, or one of its two binds, is drained.
 TEST(lookup_of_a_drained_destination_reports_it) {
 	struct web *web = *state;
 	json_t *found;
@@ -290,7 +290,8 @@ TEST(lookup_that_no_worker_answers_times_out) {
 	json_t *found;
 
 	lab_dataplane_hang(web->dataplane, true);
-	// More lookups than a mailbox holds: later ones fail at once because it is full.
+	// More lookups than a mailbox holds: later lookups fail at once because the mailbox is
+	// full.
 	for (int i = 0; i < 5; i++) {
 		assert_string_equal(lab_code(&web->lab,
 			JSON({"command": "flow.lookup", "protocol": "tcp", "source": "192.0.2.1",
@@ -302,7 +303,7 @@ TEST(lookup_that_no_worker_answers_times_out) {
 	assert_true(lab_now_ms() - before >= 5 * 200);
 	assert_string_equal(lab_code(&web->lab, JSON({"command": "version"})), "ok");
 	lab_dataplane_hang(web->dataplane, false);
-	// Late answers to old requests do not match new ones.
+	// Late answers to old requests do not match new requests.
 	found = lookup(web, "192.0.2.1", 99, "198.51.100.10", 81);
 	assert_string_equal(text_of(found, "why"), "no service is bound to this address and port");
 	json_decref(found);
@@ -324,7 +325,7 @@ TEST(lookups_leave_room_for_a_deletion) {
 		fd[i] = lab_connect(&web->lab);
 		lab_send(fd[i], line, n);
 	}
-	for (int i = 39; i >= 30; i--) { // refused, so the earlier ones use all places
+	for (int i = 39; i >= 30; i--) { // refused, so earlier lookups use all slots
 		json_t *answer = lab_read_answer(fd[i]);
 
 		refused += strcmp(text_of(answer, "code"), "refused") == 0;
@@ -464,7 +465,8 @@ TEST(lookup_with_a_subset_for_each_worker) {
 	json_t *found;
 
 	start_with_subsets(&web);
-	lab_dataplane_flows(web.dataplane, "198.51.100.10", 80, 4); // waits for the tables
+	// waits until workers have adopted the tables
+	lab_dataplane_flows(web.dataplane, "198.51.100.10", 80, 4);
 	for (unsigned int port = 1; port <= 60; port++) {
 		char expected[64];
 
@@ -578,7 +580,7 @@ TEST(pending_lookup_ends_with_the_dataplane) {
 	lab_dataplane_stop(web->dataplane);
 	answer = lab_read_answer(fd);
 	code = text_of(answer, "code");
-	// The order of the two is a race, but one of them must occur.
+	// The order of the two events is a race, but one of them must occur.
 	assert_true(strcmp(code, "no-dataplane") == 0 || strcmp(code, "timeout") == 0);
 	json_decref(answer);
 	close(fd);

@@ -117,7 +117,7 @@ TEST(drain_takes_the_backends_of_all_services_out) {
 	assert_int_equal(number(host, "draining"), 3);
 	assert_int_equal(number(host, "open_flows"), 2);
 	assert_string_equal(drain_text(host, "state"), "draining");
-	assert_string_equal(drain_text(host, "at_deadline"), "-"); // keep and drop
+	assert_string_equal(drain_text(host, "at_deadline"), "-"); // both keep and drop
 	// Panic: the only backend of a service still gets new flows.
 	assert_int_equal(json_array_size(json_object_get(host, "in_use")), 1);
 	assert_string_equal(
@@ -127,7 +127,7 @@ TEST(drain_takes_the_backends_of_all_services_out) {
 	json_decref(host);
 	assert_true(admin_is(own, "web", "w-1", "drain") && admin_is(own, "mail", "m-1", "drain"));
 	assert_true(admin_is(own, "web", "w-2", "ready") && admin_is(own, "mail", "m-2", "ready"));
-	// Also after a restart, and until the last flow has ended.
+	// The host also drains after a restart, and until the last flow has ended.
 	lab_kill(&own->lab);
 	lab_start(&own->lab);
 	LAB_UNTIL(lab_attached(&own->lab));
@@ -151,7 +151,7 @@ TEST(drain_can_be_repeated_and_leaves_maintenance_alone) {
 	*open += 1;
 	json_decref(lab_result(&own->lab,
 		JSON({"command": "backend.maintenance", "service": "mail", "backend": "m-1"})));
-	for (int i = 0; i < 2; i++) { // without a deadline, then with one
+	for (int i = 0; i < 2; i++) { // first without a deadline, then with a deadline
 		host = lab_result(&own->lab,
 			i == 0 ? "{\"command\": \"host.drain\", \"address\": \"" HOST "\"}"
 			       : "{\"command\": \"host.drain\", \"address\": \"" HOST "\", "
@@ -170,7 +170,7 @@ TEST(drain_can_be_repeated_and_leaves_maintenance_alone) {
 	*open -= 1;
 }
 
-// The counters of dropped flows go down at once: weir-control counts them before.
+// The counters of dropped flows decrease at once, so weir-control reads them before.
 TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
 	struct own *own = *state;
 	uint64_t *kept = open_flows(own, "web", "w-1"), *dropped = open_flows(own, "alone", "a-1");
@@ -218,8 +218,8 @@ static void reload(struct own *own, const char *services) {
 	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
 }
 
-// Its connections are cut when the server is stopped, whatever the file says now. Removed before
-// the drain with its service, or, of one that stays, during it.
+// Connections break when the server is stopped, even if the backend was removed: before the drain,
+// with its service, or, from a remaining service, during the drain.
 TEST(host_is_not_drained_while_removed_backends_have_flows) {
 	struct own *own = *state;
 	uint16_t mail = backend_id(own, "mail", "m-1"), web = backend_id(own, "web", "w-1");
@@ -236,14 +236,15 @@ TEST(host_is_not_drained_while_removed_backends_have_flows) {
 	assert_int_equal(number(host, "backends"), 2);
 	assert_int_equal(number(host, "removed"), 1);
 	assert_int_equal(number(host, "active_flows"), 3);
-	assert_int_equal(number(host, "open_flows"), 2); // no drain: those of the removed one
+	// no drain: the flows are those of the removed backend
+	assert_int_equal(number(host, "open_flows"), 2);
 	json_decref(host);
 	host = drain(own, "");
 	assert_int_equal(number(host, "open_flows"), 3);
 	assert_int_equal(json_array_size(json_object_get(host, "open")), 2);
 	json_decref(host);
 	reload(own, SERVICE_OF_OTHERS("web", "1") ", " SERVICE_OF_OTHERS("post", "2"));
-	lab_kill(&own->lab); // the drains are those of the next process, too
+	lab_kill(&own->lab); // the next process continues the drains
 	lab_start(&own->lab);
 	LAB_UNTIL(lab_attached(&own->lab));
 	host = show(own);
@@ -310,7 +311,7 @@ TEST(one_audit_entry_records_a_whole_host) {
 	json_decref(ready(own));
 }
 
-// All in one step; the reply is short, whatever the number of services.
+// All backends are drained in one step; the reply is short, for any number of services.
 TEST(host_in_a_hundred_services_is_drained_by_one_command) {
 	struct own *own = *state;
 	char *services = malloc(SERVICES * 512), *end = services;
@@ -331,7 +332,7 @@ TEST(host_in_a_hundred_services_is_drained_by_one_command) {
 	assert_int_equal(number(host, "services"), SERVICES);
 	assert_int_equal(number(host, "draining") + number(host, "drained"), SERVICES);
 	json_decref(host);
-	// Workers pass over closed rows; this dataplane waits for the selections that follow.
+	// Workers skip closed rows; this dataplane waits for the selections that follow.
 	for (int i = 0; i < SERVICES; i += 33) {
 		char name[8];
 

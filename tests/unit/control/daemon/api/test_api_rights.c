@@ -19,10 +19,10 @@
 
 #include "api.h"
 
-#define MEMBER 4242 // uid of one who may look
-#define ADMINS 4300 // gid of those who may change
-#define FLOOD 6 // processes: more than one loop can serve
-#define GROUPS_MANY 200 // more than asked for at first
+#define MEMBER 4242 // uid of a user with read access
+#define ADMINS 4300 // gid of users who may change settings
+#define FLOOD 6 // number of processes: more than one loop can serve
+#define GROUPS_MANY 200 // more groups than the first call requests
 
 enum outcome { DONE, FORBIDDEN, OTHER_ERROR, NO_ANSWER };
 
@@ -94,7 +94,7 @@ static enum outcome ask_plainly(const struct lab *lab, const char *request) {
 		       : OTHER_ERROR;
 }
 
-// The first group is the primary one.
+// Change to this user; the first group is the primary group.
 static bool become(uid_t uid, const gid_t *groups, size_t count) {
 	return setgroups(count - 1, groups + 1) == 0 && setgid(groups[0]) == 0 && setuid(uid) == 0;
 }
@@ -114,7 +114,7 @@ static enum outcome ask_as(
 	return (enum outcome)WEXITSTATUS(status);
 }
 
-// A member of the group with read access: that of the socket, which is root's in this lab.
+// A member of the group with read access: the group of the socket, which is root's in this lab.
 static enum outcome ask_as_member(struct lab *lab, const char *request) {
 	const gid_t groups[] = {0};
 
@@ -151,15 +151,15 @@ static const struct row {
 	{"{\"command\":\"stats.show\"}", true},
 	{"{\"command\":\"health.show\"}", true},
 	{"{\"command\":\"audit.show\"}", true},
-	// Control's loop is blocked while a file is read and compared: 32 connections that
-	// requested this continuously would delay all others for seconds.
+	// config.diff blocks control's loop while a file is read and compared: 32 connections that
+	// request it continuously would delay all other requests for seconds.
 	{"{\"command\":\"config.diff\"}", false},
 	{"{\"command\":\"config.diff\",\"path\":null}", false},
-	// A file of the user's choice, which may be unreadable for this user.
+	// The user chooses the file, which may be unreadable for this user.
 	{"{\"command\":\"config.diff\",\"path\":\"/etc/shadow\"}", false},
 	{"{\"command\":\"config.reload\"}", false},
 	{"{\"command\":\"config.reload\",\"path\":\"/etc/shadow\"}", false},
-	// Other people's packets.
+	// A capture contains packets of other users.
 	{"{\"command\":\"capture.start\"}", false},
 	{"{\"command\":\"capture.read\",\"capture\":1}", false},
 	{"{\"command\":\"capture.stop\",\"capture\":1}", false},
@@ -174,7 +174,7 @@ TEST(member_of_the_group_may_read_but_not_change) {
 	struct lab_dataplane *dataplane;
 
 	if (geteuid() != 0) {
-		skip(); // nobody else to become
+		skip(); // the test cannot change to other users
 	}
 	dataplane = lab_dataplane_start(lab, 1);
 	LAB_UNTIL(lab_attached(lab));
@@ -232,7 +232,7 @@ TEST(own_user_may_change_without_an_admin_group) {
 	}
 	lab_stop(lab);
 	assert_int_equal(unlink(lab->log), 0);
-	assert_int_equal(chown(lab->run_dir, 0, 65534), 0); // it keeps its group
+	assert_int_equal(chown(lab->run_dir, 0, 65534), 0); // the directory keeps its group
 	lab_spawn(lab, "--user", "nobody", "--group", "nogroup", NULL);
 	LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));
 	assert_int_equal(ask_as(lab, MEMBER, groups, 1, rows[20].request), FORBIDDEN);
@@ -240,7 +240,7 @@ TEST(own_user_may_change_without_an_admin_group) {
 	assert_int_equal(ask_as(lab, 0, groups, 1, rows[20].request), DONE);
 }
 
-// The maximum number of connections, each sending requests continuously.
+// The maximum number of connections, each of which sends requests continuously.
 static void keep_all_places_busy(const struct lab *lab) {
 	static const char request[] = "{\"command\":\"version\"}\n";
 	int fds[WEIR_API_CLIENTS];
@@ -275,7 +275,7 @@ static pid_t start_member(struct lab *lab, void (*run)(const struct lab *lab)) {
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		if (become(MEMBER, groups, 1)) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL); // when the test fails
+			prctl(PR_SET_PDEATHSIG, SIGKILL); // ends this process when the test fails
 			run(lab);
 		}
 		_exit(1);
@@ -288,7 +288,7 @@ static void end_member(pid_t pid) {
 
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFSIGNALED(status)); // it ran until now
+	assert_true(WIFSIGNALED(status)); // the process ran until it was killed
 }
 
 TEST(a6_client_that_may_change_gets_in_if_all_places_are_taken) {
@@ -299,7 +299,7 @@ TEST(a6_client_that_may_change_gets_in_if_all_places_are_taken) {
 		skip();
 	}
 	pid = start_member(lab, keep_all_places_busy);
-	// Another read-only client is refused, because all are busy.
+	// Another read-only client is refused, because all connections are busy.
 	LAB_UNTIL(ask_as_member(lab, rows[0].request) == OTHER_ERROR);
 	for (int i = 0; i < 100; i++) {
 		assert_string_equal(lab_code(lab, "%s", rows[0].request), "ok");

@@ -66,7 +66,7 @@ TEST(one_service_in_full) {
 	assert_true(json_is_null(json_object_get(one, "service_time_ms")));
 	assert_true(json_is_null(json_object_get(one, "samples")));
 	json_decref(holder);
-	list = lab_result(&web->lab, JSON({"command": "service.show"})); // not in the list
+	list = lab_result(&web->lab, JSON({"command": "service.show"})); // not included in the list
 	assert_null(json_object_get(json_array_get(list, 0), "shares"));
 	assert_null(json_object_get(json_array_get(list, 0), "settings"));
 	json_decref(list);
@@ -181,7 +181,7 @@ TEST(service_times_are_collected_only_if_needed) {
 	assert_true(json_real_value(json_object_get(one, "service_time_ms")) == 3);
 	assert_int_equal(number_of(one, "samples"), 2);
 	assert_true(json_real_value(json_object_get(one, "effective_share_percent")) == 75);
-	lab_kill(&web->lab); // and the next process continues from there
+	lab_kill(&web->lab); // the next process continues from the published costs
 	lab_start(&web->lab);
 	LAB_UNTIL(lab_attached(&web->lab));
 	one = show_web(&web->lab, &holder);
@@ -191,8 +191,8 @@ TEST(service_times_are_collected_only_if_needed) {
 	assert_int_equal(number_of(one, "samples"), 0);
 	set_policy(&web->lab, "null");
 	assert_true(cost_is(segment, 0, 0));
-	sample(segment, 0, 2000000); // nobody asked for it
-	since = lab_now_ms(); // four times the interval of reading the rings
+	sample(segment, 0, 2000000); // a sample that no policy requested
+	since = lab_now_ms(); // wait for four times the interval of reading the rings
 	LAB_UNTIL(lab_now_ms() - since > 200);
 	assert_int_equal(ring->tail - segment->control_boxes[0].samples.head, 1);
 	json_decref(holder);
@@ -249,8 +249,8 @@ TEST(refusals) {
 	"\"window\": 10}, \"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}]}"
 
-// A full ring of slow samples, so that one turn of the loop does not read all of them: the next
-// turn follows at once. Otherwise it would take 131 turns of 50 ms.
+// A full ring of slow samples, so that one iteration of the loop does not read all samples: the
+// next iteration follows at once. Otherwise reading would take 131 iterations of 50 ms.
 TEST(samples_left_by_one_turn_are_read_in_the_next) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);

@@ -96,7 +96,7 @@ TEST(backend_show_shows_shares_and_counters) {
 	json_decref(holder);
 }
 
-// Like that of each of 30,000 backends.
+// A small share, as of each of 30,000 backends.
 TEST(a_small_share_is_not_0) {
 	static const char *const requests[] = {
 		"{\"command\": \"service.set\", \"service\": \"web\", "
@@ -153,7 +153,7 @@ static void reload_with(struct web *web, const char *services) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// The rows as "service/name service/name ".
+// Check the rows, written as "service/name service/name ".
 static void expect_rows(const struct web *web, const char *command, const char *outer,
 	const char *key, const char *expected) {
 	json_t *result = lab_result(&web->lab, JSON({"command": "%s"}), command), *row;
@@ -194,7 +194,7 @@ static size_t count_backends(const struct web *web) {
 	return count;
 }
 
-// What a reload adds stands where the file has it; what leaves stands last.
+// Added objects are listed in the order of the file; removed objects that still drain come last.
 TEST(lists_have_the_order_of_the_file) {
 	static const char expected[] = "new/n-1 web/w-3 web/w-2 web/w-1 dns/w-1 ";
 	struct web *web = *state;
@@ -215,7 +215,7 @@ TEST(lists_have_the_order_of_the_file) {
 	expect_metrics(web, "new web dns new/n-1 web/w-3 web/w-2 web/w-1 dns/w-1 ");
 	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 0;
 	reload_with(web, WEB_SERVICES ", " DNS_SERVICE);
-	LAB_UNTIL(count_backends(web) == 3); // the others have left
+	LAB_UNTIL(count_backends(web) == 3); // the removed backends have left
 }
 
 TEST(flow_count_is_per_backend) {
@@ -260,7 +260,8 @@ TEST(port_show_shows_the_ports_of_the_dataplane) {
 	strcpy(counters->xstat[0].name, "rx_good_packets");
 	strcpy(counters->xstat[1].name, "rx_crc_errors");
 	counters->xstat[1].value = 9;
-	memset(counters->xstat[2].name, 'x', sizeof(counters->xstat[2].name)); // no final NUL
+	// the name has no final NUL
+	memset(counters->xstat[2].name, 'x', sizeof(counters->xstat[2].name));
 	counters->xstat[2].value = 1;
 	list = lab_result(&web->lab, JSON({"command": "port.show", "port": "wan"}));
 	one = json_array_get(list, 0);

@@ -53,12 +53,13 @@ TEST(socket_is_only_for_owner_and_group) {
 	char why[256];
 
 	assert_int_equal(open_it(*state, &opened, why, sizeof(why)), 0);
-	assert_int_equal(umask(mask), 0); // restored
+	assert_int_equal(umask(mask), 0); // the umask is restored
 	assert_int_equal(stat(opened.path, &st), 0);
 	assert_true(S_ISSOCK(st.st_mode));
 	assert_int_equal(st.st_mode & 0777, 0660);
 	assert_int_equal(stat(opened.pid_path, &st), 0);
-	assert_int_equal(st.st_mode & 0777, 0600); // a process that can open it can lock it
+	// only the owner may open the file: a process that can open it can lock it
+	assert_int_equal(st.st_mode & 0777, 0600);
 	weir_api_socket_close(&opened);
 	assert_int_equal(stat(opened.path, &st), -1);
 	assert_int_equal(stat(opened.pid_path, &st), -1);
@@ -134,7 +135,7 @@ TEST(socket_served_without_a_lock_is_not_replaced) {
 	snprintf(expected, sizeof(expected), "(pid %d)", (int)getpid());
 	assert_non_null(strstr(why, expected));
 	close(fd);
-	assert_int_equal(open_it(*state, &opened, why, sizeof(why)), 0); // now it is stale
+	assert_int_equal(open_it(*state, &opened, why, sizeof(why)), 0); // now the socket is stale
 	weir_api_socket_close(&opened);
 }
 

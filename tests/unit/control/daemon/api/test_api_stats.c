@@ -40,8 +40,9 @@ static bool is_busy_unknown(struct web *web, size_t worker) {
 	return is;
 }
 
-// The lab's workers count 30 busy cycles of 100 in a turn. Control reads busy and idle cycles one
-// after the other, so a turn may end in between: with more turns this matters less.
+// The lab's workers count 30 busy cycles of 100 in an iteration. Control reads busy and idle cycles
+// one after the other, so an iteration may end in between: with more iterations the error becomes
+// smaller.
 static bool is_busy_as_the_lab(double percent) {
 	return percent > 29 && percent < 31;
 }
@@ -58,7 +59,7 @@ TEST(worker_show_shows_busy_share_and_every_counter) {
 		json_t *one = json_array_get(list, i);
 
 		assert_int_equal(number_of(one, "worker"), i);
-		assert_int_equal(number_of(one, "core"), i); // as configured
+		assert_int_equal(number_of(one, "core"), i); // core as configured
 		assert_int_equal(number_of(one, "alive"), 1);
 #define X(field, unit, metric, text) (void)number_of(one, #field);
 		WEIR_WORKER_FIGURES(X)
@@ -84,7 +85,7 @@ TEST(stats_show_sums_and_shows_the_segment) {
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *before = lab_result(&web->lab, JSON({"command": "stats.show"})), *after, *part;
 
-	// The lab's dataplane has not written when it started.
+	// The lab's dataplane has not written its start time.
 	assert_true(json_is_null(json_object_get(before, "dataplane_started_ms")));
 	weir_counter_add(&segment->worker_counters[0].rx_packets, 5);
 	weir_counter_add(&segment->worker_counters[1].rx_packets, 6);
@@ -119,17 +120,18 @@ static json_int_t of_segment(struct web *web, const char *key) {
 	return us;
 }
 
-// The grace period is measured: it ends when the workers report again, and not before.
+// The grace period is measured: it ends when the workers report again, not earlier.
 TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 	struct web *web = *state;
 	uint64_t began;
 
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	lab_dataplane_hang(web->dataplane, true);
-	// Not a drain: its end, after this grace period, is published, too.
+	// A change other than a drain, whose end would be another publication after this grace
+	// period.
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.maintenance", "backend": "w-2"})));
-	began = lab_now_ms(); // after the publication, where the grace period begins
-	assert_true(lab_retired_bytes(&web->lab) > 0); // still in use, as far as is known
+	began = lab_now_ms(); // the grace period begins at the publication
+	assert_true(lab_retired_bytes(&web->lab) > 0); // for control the memory is still in use
 	while (lab_now_ms() - began < 150) { // the duration of the silence is measured
 		lab_pause();
 	}
@@ -149,7 +151,7 @@ static json_int_t grace_periods(struct web *web) {
 	return periods;
 }
 
-// What is published while a grace period lasts is adopted only at the end of the next one.
+// A publication during a grace period counts as adopted only at the end of the next grace period.
 TEST(adoption_is_awaited_for_each_publication) {
 	struct web *web = *state;
 	json_int_t published, measured;
@@ -260,7 +262,7 @@ TEST(history_of_an_unknown_name_is_refused) {
 	json_decref(list);
 }
 
-// The event of a service is of no backend, and changes no state.
+// Whether a drain event of a service exists. It belongs to no backend, and changes no state.
 static bool has_drain_event(struct lab *lab, const char *service, const char *why) {
 	json_t *history = lab_result(lab, "{\"command\": \"health.history\"}"), *change;
 	bool found = false;
@@ -319,7 +321,7 @@ TEST(metrics_show_shows_both_processes) {
 	assert_int_equal(json_object_size(json_object_get(json_array_get(workers, 1), "drops")),
 		WEIR_DROP_REASON_COUNT);
 	json_decref(figures);
-	// Grace periods add up.
+	// The durations of grace periods add up.
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
@@ -329,7 +331,7 @@ TEST(metrics_show_shows_both_processes) {
 	json_decref(figures);
 }
 
-// Values known only to workers are then null, not 0.
+// Without a dataplane, values of workers are null, not 0.
 TEST(metrics_show_has_null_for_unknown_values) {
 	struct web *web = *state;
 	json_t *figures;

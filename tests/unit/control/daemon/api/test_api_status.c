@@ -13,7 +13,7 @@ static json_t *status_of(const struct web *web, const char *service) {
 				    service);
 }
 
-// The level, and the only reason or "".
+// Check the level, and the only reason, or "" for none.
 static void expect(
 	const struct web *web, const char *service, const char *level, const char *reason) {
 	json_t *status = status_of(web, service), *reasons = json_object_get(status, "reasons");
@@ -61,7 +61,7 @@ TEST(status_counts_services_without_an_eligible_backend) {
 	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
 }
 
-// Of a device that DPDK has taken from the kernel.
+// The port's device is no kernel interface: DPDK controls it.
 TEST(a_port_without_a_link_is_critical) {
 	struct web *web = *state;
 	struct weir_port_counters *counters =
@@ -104,7 +104,8 @@ static bool has_reason(const struct web *web, const char *reason) {
 	return has;
 }
 
-// No fault, whatever its backends are; but routes to it are needed only as long as its flows.
+// A drained service is no fault, whatever the state of its backends; but routes to it are needed as
+// long as it has flows.
 TEST(status_of_drained_services) {
 	struct web *web = *state;
 	json_t *status;
@@ -131,7 +132,7 @@ TEST(status_of_drained_services) {
 	set_service(web, "ready", "web");
 	set_service(web, "ready", "dns");
 	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
-	// A drain and a fault leave nothing that serves.
+	// One service is drained and the other has a fault: no service is usable.
 	set_service(web, "drain", "web");
 	LAB_UNTIL(has_reason(web, "no eligible backend in 1 of 2 services: dns"));
 	LAB_UNTIL(is_level(web, "critical"));
@@ -175,7 +176,7 @@ static void reload(const struct web *web) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// Healthy backends get no packet without a next hop: nothing is served.
+// Without next hops healthy backends get no packets: no service is usable.
 TEST(status_is_critical_without_next_hops) {
 	struct web *web = *state;
 	json_t *status;
@@ -196,7 +197,7 @@ TEST(status_is_critical_without_next_hops) {
 	LAB_UNTIL(is_level(web, "ok"));
 }
 
-// A removed service stays while it has flows, but nothing is wrong with it.
+// A removed service stays while it has flows, but is not a fault.
 TEST(status_leaves_out_removed_services) {
 	struct web *web = *state;
 	json_t *status;
@@ -235,7 +236,7 @@ static void expect_agent(const struct web *web, const char *state) {
 	json_decref(holder);
 }
 
-// In metrics.show.
+// A value in metrics.show.
 static const json_t *value_of(
 	const json_t *result, const char *kind, const char *name, const char *column) {
 	const json_t *columns = json_object_get(json_object_get(result, "columns"), kind), *row;
@@ -298,15 +299,15 @@ TEST(status_warns_while_no_agent_is_probed_for_lack_of_keys) {
 	expect(web, NULL, "ok", "");
 	expect_agent(web, "starting");
 	expect_silence(web, true);
-	web_write_keys(web, KEY_1, 0644); // the agents are still probed
+	web_write_keys(web, KEY_1, 0644); // the agents continue to be probed
 	expect_warning(web, "mode 0644 is too permissive", "; the previous keys stay in use");
 	expect(web, NULL, "ok", "");
 	expect_agent(web, "starting");
-	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE); // without agents
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE); // services without agents
 	assert_string_equal(web_reload_warning(web, text), "");
 }
 
-// new: negative = the answer must have no keys.
+// Check the numbers of keys. new: negative = the answer must have no keys.
 static void expect_keys(const struct web *web, int read, int new, int removed) {
 	json_t *result = lab_result(&web->lab, "{\"command\": \"config.reload\"}");
 	const json_t *keys = json_object_get(result, "agent_keys");
@@ -326,7 +327,7 @@ TEST(reload_says_that_it_read_other_keys) {
 	web_write_agents(web);
 	web_write_keys(web, KEY_1, 0640);
 	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
-	expect_keys(web, 0, -1, 0); // the same
+	expect_keys(web, 0, -1, 0); // the file has the same keys
 	web_write_keys(web,
 		"2 3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d3d\n" KEY_1, 0640);
 	expect_keys(web, 2, 1, 0);
@@ -334,7 +335,7 @@ TEST(reload_says_that_it_read_other_keys) {
 	expect_keys(web, 0, -1, 0);
 	web_write_keys(web, KEY_1, 0640);
 	expect_keys(web, 1, 0, 1);
-	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE); // without agents
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE); // services without agents
 	expect_keys(web, 0, -1, 0);
 }
 

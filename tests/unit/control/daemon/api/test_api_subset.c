@@ -262,7 +262,7 @@ TEST(shown_state_is_current_without_a_dataplane) {
 	LAB_UNTIL(lab_attached(&fleet->lab));
 }
 
-// Panic is shown, and also the members that are only used because of it.
+// Panic is shown, and the members that are used only because of panic.
 TEST(panic_is_shown) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *service = show(fleet, &holder, "web");
@@ -291,7 +291,8 @@ TEST(panic_is_shown) {
 #define LARGE_WORKERS 8
 #define LARGE_SIZE 1400
 
-// The first publication has the backends whose next hops are known: 256 found in a tick at most.
+// Whether all backends are in use. The first publication has only the backends whose next hops are
+// known: at most 256 are found in a tick.
 static bool all_are_in_use(struct lab *lab) {
 	json_t *list = lab_result(lab, JSON({"command": "subset.show", "service": "large"}));
 	json_t *subset;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Changes that cannot be published yet: replies report this, and they are published as soon as
-// possible.
+// Changes that cannot be published yet: replies report this, and the changes are published as soon
+// as possible.
 #include "daemon_web.h"
 
 #include <signal.h>
@@ -16,7 +16,7 @@
 	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\", \"weight\": " weight "}, " \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}"
 #define TWO WEB("100") "]}"
-// w-3 is chosen as soon as its next hop is resolved, the other weight at once.
+// w-3 is chosen as soon as its next hop is resolved; the other weight applies at once.
 #define THREE WEB("90") ", {\"name\": \"w-3\", \"address\": \"10.0.1.13\"}]}"
 
 static int setup(void **state) {
@@ -117,7 +117,7 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	json_decref(answer);
 	answer = lab_ask(&web->lab, JSON({"command": "service.show"}));
 	assert_non_null(not_published(answer));
-	assert_null(json_object_get(answer, "published")); // it has changed nothing
+	assert_null(json_object_get(answer, "published")); // the command has changed no state
 	json_decref(answer);
 	wait_a_few_ticks();
 	assert_false(all_is_published(web));
@@ -129,8 +129,9 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	assert_int_equal(times_logged(web, "all changes are published"), 1);
 	assert_true(segment->roots->selection[0] != before);
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
-	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // drained
-	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0); // otherwise there is no room for the next one
+	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // the backend is drained
+	// otherwise the next publication would have no room
+	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	assert_true(set_weight(web, 7));
 	assert_int_equal(times_logged(web, "cannot publish: "), 1);
 }
@@ -140,7 +141,7 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
-	int most = fill_the_heap(web) - 200; // so many fit
+	int most = fill_the_heap(web) - 200; // number of changes that fit
 	unsigned int logged = times_logged(web, "cannot publish: ");
 	weir_ref before;
 
@@ -163,8 +164,8 @@ TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	assert_int_equal(times_logged(web, "all changes are published"), 2);
 }
 
-// All of the heap was in use before: the next control process cannot write anywhere until a grace
-// period is over. It keeps its configuration, and reports this.
+// The whole heap was in use: the next control process cannot publish until a grace period is over.
+// It keeps its configuration, and reports this.
 TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -183,7 +184,7 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	LAB_UNTIL(lab_attached(&web->lab));
 	assert_false(all_is_published(web));
 	answer = lab_ask(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"}));
-	assert_non_null(strstr(not_published(answer), "worker 0 has used them"));
+	assert_non_null(strstr(not_published(answer), "worker 0 has used replaced tables"));
 	assert_true(json_is_false(json_object_get(answer, "published")));
 	json_decref(answer);
 	wait_a_few_ticks();
@@ -193,12 +194,12 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(all_is_published(web));
 	assert_int_equal(times_logged(web, "the configuration is published"), 1);
-	LAB_UNTIL(takes_flows(web, 2)); // w-3: the selection follows when its next hop is resolved
-	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // drained
+	LAB_UNTIL(takes_flows(web, 2)); // w-3: its selection follows when the next hop is resolved
+	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // the backend is drained
 	assert_int_equal(times_logged(web, "the configuration is not published yet: "), 1);
 }
 
-// The same, and the operator restores the file meanwhile: the last read file counts.
+// The configuration waits, and the operator restores the file meanwhile: the last read file counts.
 TEST(reload_replaces_a_waiting_configuration) {
 	struct web *web = *state;
 

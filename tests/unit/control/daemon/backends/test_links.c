@@ -28,10 +28,10 @@ TEST(failures_without_a_link_are_no_result) {
 	links.ports[0].down = true;
 	links.ports[0].down_ms = 9400;
 	assert_true(excuses(&links, 0, 9000, "no result: port wan has no link"));
-	assert_false(excuses(&links, 1, 9000, "")); // has a link
+	assert_false(excuses(&links, 1, 9000, "")); // port 1 has a link
 }
 
-// The link failed and came back while the check ran, or a neighbour is resolved again.
+// The link failed and came back while the check ran, or a neighbour was resolved again.
 TEST(failures_just_after_a_link_is_back_are_no_result) {
 	struct weir_links links = two_ports();
 
@@ -48,7 +48,7 @@ TEST(an_unknown_port_needs_all_links_down) {
 	(void)state;
 	links.ports[0].down = true;
 	assert_false(excuses(&links, -1, 9000, ""));
-	assert_false(excuses(&links, 7, 9000, "")); // of a dataplane that had more ports
+	assert_false(excuses(&links, 7, 9000, "")); // a port of a dataplane that had more ports
 	links.ports[1].down = true;
 	assert_true(excuses(&links, -1, 9000, "no result: port wan has no link"));
 	assert_true(excuses(&links, 7, 9000, "no result: port wan has no link"));

@@ -56,7 +56,8 @@ static int setup(void **state) {
 	lab_open(&own->lab, NULL);
 	assert_int_equal(weir_states_create(&own->log, on_changed, own, &own->states), 0);
 	assert_int_equal(weir_outliers_create(&own->log, own->states, &own->outliers), 0);
-	assert_false(weir_outliers_second(own->outliers, own->now_ms)); // nothing to look at
+	// no backend has ejection configured
+	assert_false(weir_outliers_second(own->outliers, own->now_ms));
 	reload(own, own->config);
 	assert_false(weir_outliers_second(own->outliers, own->now_ms));
 	*state = own;
@@ -81,8 +82,8 @@ static uint16_t id_of(const struct own *own, uint32_t backend) {
 	return lab_id(&own->lab, "s0", name);
 }
 
-// A second in which these backends fail 10 connections each, counted by two workers, and the others
-// establish the same number. Publishes changes; returns whether there were any.
+// A second in which these backends fail 10 connections each, counted by two workers, and the other
+// backends establish 10 connections each. Publishes changes; returns whether anything changed.
 static bool second(struct own *own, uint32_t failing) {
 	bool changed;
 
@@ -101,7 +102,7 @@ static bool second(struct own *own, uint32_t failing) {
 	return changed;
 }
 
-// The backends that are ejected, as bits.
+// The ejected backends, as bits.
 static uint32_t ejected(const struct own *own) {
 	uint32_t bits = 0;
 
@@ -137,7 +138,7 @@ TEST(failing_backend_is_ejected_and_readmitted) {
 	assert_int_equal(status.ejections, 1);
 	assert_int_equal(status.left_ms, 30000);
 	for (uint32_t i = 1; i < 30; i++) {
-		assert_false(second(own, 1)); // late failures
+		assert_false(second(own, 1)); // late failures of an ejected backend
 	}
 	assert_true(second(own, 0));
 	assert_int_equal(ejected(own), 0);
@@ -157,8 +158,8 @@ TEST(failing_backend_is_ejected_and_readmitted) {
 TEST(panic_and_share_limit_ejections) {
 	struct own *own = *state;
 
-	// Two of four may be ejected, and half of them remain: no panic.
-	second(own, 3); // 10 of 10, and a third of those of the others: may be random
+	// Two of four backends may be ejected, and half of the backends remain: no panic.
+	second(own, 3); // 10 of 10 failed, and a third of other connections: may be random
 	assert_int_equal(ejected(own), 0);
 	second(own, 3);
 	assert_int_equal(ejected(own), 3);
@@ -171,7 +172,7 @@ TEST(panic_and_share_limit_ejections) {
 	weir_tables_set_health(own->lab.tables, id_of(own, 3), WEIR_HEALTH_REFUSING);
 	weir_tables_publish(own->lab.tables);
 	for (uint32_t i = 0; i < 3; i++) {
-		second(own, 3); // with two ejected, one of four would be left
+		second(own, 3); // with a third ejection, one of four backends would be left
 	}
 	assert_int_equal(__builtin_popcount(ejected(own) & 3), 1);
 }

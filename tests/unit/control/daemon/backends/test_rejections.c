@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rejections with real tables: which backends a report counts for, and that it ejects them.
+// Rejections with real tables: for which backends a report counts, and that the report ejects them.
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static int setup(void **state) {
 	assert_int_equal(weir_states_create(&own->log, on_changed, own, &own->states), 0);
 	assert_int_equal(weir_outliers_create(&own->log, own->states, &own->outliers), 0);
 	assert_int_equal(weir_rejections_create(own->outliers, &own->rejections), 0);
-	weir_rejections_tick(own->rejections, own->now_ms); // no sockets
+	weir_rejections_tick(own->rejections, own->now_ms); // the service has no sockets
 	lab_apply(&own->lab, own->config);
 	hop.source = weir_address_of(4, (const uint8_t[4]){10, 0, 8, 0});
 	hop.source_bits = 8;
@@ -122,7 +122,7 @@ TEST(rejecting_host_is_ejected_from_its_services) {
 					"errors, port unreachable");
 }
 
-// A storm of forged messages about all backends ejects as many as the limits allow.
+// A flood of forged messages about all backends ejects as many backends as the limits allow.
 TEST(forged_storm_ejects_one) {
 	struct own *own = *state;
 	uint32_t ejected = 0;
@@ -143,7 +143,7 @@ TEST(forged_storm_ejects_one) {
 	assert_int_equal(ejected, 1);
 }
 
-// A connection that is established shows that packets arrive.
+// An established connection shows that packets arrive.
 TEST(established_connections_contradict_messages) {
 	struct own *own = *state;
 
@@ -168,7 +168,7 @@ TEST(packets_in_fragments_count_for_no_backend) {
 
 	one.bytes = 1500;
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 2);
-	one.bytes++; // more than the port takes
+	one.bytes++; // more bytes than the port can send
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 	hop.source = weir_address_of(4, (const uint8_t[4]){10, 0, 8, 0});
 	hop.source_bits = 8;
@@ -186,10 +186,10 @@ TEST(other_reports_count_for_no_backend) {
 	struct own *own = *state;
 	struct weir_unreachable_report one = report(own, 1);
 
-	one.source.bytes[2]++; // not ours
+	one.source.bytes[2]++; // the source is not the balancer
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 	one = report(own, 1);
-	one.host.bytes[3] = 99; // no backend
+	one.host.bytes[3] = 99; // the host is no backend
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 	one = report(own, 1);
 	one.protocol = IPPROTO_TCP; // s0 has another VIP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports with real tables: words, limits, accept queues and weights.
+// Reports with real tables: announced states, limits, accept queues and weights.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct own {
 	struct weir_states *states;
 	struct weir_estimates *estimates;
 	struct weir_reports *reports;
-	unsigned int changes; // that were told
+	unsigned int changes; // number of changes reported by callback
 };
 
 static uint64_t now_ms(void) {
@@ -100,14 +100,14 @@ TEST(words_are_passed_to_the_states) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
 	assert_int_equal(weir_states_status(own->states, 1, &status), 0);
 	assert_string_equal(status.why, "deploy");
-	// A report without a word does not affect health.
+	// A report without an announced state does not affect health.
 	report = (struct weir_report){.given = WEIR_REPORT(UTILIZATION), .utilization = 0.5};
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
 	report = (struct weir_report){.word = WEIR_HEALTH_WORD_DOWN};
 	weir_reports_take(own->reports, 2, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_REFUSING);
-	// When the agent is lost its word expires, except lame-duck.
+	// When the agent is lost, its announced state expires, except lame-duck.
 	weir_reports_source_gone(own->reports, 1, "agent");
 	weir_reports_source_gone(own->reports, 2, "http");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
@@ -123,13 +123,14 @@ static void assert_why(struct own *own, uint16_t id, const char *why) {
 	assert_string_equal(status.why, why);
 }
 
-// TCP 80 of the service, and what is worse than its host.
+// A port's state counts if the service has a bind at TCP 80, and if the state is worse than the
+// host's.
 TEST(word_of_a_port_counts_where_a_bind_covers_it) {
 	static const struct {
 		uint8_t host;
 		struct weir_port_word ports[3];
 		enum weir_health_state state;
-		const char *why; // NULL = as before
+		const char *why; // reason; NULL = unchanged
 	} cases[] = {
 		{2, {{80, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_REFUSING,
 			"port 80: no listening socket"},
@@ -141,7 +142,7 @@ TEST(word_of_a_port_counts_where_a_bind_covers_it) {
 		{2, {{79, IPPROTO_TCP, 4, 1}, {80, IPPROTO_TCP, 3, 15}}, WEIR_HEALTH_LAME_DUCK,
 			"port 80: lame-duck"},
 		{4, {{80, IPPROTO_TCP, 2, 0}}, WEIR_HEALTH_REFUSING, "fine"},
-		{2, {{0}}, WEIR_HEALTH_HEALTHY, "fine"}, // revoked
+		{2, {{0}}, WEIR_HEALTH_HEALTHY, "fine"}, // the state is revoked
 		{3, {{80, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_REFUSING,
 			"port 80: no listening socket"},
 		{3, {{81, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_LAME_DUCK, "fine"},
@@ -168,7 +169,7 @@ TEST(word_of_a_port_counts_where_a_bind_covers_it) {
 	assert_int_equal(status.facts.word, WEIR_HEALTH_WORD_DOWN);
 }
 
-// The worst of several ports, at both ends of a range; of UDP the reason says so.
+// The worst of several ports counts, at both ends of a range; for UDP ports the reason names UDP.
 TEST(worst_port_of_all_binds_counts) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
@@ -198,7 +199,7 @@ TEST(worst_port_of_all_binds_counts) {
 	assert_why(own, 1, "UDP port 1000: starting");
 }
 
-// An agent that announces ports alone.
+// An agent that announces states of ports only.
 TEST(word_of_a_port_ends_without_one_of_the_host) {
 	struct own *own = *state;
 	struct weir_report report = {
@@ -207,7 +208,7 @@ TEST(word_of_a_port_ends_without_one_of_the_host) {
 
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
-	weir_reports_take(own->reports, 1, &none, "http"); // of another source
+	weir_reports_take(own->reports, 1, &none, "http"); // a report of another source
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
 	weir_reports_take(own->reports, 1, &none, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
@@ -217,8 +218,8 @@ TEST(word_of_a_port_ends_without_one_of_the_host) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// An agent-check, or X-Weir-State of an HTTP server, does not replace what the agent announces
-// about ports: the backend would be ready and down in turn.
+// An agent-check, or X-Weir-State of an HTTP server, does not replace the states of ports that the
+// agent announces: the backend would be ready and down in turn.
 TEST(word_of_a_port_stays_with_the_words_of_another_source) {
 	struct own *own = *state;
 	struct weir_report down = {.word = WEIR_HEALTH_WORD_READY,
@@ -275,7 +276,7 @@ TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
 	assert_why(own, 1, "port 443: no listening socket");
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_HEALTHY);
-	// A word that was discarded since is not announced again by a reload.
+	// A reload does not announce again a state that was discarded before.
 	weir_states_set_word(own->states, 1, WEIR_HEALTH_WORD_NONE, "operator", "ready");
 	reload(own);
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
@@ -286,7 +287,7 @@ TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// At 75 % from that report on, released below half of that.
+// At-limit begins with a report of 75 %, and ends below half of that.
 TEST(full_accept_queue_counts_as_at_limit) {
 	static const struct {
 		double queue;
@@ -301,7 +302,7 @@ TEST(full_accept_queue_counts_as_at_limit) {
 	}
 	take_queue(own, 128, 128);
 	assert_true(at_limit(own));
-	take_queue(own, 5, 0); // no limit is known
+	take_queue(own, 5, 0); // the limit is unknown
 	assert_false(at_limit(own));
 	take_queue(own, 128, 128);
 	weir_reports_source_gone(own->reports, 1, "agent");
@@ -314,7 +315,7 @@ TEST(full_accept_queue_counts_as_at_limit) {
 	assert_false(at_limit(own));
 }
 
-// Divided by balancers, not by their workers, and at least one.
+// The limit is divided by balancers, not by their workers, and is at least one.
 TEST(limit_is_divided) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(MAX_ACTIVE), .max_active_flows = 1000};
@@ -326,12 +327,14 @@ TEST(limit_is_divided) {
 	own->config->instance.members = 2;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 100);
-	own->config->services[0].subset = (struct weir_config_subset){
-		.algorithm = WEIR_SUBSET_RANDOM, .size = 1}; // a quarter of the fleet uses it
+	own->config->services[0].subset =
+		(struct weir_config_subset){// a quarter of the fleet uses the backend
+			.algorithm = WEIR_SUBSET_RANDOM,
+			.size = 1};
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / 3);
 	own->config->instance.clients = own->config->instance.members = 1;
-	// The number of users is rounded up: together they stay below the limit
+	// The number of users is rounded up, so that together they stay below the limit
 	own->config->services[0].subset.size = 3;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000);
@@ -341,7 +344,7 @@ TEST(limit_is_divided) {
 	report.max_active_flows = 3;
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
-	// Another source does not withdraw it, this one does.
+	// Another source does not withdraw the limit, its own source does.
 	report.given = 0;
 	weir_reports_take(own->reports, 1, &report, "http");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
@@ -349,17 +352,18 @@ TEST(limit_is_divided) {
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
 }
 
-// With the active requests of all clients: what this instance has, and its part of the room.
+// With the active requests of all clients, the limit is the number of this instance's flows, and a
+// part of the room.
 TEST(limit_follows_active_requests) {
 	static const struct {
 		double active;
 		uint32_t held, limit;
 	} cases[] = {
-		{0, 0, 250}, {800, 0, 50}, {800, 800, 850}, // all of them are ours
-		{800, 500, 550}, {1000, 500, 500},
-		{1200, 500, 450}, // above the limit: every instance gives way
-		{1200, 0, 1}, {0, 600, 700}, // more came since
-		{1000, 2000, 1000}, // never above the limit
+		// all active requests are from this instance
+		{0, 0, 250}, {800, 0, 50}, {800, 800, 850}, {800, 500, 550}, {1000, 500, 500},
+		{1200, 500, 450}, // above the limit: the limit of every instance is below its flows
+		{1200, 0, 1}, {0, 600, 700}, // more flows started since the report
+		{1000, 2000, 1000}, // never more than the total limit
 	};
 	struct own *own = *state;
 	struct weir_report report = {
@@ -369,7 +373,7 @@ TEST(limit_follows_active_requests) {
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	report.active_requests = 800;
 	weir_reports_take(own->reports, 1, &report, "agent");
-	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 250); // of connections
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 250); // limit of connections
 	own->config->services[0].workload = WEIR_WORKLOAD_REQUESTS;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_true((weir_reports_fields_used(own->reports, 1) & WEIR_REPORT(ACTIVE)) != 0);
@@ -396,7 +400,7 @@ TEST(weight_is_applied_and_withdrawn) {
 	report.weight_percent = 0;
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 0);
-	// As in HAProxy: 256, or the configured weight if it is larger
+	// As in HAProxy: at most 256, or the configured weight if it is larger
 	report.weight_percent = 1000;
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 256);
@@ -429,7 +433,8 @@ TEST(reports_expire_without_newer_ones) {
 	weir_reports_second(own->reports, now_ms() + 180000);
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
-	own->config->services[0].agent_check.interval_ms = 600000; // asked every ten minutes
+	// agents are probed every ten minutes
+	own->config->services[0].agent_check.interval_ms = 600000;
 	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	weir_reports_second(own->reports, now_ms() + 2390000);
@@ -448,7 +453,7 @@ static void take_cpus(struct own *own, uint16_t id, double cpus, double mhz) {
 	lab_publish(&own->lab);
 }
 
-// CPUs x GHz x 10. It stays when the backend is silent, or no longer reports it.
+// CPUs x GHz x 10. The weight stays when the backend is silent, or no longer reports CPUs.
 TEST(cpus_make_an_automatic_weight) {
 	static const struct {
 		double cpus, mhz;
@@ -473,9 +478,9 @@ TEST(cpus_make_an_automatic_weight) {
 	assert_int_equal(lab_state(&own->lab, 3).effective_weight, 100);
 	take_cpus(own, 1, 4, 3000);
 	assert_int_equal(own->changes, sizeof(cases) / sizeof(cases[0]));
-	weir_reports_take(own->reports, 1, &report, "agent"); // of unknown speed
+	weir_reports_take(own->reports, 1, &report, "agent"); // CPUs of unknown speed
 	report = (struct weir_report){.given = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ)};
-	weir_reports_take(own->reports, 1, &report, "agent"); // none
+	weir_reports_take(own->reports, 1, &report, "agent"); // no CPUs
 	report.cpus = report.cpu_mhz = 1000;
 	assert_int_equal(weir_reports_take(own->reports, 3, &report, "agent"), 0);
 	weir_reports_source_gone(own->reports, 1, "agent");
@@ -484,7 +489,8 @@ TEST(cpus_make_an_automatic_weight) {
 	assert_int_equal(lab_state(&own->lab, 3).effective_weight, 100);
 }
 
-// The speed of one CPU: of the table, measured, or the frequency; 1 GCU counts as 3 GHz.
+// The speed of one CPU is that of the table, the measured speed, or the frequency; 1 GCU counts as
+// 3 GHz.
 TEST(measured_speed_makes_an_automatic_weight) {
 	static struct weir_config_gcu table[] = {{"CPU of 2026", 2}, {"CPU of 2016", 0.5}};
 	const uint32_t fields = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU);
@@ -503,7 +509,7 @@ TEST(measured_speed_makes_an_automatic_weight) {
 	assert_int_equal(weir_reports_capacity(own->reports, 1, &capacity), 0);
 	assert_int_equal(capacity.source, WEIR_CAPACITY_FROM_MEASURED);
 	assert_true(capacity.cpus == 8 && capacity.gcu == 1.25);
-	// A reload with a table applies to what was reported.
+	// A reload with a table applies to earlier reports.
 	own->config->gcu = table;
 	own->config->gcu_count = 2;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
@@ -511,11 +517,11 @@ TEST(measured_speed_makes_an_automatic_weight) {
 	assert_int_equal(weir_reports_capacity(own->reports, 1, &capacity), 0);
 	assert_int_equal(capacity.source, WEIR_CAPACITY_FROM_TABLE);
 	assert_string_equal(capacity.cpu, "CPU of 2016");
-	report.given = WEIR_REPORT(CPUS); // not measurable: the model is enough
+	report.given = WEIR_REPORT(CPUS); // the speed cannot be measured: the CPU model is enough
 	report.cpus = 2;
 	assert_int_equal(weir_reports_take(own->reports, 1, &report, "agent"), WEIR_REPORT(CPUS));
 	assert_int_equal(lab_state(&own->lab, 1).auto_weight, 30);
-	report.cpu_model = 0; // an earlier agent
+	report.cpu_model = 0; // an agent of an earlier version
 	assert_int_equal(weir_reports_take(own->reports, 1, &report, "agent"), 0);
 	report.given = fields;
 	report.cpu_model = weir_cpu_model_number("another CPU");
@@ -527,7 +533,7 @@ TEST(measured_speed_makes_an_automatic_weight) {
 	own->config->gcu_count = 0;
 }
 
-// A percentage refers to the automatic weight, also if that is the mean.
+// A percentage refers to the automatic weight, also if that weight is the mean.
 TEST(percent_of_an_automatic_weight) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = 50};
@@ -575,7 +581,7 @@ static uint32_t wants_with(struct own *own, const struct weir_config_policy *pol
 #define FAILED (WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS))
 #define TIMES (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT))
 
-// All fields that a policy uses, and no others: an agent reports only requested fields.
+// Exactly the fields that a policy uses: an agent reports only requested fields.
 TEST(agents_measure_the_used_fields) {
 	static const struct {
 		struct weir_config_policy policy;
@@ -626,15 +632,15 @@ TEST(agents_measure_the_used_fields) {
 	own->config->services[0].steal.enabled = true;
 	assert_int_equal(wants_with(own, &policy),
 		WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | TIMES | WEIR_REPORT(ACTIVE));
-	// With a policy set at run time.
+	// The policy is set at run time.
 	assert_int_equal(weir_tables_set_policy(own->lab.tables, 0, WEIR_POLICY_LEAST_LOADED), 0);
 	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
 	assert_true((weir_reports_fields_used(own->reports, 1) & WEIR_REPORT(ERRORS)) != 0);
 	assert_int_equal(weir_reports_fields_used(own->reports, 60000), 0);
 }
 
-// With reports of other sources a backend is not silent: reports of a removed source would
-// otherwise apply forever.
+// With reports of other sources a backend is not silent: reports of a removed source must be
+// withdrawn, or would apply forever.
 TEST(removed_sources_withdraw_their_reports) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
@@ -676,7 +682,7 @@ TEST(removed_sources_withdraw_their_reports) {
 	assert_int_equal(lab_state(&own->lab, 3).own_weight, 0);
 }
 
-// The state in X-Weir-State does not depend on it.
+// The state in X-Weir-State stays when load is not read.
 TEST(load_in_orca_headers_ends_when_they_are_not_read) {
 	struct own *own = *state;
 	struct weir_config_health_check *check = &own->config->services[0].health_check;
@@ -699,7 +705,7 @@ TEST(load_in_orca_headers_ends_when_they_are_not_read) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_STARTING);
 }
 
-// It has no agent_check then.
+// The service has no agent_check then.
 TEST(reload_keeps_what_a_health_check_of_type_agent_check_reported) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
@@ -717,7 +723,7 @@ TEST(reload_keeps_what_a_health_check_of_type_agent_check_reported) {
 	assert_int_equal(lab_state(&own->lab, 1).own_weight, 50);
 }
 
-// The reason is not the last one of the host, which may be old.
+// The reason is not the last reason of the host, which may be old.
 TEST(end_of_a_word_of_a_port_is_the_reason) {
 	struct own *own = *state;
 	struct weir_report ready = {.word = WEIR_HEALTH_WORD_READY, .why = "weir-agent ready"};

@@ -14,9 +14,9 @@ struct own {
 	struct weir_config *config; // service s0, backends b0 to b3
 	struct weir_log log;
 	struct weir_states *states;
-	unsigned int changes; // that were told
+	unsigned int changes; // number of changes reported by callback
 	unsigned int rechecks;
-	uint16_t rechecked; // of the last one
+	uint16_t rechecked; // id of the last backend
 };
 
 static void on_changed(void *context) {
@@ -87,7 +87,7 @@ static void reload(struct own *own, struct weir_config *config) {
 	own->config = config;
 }
 
-// Another control process, which has only the contents of the tables.
+// Start another control process, which has only the contents of the tables.
 static void restart(struct own *own) {
 	weir_states_free(own->states);
 	lab_restart(&own->lab);
@@ -119,14 +119,14 @@ TEST(checks_and_words_become_one_state) {
 	assert_int_equal(health(own, "b0"), WEIR_HEALTH_HEALTHY);
 	assert_int_equal(own->changes, 5);
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_STARTING);
-	// Nobody has that id.
+	// No backend has this id.
 	weir_states_set_verdict(own->states, 4, WEIR_HEALTH_VERDICT_PASSING, "");
 	weir_states_set_word(own->states, 65535, WEIR_HEALTH_WORD_DOWN, "agent", "");
 	weir_states_expire(own->states, 65535, "agent");
 	assert_int_equal(own->changes, 5);
 }
 
-// However DOWN ends: its server may have been started again between two checks.
+// Checks begin again however DOWN ends: the server may have been started again between two checks.
 TEST(end_of_down_begins_the_checks_again) {
 	struct own *own = *state;
 	uint16_t id = lab_id(&own->lab, "s0", "b1");
@@ -144,14 +144,14 @@ TEST(end_of_down_begins_the_checks_again) {
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_STARTING);
 	say(own, "b1", WEIR_HEALTH_WORD_READY);
 	assert_int_equal(own->rechecks, 1);
-	// The checks that failed discard the word, and the agent repeats it or not.
+	// Failed checks discard the announced state, which the agent may repeat.
 	say(own, "b1", WEIR_HEALTH_WORD_DOWN);
 	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
 	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
 	say(own, "b1", WEIR_HEALTH_WORD_READY);
 	assert_int_equal(own->rechecks, 2);
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_REFUSING);
-	// Not once they have passed again.
+	// Checks that have passed again do not discard it.
 	say(own, "b1", WEIR_HEALTH_WORD_DOWN);
 	judge(own, "b1", WEIR_HEALTH_VERDICT_PASSING);
 	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
@@ -192,7 +192,7 @@ TEST(lame_duck_survives_reload_restart_and_missing_reports) {
 	judge(own, "b1", WEIR_HEALTH_VERDICT_PASSING);
 	weir_states_expire(own->states, id, "agent");
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_LAME_DUCK);
-	// As an operator may.
+	// An operator may discard a state.
 	weir_states_set_word(own->states, id, WEIR_HEALTH_WORD_NONE, "operator", "");
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_HEALTHY);
 }
@@ -214,7 +214,7 @@ TEST(checks_that_are_added_and_removed) {
 	assert_int_equal(health(own, "b3"), WEIR_HEALTH_HEALTHY);
 	restart(own);
 	assert_int_equal(health(own, "b2"), WEIR_HEALTH_LAME_DUCK);
-	// A check is added: until it has another verdict, all stay unchanged.
+	// A check is added: until it has another verdict, all backends keep their states.
 	unchecked = lab_config_copy(own->config);
 	unchecked->services[0].health_check.type = WEIR_CHECK_TCP;
 	reload(own, unchecked);
@@ -281,14 +281,14 @@ TEST(next_hops_are_in_the_history_when_they_change) {
 
 	judge(own, "b0", WEIR_HEALTH_VERDICT_PASSING);
 	own->changes = 0;
-	weir_states_next_hop(own->states, id, true, ""); // as it should be
+	weir_states_next_hop(own->states, id, true, ""); // no change: the next hop is resolved
 	assert_true(weir_states_history(own->states, 0, &change));
 	assert_string_equal(change.source, "check");
 	weir_states_next_hop(own->states, id, false, "no ARP/ND reply");
 	weir_states_next_hop(own->states, id, false, "no route");
 	assert_true(weir_states_history(own->states, 0, &change));
 	assert_string_equal(change.source, "next-hop");
-	assert_string_equal(change.why, "unresolved: no ARP/ND reply");
+	assert_string_equal(change.why, "next hop unresolved: no ARP/ND reply");
 	assert_int_equal(change.from, WEIR_HEALTH_HEALTHY);
 	assert_int_equal(change.to, WEIR_HEALTH_HEALTHY);
 	assert_true(weir_states_history(own->states, 1, &change));

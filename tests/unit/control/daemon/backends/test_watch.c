@@ -42,7 +42,7 @@
 struct own_lab {
 	struct lab lab;
 	struct lab_dataplane *dataplane;
-	int listener[3]; // of b-1 and b-2; -1 = none
+	int listener[3]; // listeners of b-1 and b-2; -1 = none
 };
 
 static int listener(int backend) {
@@ -127,7 +127,7 @@ TEST(checks_determine_which_backends_get_new_flows) {
 	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
 	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
 	LAB_UNTIL(new_flows_to(own, "b-1") == 100);
-	// One recovers, the other fails.
+	// One backend recovers, the other fails.
 	own->listener[2] = listener(2);
 	LAB_UNTIL(backend_is(own, "b-2", "health", "healthy"));
 	close(own->listener[1]);
@@ -157,7 +157,7 @@ TEST(health_show_shows_the_last_check) {
 	json_decref(list);
 }
 
-// This host does not let out the packets of the checks.
+// Block packets of checks on this host.
 static void block(const char *address) {
 	SHELL("ip addr del %s/32 dev lo && ip route add prohibit %s", address, address);
 }
@@ -168,9 +168,9 @@ static void unblock(const char *address) {
 
 #define PATIENT_TCP \
 	"{\"type\": \"tcp\", \"port\": 8080, \"interval_ms\": 200, \"timeout_ms\": 200, " \
-	"\"rise\": 1, \"fall\": 5}" // a busy machine fails none of these checks
+	"\"rise\": 1, \"fall\": 5}" // limits at which a busy machine fails no check
 
-// Checks without a result change no state: the log shows that they have none.
+// Checks without a result change no state; the log shows that checks have no result.
 TEST(unchecked_backends_are_logged) {
 	struct own_lab *own = *state;
 
@@ -181,11 +181,11 @@ TEST(unchecked_backends_are_logged) {
 	block("10.0.0.12");
 	LAB_UNTIL(
 		lab_log_has(&own->lab, "warn  health checks of 1 backend (web) have no result and "
-				       "change nothing; web/b-2: permission denied"));
+				       "change no state; web/b-2: permission denied"));
 	block("10.0.0.11");
 	LAB_UNTIL(
 		lab_log_has(&own->lab, "warn  health checks of 2 backends (web) have no result and "
-				       "change nothing; web/b-1: "));
+				       "change no state; web/b-1: "));
 	assert_true(backend_is(own, "b-1", "health", "healthy"));
 	unblock("10.0.0.11");
 	unblock("10.0.0.12");
@@ -220,7 +220,7 @@ static json_int_t unchecked(const struct own_lab *own) {
 	return n;
 }
 
-// The rows of b-1, which has results, and of b-2, which has none since it was blocked.
+// Check the rows of b-1, which has results, and of b-2, which has no results since it was blocked.
 static void expect_unchecked(const struct own_lab *own, const char *command) {
 	json_t *rows = lab_result(&own->lab, "{\"command\": \"%s\"}", command);
 	json_t *one = json_array_get(rows, 0), *two = json_array_get(rows, 1);
@@ -254,7 +254,7 @@ static json_int_t unchecked_of_metrics(const struct own_lab *own) {
 
 TEST(unchecked_backends_are_shown) {
 	static const char reason[] =
-		"health checks of 1 backend (web) have no result and change nothing; web/b-2: "
+		"health checks of 1 backend (web) have no result and change no state; web/b-2: "
 		"permission denied";
 	struct own_lab *own = *state;
 
@@ -310,7 +310,7 @@ TEST(s4_checks_continue_over_a_dataplane_restart) {
 	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
 	lab_dataplane_stop(own->dataplane);
 	LAB_UNTIL(!lab_attached(&own->lab));
-	// Changes meanwhile are published when the next one starts.
+	// Changes while control is down are published when the next process starts.
 	own->listener[2] = listener(2);
 	close(own->listener[1]);
 	own->listener[1] = -1;
@@ -321,7 +321,7 @@ TEST(s4_checks_continue_over_a_dataplane_restart) {
 	LAB_UNTIL(new_flows_to(own, "b-2") == 100);
 }
 
-// S3 with checks: the verdicts of the killed control are used until there are new ones.
+// S3 with checks: the verdicts of the killed control are used until new verdicts exist.
 TEST(s3_checks_continue_over_a_control_restart) {
 	struct own_lab *own = *state;
 
@@ -351,7 +351,7 @@ static bool resolved(const struct own_lab *own, const char *backend) {
 	return is;
 }
 
-// Two backends with the same address both get its next hop.
+// Two backends with one address both get the next hop of that address.
 TEST(next_hops_reach_every_backend_of_an_address) {
 	struct own_lab *own = *state;
 
@@ -387,7 +387,7 @@ TEST(gateway_of_a_port_changes_with_a_reload) {
 	"}, \"backends\": [" EIGHT(1) ", " EIGHT(2) ", " EIGHT(3) ", " EIGHT(4) ", " EIGHT( \
 		5) ", " EIGHT(6) ", " EIGHT(7) ", " EIGHT(8) "]}"
 
-// The number of backends checked at this interval.
+// The number of backends with this check interval.
 static uint32_t checked_every(const struct own_lab *own, json_int_t interval_ms) {
 	json_t *list = lab_result(&own->lab, JSON({"command": "health.show"})), *one;
 	uint32_t count = 0;
@@ -409,7 +409,7 @@ static int eight_listener(void) {
 	return fd;
 }
 
-// The member of the only subset.
+// Find the member of the only subset.
 static void find_member(const struct own_lab *own, char *ret_name, size_t bytes) {
 	json_t *shown = lab_result(&own->lab, JSON({"command": "subset.show", "service": "web"}));
 	json_t *subset = json_array_get(json_object_get(json_array_get(shown, 0), "subsets"), 0);
@@ -424,7 +424,7 @@ static void set_admin(const struct own_lab *own, const char *command, const char
 		&own->lab, JSON({"command": "backend.%s", "backend": "%s"}), command, backend));
 }
 
-// With a subset, its member and two spares are checked as configured, the others less often.
+// With a subset, its member and two spares are checked as configured, other backends less often.
 TEST(backends_that_are_far_from_use_are_checked_less_often) {
 	struct own_lab *own = *state;
 	int fd = eight_listener();

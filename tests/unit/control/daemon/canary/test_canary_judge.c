@@ -15,21 +15,23 @@ struct judged {
 #define WORSE WEIR_CANARY_WORSE
 #define UNDECIDED WEIR_CANARY_UNDECIDED
 
-// At most 1.5 times the errors, by 50 requests.
+// The limit is 1.5 times the errors, after 50 requests.
 static const struct judged cases[] = {
-	{0, 0, 0, 0, true, UNDECIDED}, {49, 0, 1000, 0, true, UNDECIDED}, // too few of the canary
+	// too few requests of the canary
+	{0, 0, 0, 0, true, UNDECIDED}, {49, 0, 1000, 0, true, UNDECIDED},
 	{49, 49, 1000, 0, true, UNDECIDED}, // also if all fail
-	{1000, 0, 49, 0, true, UNDECIDED}, // too few of the others
-	{50, 0, 50, 0, true, GOOD}, {50, 0, 50, 0, false, UNDECIDED}, // good only at the end
-	{100, 50, 1000, 0, true, WORSE}, // half of them fail
-	{100, 50, 1000, 0, false, WORSE}, // plainly
-	{100, 100, 100, 100, true, GOOD}, // no worse than the others
-	{1000, 20, 1000, 20, true, GOOD}, {1000, 28, 1000, 20, true, GOOD}, // 1.4 times
-	{1000, 36, 1000, 20, true, GOOD}, // 1.8 times: may be chance
-	{10000, 360, 10000, 200, true, WORSE}, // 1.8 times of more
+	{1000, 0, 49, 0, true, UNDECIDED}, // too few requests of other backends
+	// good only at the end of a step
+	{50, 0, 50, 0, true, GOOD}, {50, 0, 50, 0, false, UNDECIDED},
+	{100, 50, 1000, 0, true, WORSE}, // half of the canary's requests fail
+	{100, 50, 1000, 0, false, WORSE}, // worse before the end of the step
+	{100, 100, 100, 100, true, GOOD}, // the canary is no worse than the other backends
+	{1000, 20, 1000, 20, true, GOOD}, {1000, 28, 1000, 20, true, GOOD}, // 1.4 times the errors
+	{1000, 36, 1000, 20, true, GOOD}, // 1.8 times the errors: may be random
+	{10000, 360, 10000, 200, true, WORSE}, // 1.8 times the errors of more requests
 	{1000, 2, 100000, 0, true, GOOD}, // two errors are no evidence
 	{1000, 3, 100000, 0, true, WORSE}, {60, 6, 1000, 20, true, WORSE}, // 10 % against 2 %
-	{60, 6, 1000, 20, false, UNDECIDED}, // which may be chance before the end
+	{60, 6, 1000, 20, false, UNDECIDED}, // before the end of the step this may be random
 };
 
 TEST(errors_against_the_others) {
@@ -49,7 +51,7 @@ TEST(errors_against_the_others) {
 			fail_msg("case %zu: %d: %s", i, verdict, why);
 		}
 		assert_true((why[0] == '\0') == (!one->at_end && verdict == UNDECIDED));
-		// The same by new flows, without reports.
+		// The same cases with new flows in place of reports.
 		canary.flows = canary.reported;
 		others.flows = others.reported;
 		memset(&canary.reported, 0, sizeof(canary.reported));
@@ -69,7 +71,7 @@ TEST(failed_flows_count_beside_reports) {
 
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), WORSE);
 	assert_non_null(strstr(why, "of 100 new flows"));
-	// Reports of one side only: its step does not end.
+	// Only one side reports: its step does not end.
 	memset(&canary.flows.errors, 0, sizeof(canary.flows.errors));
 	canary.reported.requests = 0;
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
@@ -77,7 +79,7 @@ TEST(failed_flows_count_beside_reports) {
 }
 
 TEST(latency_against_the_others) {
-	struct weir_canary_plan plan = weir_canary_plan_default(); // 1.3 times
+	struct weir_canary_plan plan = weir_canary_plan_default(); // limit of 1.3 times
 	struct weir_canary_side canary = {.reported = {.requests = 100, .latency_count = 100}};
 	struct weir_canary_side others = {.reported = {.requests = 100, .latency_count = 100}};
 	char why[WEIR_CANARY_WHY_BYTES];
@@ -89,19 +91,20 @@ TEST(latency_against_the_others) {
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, false, why), UNDECIDED);
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), WORSE);
 	assert_string_equal(
-		why, "latency: 13.10 ms in the mean of 100 requests, the others 10.00 ms");
-	canary.reported.latency_sum_ms = 1960; // half again as much
+		why, "latency: 13.10 ms in the mean of 100 requests, other backends 10.00 ms");
+	canary.reported.latency_sum_ms = 1960; // 1.4 times the latency
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, false, why), WORSE);
 	canary.reported.requests = 49;
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
 	canary.reported.requests = 100;
-	others.reported.latency_count = others.reported.latency_sum_ms = 0; // unknown
+	others.reported.latency_count = others.reported.latency_sum_ms = 0; // latency unknown
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), GOOD);
 }
 
-// A mean of fewer requests than min_requests decides nothing, however many had no latency.
+// A mean over fewer requests than min_requests decides nothing, regardless of the number of
+// requests without a latency.
 TEST(few_latencies_prolong_a_step) {
-	struct weir_canary_plan plan = weir_canary_plan_default(); // 50 requests
+	struct weir_canary_plan plan = weir_canary_plan_default(); // min_requests of 50
 	struct weir_canary_side canary = {.reported = {.requests = 100, .latency_count = 49}};
 	struct weir_canary_side others = {.reported = {.requests = 100, .latency_count = 50}};
 	char why[WEIR_CANARY_WHY_BYTES];
@@ -114,7 +117,7 @@ TEST(few_latencies_prolong_a_step) {
 	canary.reported.latency_count = 50;
 	others.reported.latency_count = 49;
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
-	assert_string_equal(why, "49 of 50 requests with a latency of the others so far");
+	assert_string_equal(why, "49 of 50 requests with a latency of the other backends so far");
 	others.reported.latency_count = 50;
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), WORSE);
 	canary.reported.latency_sum_ms = 50 * 10;

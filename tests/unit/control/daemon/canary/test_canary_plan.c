@@ -15,7 +15,7 @@ TEST(default_plan_is_valid) {
 	assert_int_equal(plan.steps, 4);
 }
 
-// The reason names the argument.
+// Check that the plan is refused, and that the reason names the argument.
 static void refuse(struct weir_canary_plan plan, const char *name) {
 	char why[256] = "";
 
@@ -67,11 +67,11 @@ TEST(weight_gives_the_share) {
 		{5, 300, 16},
 		{50, 300, 300},
 		{99, 300, 29700},
-		{1, 51, 1}, // 0.52
-		{1, 49, 0}, // 0.49: a weight of 1 gives 2 %
+		{1, 51, 1}, // share 0.52
+		{1, 49, 0}, // share 0.49: a weight of 1 gives 2 %
 		{50, 1, 1},
 		{50, 0, 0},
-		{99, 10000, WEIR_CANARY_WEIGHT_MOST}, // at most
+		{99, 10000, WEIR_CANARY_WEIGHT_MOST}, // the maximum weight
 		{99, UINT64_C(65535) * 65535, WEIR_CANARY_WEIGHT_MOST},
 	};
 

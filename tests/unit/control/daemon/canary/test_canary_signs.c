@@ -44,7 +44,8 @@ static struct weir_canary_counts counts_of(
 	return counts;
 }
 
-// Otherwise one backend with a wrong rate would hide the errors of every canary of its service.
+// Without this limit, one backend with a wrong rate would hide the errors of every canary of its
+// service.
 TEST(errors_of_a_backend_are_no_more_than_its_requests) {
 	struct weir_report report = {.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS),
 		.requests_per_second = 100,
@@ -64,13 +65,13 @@ TEST(rates_count_for_the_time_that_passed) {
 
 	assert_true(counts.requests == 200 && counts.errors == 20);
 	assert_true(counts.latency_count == 200 && counts.latency_sum_ms == 1400);
-	assert_true(counts_of(&report, 5000, 2000, 5000).requests == 0); // before the step
+	assert_true(counts_of(&report, 5000, 2000, 5000).requests == 0); // counts before the step
 	assert_true(counts_of(&report, WEIR_CANARY_REPORT_MS, 2000, 60000).requests == 0);
 	report.given = WEIR_REPORT(ERRORS);
 	assert_true(counts_of(&report, 0, 1000, 60000).requests == 0);
 }
 
-// A number of requests counts once, however long the report is the last one.
+// The requests of a report count once, however long it remains the last report.
 TEST(numbers_count_once) {
 	struct weir_report report = {
 		.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT),
@@ -95,7 +96,8 @@ static void add_of(struct weir_canary_counts *counts, const char *source, uint32
 	weir_canary_add_report(counts, &status, 1000, 60000);
 }
 
-// The blindest source names the figures: what one side cannot see is not compared.
+// The source with the least information determines the figures: figures that one side does not have
+// are not compared.
 TEST(figures_have_the_blindest_source) {
 	const uint32_t both = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS);
 	struct weir_canary_signs signs = {.counted = false};
@@ -110,6 +112,7 @@ TEST(figures_have_the_blindest_source) {
 	add_of(&signs.canary.reported, "agent", both);
 	add_of(&signs.canary.reported, "http", both);
 	assert_string_equal(weir_canary_figures(&signs), "agent");
-	add_of(&signs.others.reported, "http", WEIR_REPORT(REQUESTS)); // no rate of errors
+	// the report has no rate of errors
+	add_of(&signs.others.reported, "http", WEIR_REPORT(REQUESTS));
 	assert_string_equal(weir_canary_figures(&signs), "passive");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replays of recordings made here: flows of a Poisson process, assigned in turn, with exponential
-// durations at each backend.
+// Replays of recordings made by this test: flows of a Poisson process, assigned in turn, with
+// exponential durations at each backend.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static double exponential(struct weir_prng *random, double mean) {
 	return -mean * log(1 - uniform);
 }
 
-// time_ms[i]: mean of backend i.
+// time_ms[i]: mean duration at backend i.
 static void record(struct recording *recording, const double *time_ms) {
 	struct weir_prng random = {7};
 	double now_ns = 1e12;
@@ -105,7 +105,7 @@ TEST(recording_replayed_is_unchanged) {
 	for (uint32_t i = 0; i < BACKENDS; i++) {
 		assert_int_equal(outcome.flows_of[i], FLOWS / BACKENDS);
 	}
-	// 1,000 flows per second of 20 ms, at 10 backends.
+	// 1,000 flows of 20 ms per second, at 10 backends.
 	assert_float_equal(outcome.result.active_mean, 2.0, 0.1);
 	free(recording.flows);
 }
@@ -184,7 +184,7 @@ TEST(weights_and_subsets_are_those_of_the_service) {
 		outcome.flows_of[1], 29 * outcome.flows_of[0] / 10, 31 * outcome.flows_of[0] / 10);
 	outcome = replay(&recording, WEIR_POLICY_MAGLEV);
 	assert_in_range(outcome.flows_of[1], 2 * outcome.flows_of[0], 4 * outcome.flows_of[0]);
-	// Worker 0 has backend 0, worker 1 the others.
+	// Worker 0 has backend 0, worker 1 the other backends.
 	recording.params.subsets = 2;
 	for (uint32_t i = 0; i < BACKENDS; i++) {
 		recording.backends[i].subsets = i == 0 ? 1 : 2;
@@ -199,7 +199,7 @@ TEST(limits_spill_or_reject) {
 	struct outcome outcome;
 
 	record_slow(&recording);
-	recording.params.settings.max_active_flows = 1; // of all workers
+	recording.params.settings.max_active_flows = 1; // limit of all workers together
 	outcome = replay(&recording, WEIR_POLICY_ROUND_ROBIN);
 	assert_true(outcome.result.spilled > 0);
 	assert_int_equal(outcome.result.flows, FLOWS);
@@ -209,7 +209,7 @@ TEST(limits_spill_or_reject) {
 	assert_int_equal(outcome.result.flows + outcome.result.rejected, FLOWS);
 	assert_true(outcome.result.active_most <= 1);
 	for (uint32_t i = 0; i < BACKENDS; i++) {
-		recording.backends[i].subsets = 0; // nobody takes anything
+		recording.backends[i].subsets = 0; // no backend is in a subset
 	}
 	outcome = replay(&recording, WEIR_POLICY_LEAST_LOADED);
 	assert_int_equal(outcome.result.rejected, FLOWS);

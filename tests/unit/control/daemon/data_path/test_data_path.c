@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// With the kernel: a veth whose other end is read like the wire.
+// The data path with the kernel: packets are read at the other end of a veth, as on the wire.
 //
-//     ours 10.0.0.2/24, 2001:db8:a::2/64 ---- wire: sent packets are read here
+//     host 10.0.0.2/24, 2001:db8:a::2/64 ---- wire: sent packets are read here
 //
 // Backends are 10.0.0.11 and 2001:db8:a::11, with link addresses that no host has.
 #include <arpa/inet.h>
@@ -29,8 +29,8 @@
 struct lab {
 	uv_loop_t loop;
 	struct weir_data_path *path;
-	int wire; // reads what leaves
-	char lost[64]; // devices
+	int wire; // socket that reads sent packets
+	char lost[64]; // devices that failed
 	uint8_t frame[2048]; // the last packet that was read
 	size_t bytes;
 };
@@ -121,7 +121,7 @@ static int connect_to(int fd, const char *address) {
 	return r < 0 && errno != EINPROGRESS ? -errno : 0;
 }
 
-// The next complete IP in IP packet that was sent.
+// Whether another complete IP in IP packet was sent.
 static bool has_left(void *context) {
 	struct lab *lab = context;
 
@@ -195,20 +195,20 @@ TEST(syn_leaves_encapsulated_to_the_backend, setup, teardown) {
 	}
 }
 
-// Like weir-control: the source of the port, if it has one, otherwise that of the kernel.
+// The source is the port's, if it has one, otherwise the kernel's choice, as in weir-control.
 TEST(outer_source_is_the_requested_one, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
 
-	target.source = watch_lab_address("192.0.2.77"); // not this host's
+	target.source = watch_lab_address("192.0.2.77"); // not an address of this host
 	open_flow(lab, &target, &flow);
 	assert_int_equal(connect_to(flow.socket, VIP4), 0);
 	expect_packet(lab, BACKEND4, "192.0.2.77", VIP4, &flow, false);
 	weir_data_path_close(lab->path, &flow);
 }
 
-// A forwarding host has such routes for its VIPs.
+// A forwarding host has unreachable routes for its VIPs.
 TEST(unreachable_vips_are_reached, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP6);
 	struct weir_data_path_flow flow;
@@ -238,7 +238,7 @@ TEST(local_vip_is_not_the_data_path, setup, teardown) {
 
 	SHELL("ip addr add " VIP4 "/32 dev lo");
 	open_flow(lab, &target, &flow);
-	connect_to(flow.socket, VIP4); // refused at once
+	connect_to(flow.socket, VIP4); // the connection is refused at once
 	assert_false(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
 	assert_string_equal(why, VIP4 " is an address of this host");
 	weir_data_path_close(lab->path, &flow);
@@ -249,7 +249,7 @@ TEST(local_vip_is_not_the_data_path, setup, teardown) {
 // interfaces.
 TEST(dropped_answers_are_reported, setup, teardown) {
 	static const struct {
-		const char *filter, *route; // to the VIP
+		const char *filter, *route; // rp_filter, and the route to the VIP
 		bool let_in;
 	} cases[] = {
 		{"0", "unreachable 198.51.100.0/24", true},
@@ -297,13 +297,13 @@ TEST(late_packets_of_this_host_are_no_result, setup, teardown) {
 	uv_update_time(&lab->loop);
 	assert_true(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
 	assert_true(weir_data_path_local_fault(lab->path, &flow, 25, why, sizeof(why)));
-	assert_string_equal(why, "this host was too busy to send in time");
+	assert_string_equal(why, "this host was too busy to send a packet in time");
 	watch_lab_idle(&lab->loop, 50);
 	assert_false(weir_data_path_local_fault(lab->path, &flow, 25, why, sizeof(why)));
 	weir_data_path_close(lab->path, &flow);
 }
 
-// Fail closed: no packet takes the default route to the VIP.
+// While the device is down, no packet takes the default route to the VIP.
 TEST(nothing_is_sent_while_the_device_is_down, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
@@ -315,7 +315,8 @@ TEST(nothing_is_sent_while_the_device_is_down, setup, teardown) {
 	open_flow(lab, &target, &flow);
 	assert_int_equal(connect_to(flow.socket, VIP4), -EHOSTUNREACH);
 	assert_false(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
-	assert_string_equal(why, "no packet left by weir-check: see \"ip rule\", table 47770");
+	assert_string_equal(
+		why, "no packet was sent through device weir-check: see \"ip rule\", table 47770");
 	weir_data_path_close(lab->path, &flow);
 	target = target_of(BACKEND6, VIP6);
 	open_flow(lab, &target, &flow);
@@ -363,7 +364,7 @@ TEST(reset_of_an_ended_flow_goes_to_its_backend, setup, teardown) {
 	assert_int_equal(setsockopt(raw, SOL_SOCKET, SO_BINDTODEVICE, "weir-check", 11), 0);
 	assert_true(sendto(raw, reset, sizeof(reset), 0, (struct sockaddr *)&vip, sizeof(vip)) > 0);
 	expect_packet(lab, BACKEND4, "10.0.0.2", VIP4, &ended, true);
-	reset[33] = 0x02; // a SYN does not
+	reset[33] = 0x02; // a SYN does not go to the backend
 	assert_true(sendto(raw, reset, sizeof(reset), 0, (struct sockaddr *)&vip, sizeof(vip)) > 0);
 	watch_lab_idle(&lab->loop, 50);
 	assert_false(has_left(lab));
@@ -388,7 +389,7 @@ TEST(packets_of_others_are_dropped, setup, teardown) {
 	assert_int_equal(setsockopt(datagram, SOL_SOCKET, SO_BINDTODEVICE, "weir-check", 11), 0);
 	assert_int_equal(bind(stranger, (struct sockaddr *)&own, sizeof(own)), -1);
 	assert_int_equal(errno, EADDRINUSE);
-	assert_int_equal(connect_to(stranger, VIP4), 0); // from some other port
+	assert_int_equal(connect_to(stranger, VIP4), 0); // a connection from another port
 	assert_int_equal(bind(datagram, (struct sockaddr *)&own, sizeof(own)), 0);
 	assert_int_equal(sendto(datagram, "x", 1, 0, (struct sockaddr *)&vip, sizeof(vip)), 1);
 	watch_lab_idle(&lab->loop, 50);
@@ -455,5 +456,5 @@ TEST(rules_do_not_accumulate) {
 		count_lines("ip link show dev weir-check | grep 'mtu 1280 .*qlen 16384'"), 1);
 	weir_data_path_tunnel_close(&first);
 	weir_data_path_tunnel_close(&second);
-	assert_int_equal(count_lines("ip route show table 47770"), 1); // unreachable
+	assert_int_equal(count_lines("ip route show table 47770"), 1); // the unreachable route
 }

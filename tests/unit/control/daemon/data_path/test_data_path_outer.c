@@ -15,8 +15,8 @@ static const uint8_t inner6[60] = {0x60 | TOS >> 4, (TOS & 0xf) << 4, 0, 0, 0, 2
 	0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0xf8, 0, 0x01, 0xbb, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x04, 0xff,
 	0xff};
 
-// Written by hand from docs/reference/packet-formats.md; the checksums come from another
-// implementation.
+// Expected headers are written by hand from docs/reference/packet-formats.md; their checksums come
+// from another implementation.
 TEST(outer_headers_equal_those_of_the_dataplane) {
 #define SOURCE6 0x20, 0x01, 0x0d, 0xb8, 0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2
 #define BACKEND6 0x20, 0x01, 0x0d, 0xb8, 0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11
@@ -109,11 +109,11 @@ TEST(packets_of_other_kinds_are_refused) {
 	}
 	expect_refused(inner4, sizeof(inner4), 0, 0x55);
 	expect_refused(inner4, sizeof(inner4), 0, 0x44); // shorter than a header
-	expect_refused(inner4, sizeof(inner4), 0, 0x46); // options, and no room for TCP
-	expect_refused(inner4, sizeof(inner4), 3, 41); // total length
-	expect_refused(inner4, sizeof(inner4), 6, 0x20); // more fragments
-	expect_refused(inner4, sizeof(inner4), 7, 1); // fragment offset
-	expect_refused(inner4, sizeof(inner4), 9, 17); // UDP
-	expect_refused(inner6, sizeof(inner6), 5, 21); // payload length
-	expect_refused(inner6, sizeof(inner6), 6, 44); // fragment header
+	expect_refused(inner4, sizeof(inner4), 0, 0x46); // header with options, and no room for TCP
+	expect_refused(inner4, sizeof(inner4), 3, 41); // wrong total length
+	expect_refused(inner4, sizeof(inner4), 6, 0x20); // flag for more fragments
+	expect_refused(inner4, sizeof(inner4), 7, 1); // nonzero fragment offset
+	expect_refused(inner4, sizeof(inner4), 9, 17); // protocol UDP
+	expect_refused(inner6, sizeof(inner6), 5, 21); // wrong payload length
+	expect_refused(inner6, sizeof(inner6), 6, 44); // with a fragment header
 }

@@ -25,7 +25,7 @@ TEST(ports_are_each_given_once_until_none_is_left) {
 	assert_int_equal(weir_data_path_ports_take(&ports), -EADDRNOTAVAIL);
 }
 
-// Late packets of a connection must not reach a new one: its port is reused last.
+// Late packets of a connection must not reach a new connection, so its port is reused last.
 TEST(ports_are_reused_last) {
 	struct weir_data_path_ports ports;
 	int first;
@@ -51,7 +51,7 @@ TEST(ports_are_outside_the_range_of_the_kernel) {
 		unsigned int place;
 		int first;
 	} cases[] = {
-		{32768, 60999, 0, 63487}, // Linux' own
+		{32768, 60999, 0, 63487}, // the default range of Linux
 		{32768, 60999, 1, 61439},
 		{32768, 60999, 2, 30719},
 		{32768, 63487, 0, 30719},

@@ -13,7 +13,7 @@ static pid_t start_socat(uint16_t port, const char *command) {
 	return watch_lab_start(words);
 }
 
-// The first certificate of a port is for clients that send no name or an unknown one.
+// The first certificate of a port is used for clients that send no server name or an unknown name.
 static void print_tls_server(FILE *file, const char *dir, uint16_t port, const char *name,
 	const char *certificate, int status) {
 	fprintf(file,
@@ -25,7 +25,7 @@ static void print_tls_server(FILE *file, const char *dir, uint16_t port, const c
 		port, port, name, dir, certificate, dir, certificate, status);
 }
 
-// name.pem and name.key, signed by ca.pem.
+// Create name.pem and name.key, signed by ca.pem.
 static void make_certificate(const char *dir, const char *name, const char *subject, int days) {
 	SHELL("cd %s && { openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
 	      "-subj /CN=%s -addext subjectAltName=%s -keyout %s.key -out %s.csr && "
@@ -44,7 +44,7 @@ static void make_certificates(const char *dir) {
 			dir, signed_by_itself[i], signed_by_itself[i], signed_by_itself[i]);
 	}
 	make_certificate(dir, "web", "DNS:web.example", 2);
-	make_certificate(dir, "old", "DNS:web.example", 0); // ends in the second in which it begins
+	make_certificate(dir, "old", "DNS:web.example", 0); // expires in the second of its creation
 	make_certificate(dir, "address", "IP:127.0.0.1", 2);
 	SHELL("cd %s && cat other.pem ca.pem > both.pem && "
 	      "for i in $(seq 400); do cat ca.pem; done > many.pem",

@@ -9,13 +9,14 @@
 #include "probe_lab.h"
 
 #define NGINX_PORT 8100
-#define TALKER_PORT 8101 // says something that is not HTTP
-#define SILENT_PORT 8102 // says nothing
+#define TALKER_PORT 8101 // sends data that is not HTTP
+#define SILENT_PORT 8102 // sends nothing
 #define CLOSER_PORT 8103 // closes at once
-#define TLS_PORT 8104 // by name: web.example, else a certificate that is not trusted
-#define OLD_PORT 8105 // of web.example, but expired
-#define ADDRESS_PORT 8106 // certificate for the address 127.0.0.1
-#define GROUP_PORT 8107 // TLS with Diffie-Hellman in a group of its own, and nothing else
+// by server name: the certificate of web.example, otherwise an untrusted certificate
+#define TLS_PORT 8104
+#define OLD_PORT 8105 // the certificate of web.example, but expired
+#define ADDRESS_PORT 8106 // a certificate for the address 127.0.0.1
+#define GROUP_PORT 8107 // TLS with only Diffie-Hellman in a custom group
 
 struct lab {
 	char dir[64];

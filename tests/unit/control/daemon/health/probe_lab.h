@@ -19,10 +19,10 @@ void probe_done(void *context, enum weir_probe_outcome outcome, const char *deta
 	const struct weir_report *report);
 bool probe_has_result(void *context);
 
-// Run a probe over curl until its result. The loop does other work for stall_ms after the probe has
-// started to connect.
+// Run a probe over curl until its result. After the probe has started to connect, the loop does
+// other work for stall_ms.
 struct result probe_curl(const char *address, uint16_t port,
 	const struct weir_config_health_check *check, unsigned int stall_ms);
-// Check its result. what: name of the check, for the message.
+// Run a probe and check its result. what: name of the check, for the message.
 void probe_expect(const char *address, uint16_t port, const struct weir_config_health_check *check,
 	enum weir_probe_outcome outcome, const char *detail, const char *what);

@@ -29,7 +29,7 @@ def wait_for_request(connection):
 
 
 class Web(http.server.BaseHTTPRequestHandler):
-    # Otherwise the answer may still wait for an ACK when the connection is reset
+    # Without Nagle's algorithm: the answer might still wait for an ACK when the connection is reset
     disable_nagle_algorithm = True
 
     def answer(self):
@@ -70,7 +70,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def field(name, value):
-    """A literal header without an index."""
+    """A literal header field without an index."""
     return b"\0" + bytes((len(name),)) + name.encode() + bytes((len(value),)) + value.encode()
 
 

@@ -20,16 +20,16 @@
 struct lab {
 	uv_loop_t loop;
 	struct weir_health *health;
-	int listener; // -1 = the port is dead
+	int listener; // -1 = the port is closed
 	int calls;
-	uint16_t backend; // of the last call
+	uint16_t backend; // arguments of the last callback
 	enum weir_health_verdict verdict;
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	struct weir_config_health_check check;
 	struct weir_health_target targets[IDS];
 	uint32_t target_count;
 	bool clear_in_callback;
-	bool no_link; // to the backend
+	bool no_link; // the link to the backend is down
 	unsigned int excused;
 };
 
@@ -178,7 +178,7 @@ static bool has_passed(void *context) {
 	return status_of(context, 7).passed;
 }
 
-// Two failures, then passes: a fall of 3 is not reached, and the count restarts.
+// Two failures, then passes: a fall of 3 is not reached, and the count of failures restarts.
 TEST(health_survives_fewer_failures_than_fall) {
 	struct lab *lab = *state;
 
@@ -217,8 +217,9 @@ TEST(health_of_far_backends_is_checked_less_often) {
 	add(lab, 8, "::1");
 	configure(lab);
 	weir_health_set_far(lab->health, 7, true);
-	weir_health_set_far(lab->health, 999, true); // not checked: nothing happens
-	assert_int_equal(status_of(lab, 7).interval_ms, 20); // its state is not known yet
+	// this backend is not checked: the call has no effect
+	weir_health_set_far(lab->health, 999, true);
+	assert_int_equal(status_of(lab, 7).interval_ms, 20); // the backend's state is not known yet
 	watch_lab_run(&lab->loop, are_both_healthy, lab, 5000, "both healthy");
 	assert_int_equal(status_of(lab, 7).interval_ms, 20 * WEIR_HEALTH_FAR_INTERVALS);
 	assert_int_equal(status_of(lab, 8).interval_ms, 20);
@@ -231,7 +232,7 @@ TEST(health_of_far_backends_is_checked_less_often) {
 	assert_true(near > 3 * far);
 }
 
-// After a failure checks are frequent at once; also after a pass of a refusing backend.
+// After a failure checks are frequent at once, as after a pass of a refusing backend.
 TEST(health_of_far_backends_changes_at_full_speed) {
 	struct lab *lab = *state;
 
@@ -256,8 +257,8 @@ static bool has_failed(void *context) {
 	return status_of(context, 7).streak == 1 && !status_of(context, 7).passed;
 }
 
-// Failed checks are repeated after the retry interval, until `fall` is reached or one passes; all
-// others keep the interval.
+// Failed checks are repeated after the retry interval, until `fall` is reached or a check passes;
+// all other checks keep the interval.
 TEST(health_of_failed_checks_is_retried) {
 	struct lab *lab = *state;
 	uint64_t begin;
@@ -277,10 +278,10 @@ TEST(health_of_failed_checks_is_retried) {
 	wait_for_call(lab);
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
 	assert_true(uv_hrtime() - begin >= 90000000);
-	assert_true(uv_hrtime() - begin < 900000000); // two intervals without it
+	assert_true(uv_hrtime() - begin < 900000000); // two intervals without a retry
 	assert_int_equal(status_of(lab, 7).interval_ms, 1000);
 	assert_int_equal(checks_of(lab, 7) - status_of(lab, 7).passes, 3);
-	watch_lab_idle(&lab->loop, 400); // not retried any more
+	watch_lab_idle(&lab->loop, 400); // no further retries
 	assert_true(status_of(lab, 7).fails <= 4);
 
 	open_port(lab);
@@ -295,7 +296,8 @@ TEST(health_of_failed_checks_is_retried) {
 	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_PASSING);
 }
 
-// Its checks count anew, at once and not after the interval; then it has its pace again.
+// After a restart, the server's checks count anew, at once and not after the interval. Then the
+// backend has its former pace again.
 TEST(health_of_a_restarted_server_is_checked_at_once) {
 	struct lab *lab = *state;
 	uint64_t begin;
@@ -309,20 +311,21 @@ TEST(health_of_a_restarted_server_is_checked_at_once) {
 	lab->calls = 0;
 	begin = uv_hrtime();
 	weir_health_restart(lab->health, 7);
-	weir_health_restart(lab->health, 999); // not checked: nothing happens
+	// this backend is not checked: the call has no effect
+	weir_health_restart(lab->health, 999);
 	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_UNKNOWN);
 	assert_int_equal(lab->calls, 0);
 	wait_for_call(lab);
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
 	assert_int_equal(status_of(lab, 7).streak, 3);
 	assert_true(uv_hrtime() - begin >= 2 * WEIR_HEALTH_QUICK_MS * 900000ull);
-	assert_true(uv_hrtime() - begin < 3000 * 1000000ull); // 8 s at the interval
+	assert_true(uv_hrtime() - begin < 3000 * 1000000ull); // 8 s at the usual interval
 	assert_int_equal(status_of(lab, 7).interval_ms, 4000);
 	watch_lab_idle(&lab->loop, 4 * WEIR_HEALTH_QUICK_MS);
-	assert_true(status_of(lab, 7).passes <= 5); // one on the grid may have followed
+	assert_true(status_of(lab, 7).passes <= 5); // one regular check may have followed
 }
 
-// A failure ends the haste: the server listens later, or never.
+// A failure ends the frequent checks: the server will listen later, or never.
 TEST(health_of_a_restarted_server_that_fails_keeps_its_pace) {
 	struct lab *lab = *state;
 
@@ -395,7 +398,7 @@ static bool has_ended(void *context) {
 	return status_of(context, 7).checked;
 }
 
-// Out of descriptors: no result about the backend.
+// Checks without free descriptors have no result about the backend.
 TEST(health_local_failures_do_not_count) {
 	struct lab *lab = *state;
 	struct rlimit before, none;
@@ -427,7 +430,8 @@ static bool is_checked_again(void *context) {
 	return !is_unchecked(context);
 }
 
-// Only after several checks without a result, until there is one: a changed check is none.
+// A backend is unchecked after several checks without a result, until a check has a result. A
+// changed check has no result yet.
 TEST(health_without_results_is_unchecked) {
 	struct lab *lab = *state;
 	struct rlimit before, none;
@@ -479,7 +483,7 @@ TEST(health_failures_without_a_link_do_not_count) {
 	lab->no_link = true;
 	configure(lab);
 	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
-	assert_int_equal(lab->excused, 0); // of failures only
+	assert_int_equal(lab->excused, 0); // only failures are excused
 	close_port(lab);
 	watch_lab_run(&lab->loop, is_excused_four_times, lab, 5000, "no results");
 	assert_int_equal(lab->calls, 0);
@@ -504,8 +508,9 @@ TEST(health_configure_continues_unchanged_checks) {
 	configure(lab);
 	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
 	passes = status_of(lab, 7).passes;
-	lab->targets[0].check = &same; // another object, the same parameters
-	lab->targets[0].initial = WEIR_HEALTH_VERDICT_FAILING; // which is no longer relevant
+	lab->targets[0].check = &same; // another object with the same parameters
+	// the initial verdict is no longer relevant
+	lab->targets[0].initial = WEIR_HEALTH_VERDICT_FAILING;
 	lab->calls = 0;
 	configure(lab);
 	assert_int_equal(status_of(lab, 7).passes, passes);
@@ -564,7 +569,7 @@ TEST(health_configure_refuses_invalid_input_as_a_whole) {
 
 	add(lab, 7, "127.0.0.1");
 	add(lab, 7, "127.0.0.1");
-	assert_int_equal(configure(lab), -EINVAL); // twice
+	assert_int_equal(configure(lab), -EINVAL); // one backend twice
 	lab->targets[1].backend = 8;
 	lab->targets[1].check = &bad;
 	bad.interval_ms = 0;
@@ -630,8 +635,8 @@ static uint64_t all_passes(struct lab *lab) {
 	return passes;
 }
 
-// 3900 backends that do not answer for 400 ms each, far more than can be in flight: 100 others are
-// still checked five times in two seconds.
+// 3900 backends do not answer for 400 ms each, far more than can be in flight: 100 other backends
+// are still checked five times in two seconds.
 TEST(health_of_refusing_backends_delays_no_others) {
 	struct lab *lab = *state;
 	struct rlimit limit;
@@ -658,7 +663,7 @@ TEST(health_of_refusing_backends_delays_no_others) {
 	assert_true(status_of(lab, 3999).fails > 1);
 }
 
-// 1000 backends, one second: about 50 each 50 ms, also in the second round.
+// 1000 backends, one second: about 50 checks each 50 ms, also in the second round.
 TEST(health_checks_of_many_are_spread_over_the_interval) {
 	struct lab *lab = *state;
 	uint64_t start = uv_hrtime(), before = 0, most = 0;

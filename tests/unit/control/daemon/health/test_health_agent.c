@@ -90,7 +90,7 @@ static struct weir_health_status status_of(const struct lab *lab) {
 TEST_GROUP(watch_lab_enter);
 TEST_EACH(setup, teardown);
 
-// rise and fall are as for any check; no probe runs.
+// rise and fall apply as for any check; no probe runs.
 TEST(agent_answers_are_a_verdict) {
 	static const struct {
 		enum weir_probe_outcome outcome;
@@ -120,7 +120,7 @@ TEST(agent_answers_count_anew_after_a_restart) {
 
 	configure(lab, WEIR_CHECK_AGENT);
 	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
-	weir_health_restart(lab->health, 7); // one of two answers was before it
+	weir_health_restart(lab->health, 7); // one of two answers came before the restart
 	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
 	assert_int_equal(lab->calls, 0);
 	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
@@ -158,7 +158,7 @@ TEST(idle_backend_is_checked_at_its_own_pace) {
 
 	configure(lab, WEIR_CHECK_TCP);
 	weir_health_set_idle(lab->health, 7, 1000);
-	assert_int_equal(status_of(lab).interval_ms, 20); // the verdict is not known yet
+	assert_int_equal(status_of(lab).interval_ms, 20); // the backend's verdict is not known yet
 	watch_lab_run(&lab->loop, is_settled, lab, 5000, "healthy");
 	assert_int_equal(status_of(lab).interval_ms, 1000);
 	watch_lab_idle(&lab->loop, 50);
@@ -169,5 +169,6 @@ TEST(idle_backend_is_checked_at_its_own_pace) {
 	passes = status_of(lab).passes;
 	watch_lab_idle(&lab->loop, 400);
 	assert_in_range(status_of(lab).passes - passes, 8, 22);
-	weir_health_set_idle(lab->health, 999, 1000); // not checked: nothing happens
+	// this backend is not checked: the call has no effect
+	weir_health_set_idle(lab->health, 999, 1000);
 }

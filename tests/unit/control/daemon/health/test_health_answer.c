@@ -26,7 +26,7 @@ static bool has(
 	for (size_t at = 0; at < bytes; at += part) {
 		size_t n = bytes - at < part ? bytes - at : part;
 
-		// In separate memory, so that a sanitizer detects a read beyond it.
+		// Read from separate memory, so that a sanitizer detects a read beyond the end.
 		char *copy = malloc(n);
 		memcpy(copy, text + at, n);
 		bool more = weir_health_answer_body(&answer, copy, n);
@@ -99,7 +99,7 @@ TEST(longest_text_is_found) {
 	assert_true(has(&check, text, sizeof(text), 7));
 }
 
-// --- the backend's word ---------------------------------------------------------------------
+// --- announced states ----------------------------------------------------------------------
 
 static struct weir_report report_by(struct weir_config_health_check check,
 	const char *const *headers, long status, const char *expected) {
@@ -188,7 +188,8 @@ TEST(header_gives_the_load) {
 	assert_true(report.requests_per_second == 10);
 	assert_true(report.weight == 250);
 	assert_int_equal(report.word, WEIR_HEALTH_WORD_READY);
-	// Only if the check is configured with it: otherwise the weight would be unexpected.
+	// Load is used only if the check is configured for it; otherwise the weight would be
+	// unexpected.
 	report = LOAD(false, "passed: HTTP 200", "X-Load-Balancing-Endpoint-Weight: 250\r\n");
 	assert_int_equal(report.given, 0);
 	report = LOAD(true, "passed: HTTP 200", "HTTP/1.1 100 Continue\r\n",
@@ -211,7 +212,8 @@ TEST(invalid_load_is_refused_and_shown) {
 	assert_non_null(strstr(detail, "HTTP 200; invalid load report: "));
 }
 
-// Weir may use none of the values that vLLM and others report: the operator should see that.
+// Weir may use none of the values that vLLM and other servers report: the detail shows this to the
+// operator.
 TEST(load_without_a_value_in_use_is_shown) {
 	struct weir_report report = LOAD(true,
 		"passed: HTTP 200; load report without a value that Weir uses",
@@ -230,7 +232,7 @@ TEST(load_without_a_value_in_use_is_shown) {
 	assert_int_equal(report.given, 0);
 }
 
-// No answer does harm: lines of every kind, mutated.
+// Mutated header lines of every kind cause no crash and no invalid report.
 TEST(mutated_headers_do_no_harm) {
 	static const char *const lines[] = {"X-Weir-State: lame-duck\r\n",
 		"endpoint-load-metrics: TEXT cpu_utilization=0.3, named_metrics.a=4\r\n",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probes over libcurl to servers that endlessly send data that libcurl skips: no turn of the loop
-// takes long. In a network namespace of this process. Needs root.
+// Probes over libcurl to servers that endlessly send data that libcurl skips: no iteration of the
+// loop takes long. In a network namespace of this process. Needs root.
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 #include "probe_lab.h"
 
 #define REPEATED_BYTES 65536
-#define TURN_MOST_MS 400 // of CPU; also with sanitizers on a busy machine
+#define TURN_MOST_MS 400 // ms of CPU time; also with sanitizers on a busy machine
 
 struct flood {
-	const char *first; // what is sent once
+	const char *first; // data sent once
 	size_t first_bytes;
-	const char *part; // and this for ever
-	size_t part_bytes; // 0 = nothing more
+	const char *part; // data sent repeatedly after `first`
+	size_t part_bytes; // 0 = no repeated data
 };
 
 #define FLOOD(first, part) (&(struct flood){first, sizeof(first) - 1, part, sizeof(part) - 1})
@@ -87,7 +87,7 @@ static uint64_t cpu_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// The alarm for a blocked loop.
+// Handler of the alarm for a blocked loop.
 static void give_up(int signal) {
 	static const char text[] = "the loop hangs\n";
 
@@ -135,7 +135,7 @@ static struct result probe_flood(
 	return result;
 }
 
-static const char too_much[] = "received more than 1024 KiB";
+static const char too_much[] = "server sent more than 1024 KiB";
 
 TEST_GROUP(watch_lab_enter);
 
@@ -160,13 +160,13 @@ TEST(floods_of_http_end_the_probe) {
 	probe_flood(FLOOD("", "HTTP/1.1 100 Continue\r\n\r\n"), &check);
 	probe_flood(FLOOD("HTTP/1.1 200 OK\r\n", "a: b\r\n"), &check);
 	assert_string_equal(probe_flood(FLOOD("HTTP/1.1 200 OK\r\n", "a"), &check).detail,
-		"a header is too long");
+		"response header is too long");
 	assert_string_equal(probe_flood(FLOOD(CHUNKED, "1\r\na\r\n"), &check).detail,
 		"HTTP 200, body without \"never\"");
 }
 
-// The headers determine the result: the probe waits for no body, whether slow, endless or too
-// large.
+// The headers determine the result: the probe does not wait for a body, whether slow, endless or
+// too large.
 TEST(body_that_never_ends_does_not_matter) {
 	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
 		.status_first = 200,
@@ -192,7 +192,7 @@ TEST(body_that_never_ends_does_not_matter) {
 	assert_string_equal(probe_flood(floods[0], &check).detail, "timeout after 300 ms");
 	assert_string_equal(
 		probe_flood(floods[1], &check).detail, "HTTP 200, body without \"never\"");
-	// The status alone fails it.
+	// The status alone fails the probe.
 	assert_string_equal(
 		probe_flood(FLOOD("HTTP/1.1 503 No\r\n\r\n", ""), &check).detail, "HTTP 503");
 }
@@ -203,10 +203,10 @@ TEST(floods_of_grpc_end_the_probe) {
 #define SETTINGS "\0\0\0\4\0\0\0\0\0"
 #define STATUS_200 "\0\0\1\1\4\0\0\0\1\x88"
 
-	assert_string_equal( // data without any
+	assert_string_equal( // data frames without data
 		probe_flood(FLOOD(SETTINGS STATUS_200, "\0\0\0\0\0\0\0\0\1"), &check).detail,
 		too_much);
-	assert_string_equal( // more room for a request that was sent
+	assert_string_equal( // window updates for a request that was sent
 		probe_flood(FLOOD(SETTINGS, "\0\0\4\x8\0\0\0\0\1\0\0\0\1"), &check).detail,
 		too_much);
 	probe_flood(FLOOD(SETTINGS, "\0\0\x8\6\0\0\0\0\0pingping"), &check);
@@ -214,7 +214,7 @@ TEST(floods_of_grpc_end_the_probe) {
 	probe_flood(FLOOD(SETTINGS STATUS_200, STATUS_200), &check);
 }
 
-// Not even the handshake starts.
+// The flood begins before the TLS handshake.
 TEST(floods_of_tls_end_the_probe) {
 	static const struct weir_config_health_check check = {.type = WEIR_CHECK_HTTPS,
 		.status_first = 200,
@@ -222,6 +222,6 @@ TEST(floods_of_tls_end_the_probe) {
 		.timeout_ms = 3000,
 		.path = "/"};
 
-	probe_flood(FLOOD("", "\x16\3\3\0\4\0\0\0\0"), &check); // "hello" requests
-	probe_flood(FLOOD("", "\x14\3\3\0\1\1"), &check); // changes of the cipher
+	probe_flood(FLOOD("", "\x16\3\3\0\4\0\0\0\0"), &check); // repeated "hello" requests
+	probe_flood(FLOOD("", "\x14\3\3\0\1\1"), &check); // repeated changes of the cipher
 }

@@ -14,7 +14,7 @@
 #define TLS_PORT 8402
 #define BARE_PORT 8403
 #define REFUSING_PORT 8404
-#define HTTP_PORT 8405 // speaks HTTP/1.1
+#define HTTP_PORT 8405 // port of an HTTP/1.1 server
 
 struct lab {
 	char dir[64];
@@ -45,7 +45,7 @@ TEST(grpc_probe_passes_when_the_service_serves) {
 		expect(addresses[i], PLAIN_PORT, &check, WEIR_PROBE_PASSED, "SERVING");
 		check = check_of("serving");
 		expect(addresses[i], PLAIN_PORT, &check, WEIR_PROBE_PASSED, "SERVING");
-		check = check_of(name); // its length takes two bytes
+		check = check_of(name); // a name whose length takes two bytes
 		expect(addresses[i], PLAIN_PORT, &check, WEIR_PROBE_PASSED, "SERVING");
 	}
 }
@@ -58,12 +58,12 @@ TEST(grpc_probe_fails_with_the_reason) {
 	expect("127.0.0.1", PLAIN_PORT, &check, WEIR_PROBE_FAILED, "NOT_FOUND: no such service");
 	check = check_of("odd");
 	expect("127.0.0.1", PLAIN_PORT, &check, WEIR_PROBE_FAILED,
-		"response is not of grpc.health.v1");
+		"response is not a grpc.health.v1 message");
 	check = check_of("");
 	expect("127.0.0.1", BARE_PORT, &check, WEIR_PROBE_FAILED,
 		"UNIMPLEMENTED: Method not found!");
 	expect("127.0.0.1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
-	expect("127.0.0.1", REFUSING_PORT, &check, WEIR_PROBE_FAILED, "request refused");
+	expect("127.0.0.1", REFUSING_PORT, &check, WEIR_PROBE_FAILED, "server refused the request");
 	assert_int_equal(probe_curl("127.0.0.1", HTTP_PORT, &check, 0).outcome, WEIR_PROBE_FAILED);
 }
 
@@ -97,11 +97,11 @@ static int answer(size_t n, const char *bytes) {
 
 TEST(grpc_answers_of_every_form) {
 	assert_int_equal(answer(7, "\0\0\0\0\2\x08\1"), WEIR_GRPC_SERVING);
-	assert_int_equal(answer(5, "\0\0\0\0\0"), 0); // no field: UNKNOWN
+	assert_int_equal(answer(5, "\0\0\0\0\0"), 0); // an answer without fields means UNKNOWN
 	// Unknown fields are skipped; of a duplicate field the last one counts.
 	assert_int_equal(answer(17, "\0\0\0\0\x0c\x12\3abc\x08\2\x18\x80\1\x08\1"), 1);
 	assert_int_equal(answer(15, "\0\0\0\0\x0a\x0d\1\2\3\4\x08\1\x08\2\x10"), -EINVAL);
-	assert_int_equal(answer(7, "\1\0\0\0\2\x08\1"), -EINVAL); // compressed
+	assert_int_equal(answer(7, "\1\0\0\0\2\x08\1"), -EINVAL); // a compressed answer
 	assert_int_equal(answer(7, "\0\0\0\0\3\x08\1"), -EINVAL);
 	assert_int_equal(answer(6, "\0\0\0\0\1\x08"), -EINVAL);
 	assert_int_equal(answer(7, "\0\0\0\0\2\x12\x7f"), -EINVAL);

@@ -63,7 +63,7 @@ TEST(http_probe_reads_little_of_a_large_body) {
 	struct weir_config_health_check check = check_of("/large");
 	uint64_t start = uv_hrtime();
 
-	check.timeout_ms = 1000; // nginx sends it at 100 kB/s: the whole body takes 80 s
+	check.timeout_ms = 1000; // nginx sends the body at 100 kB/s, which takes 80 s
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
 	assert_true(uv_hrtime() - start < 1500 * 1000000ull);
 }
@@ -73,7 +73,8 @@ TEST(http_probe_fails_on_other_protocols) {
 
 	check.timeout_ms = 300;
 	expect("127.0.0.1", TALKER_PORT, &check, WEIR_PROBE_FAILED, "response is not HTTP");
-	expect("127.0.0.1", CLOSER_PORT, &check, WEIR_PROBE_FAILED, "closed without a response");
+	expect("127.0.0.1", CLOSER_PORT, &check, WEIR_PROBE_FAILED,
+		"connection closed without a response");
 	expect("127.0.0.1", SILENT_PORT, &check, WEIR_PROBE_FAILED, "timeout after 300 ms");
 }
 
@@ -107,7 +108,7 @@ TEST(http_probe_requires_the_text_in_the_body) {
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
 	strcpy(check.body, "OK");
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 200, body without \"OK\"");
-	strcpy(check.path, "/broken"); // the status comes first
+	strcpy(check.path, "/broken"); // the status arrives before the error
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 503");
 	strcpy(check.path, "/large");
 	strcpy(check.body, "not in it");
@@ -153,11 +154,11 @@ static void connect_often(const char *name, size_t bytes, unsigned int times) {
 }
 
 struct others {
-	unsigned int connections; // to each socket
-	unsigned int sockets; // result: one in each turn
+	unsigned int connections; // connections to each socket
+	unsigned int sockets; // result: number of sockets, one in each iteration
 };
 
-// Another process connects to each listening abstract socket before libcurl does.
+// Simulate another process that connects to each listening abstract socket before libcurl does.
 static void connect_others(uv_check_t *turn) {
 	struct others *others = turn->data;
 	FILE *file = fopen("/proc/net/unix", "r");
@@ -205,7 +206,7 @@ static enum weir_probe_outcome probe_among(unsigned int connections) {
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
 	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
 	watch_lab_run(&loop, probe_has_result, &result, 5000, "a result");
-	// In a few turns: each of them brings more connections.
+	// A few iterations: each iteration creates more connections.
 	assert_in_range(others.sockets, 1, 10);
 	weir_health_curl_free(curl);
 	uv_close((uv_handle_t *)&turn, NULL);
@@ -223,7 +224,7 @@ TEST(http_probe_that_others_prevent_is_unknown) {
 
 // --- limits -------------------------------------------------------------------------------
 
-// Out of descriptors: no result about the backend.
+// A probe without a free descriptor has no result about the backend.
 TEST(http_probe_without_a_socket_is_unknown) {
 	struct weir_config_health_check check = check_of("/healthz");
 	struct result result = {0};
@@ -250,7 +251,7 @@ TEST(http_probe_without_a_socket_is_unknown) {
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(result.outcome, WEIR_PROBE_UNKNOWN);
 	assert_string_equal(result.detail, "too many open files");
-	// The handle now comes from the pool: it must contain nothing of the previous probe.
+	// The handle now comes from the pool, and must contain no state of the previous probe.
 	result.calls = 0;
 	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
 	watch_lab_run(&loop, probe_has_result, &result, 5000, "another result");
@@ -296,7 +297,7 @@ TEST(http_probes_run_concurrently) {
 
 	uv_loop_init(&loop);
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
-	for (int round = 0; round < 3; round++) { // the later ones use handles of the pool
+	for (int round = 0; round < 3; round++) { // later probes use handles of the pool
 		memset(&crowd, 0, sizeof(crowd));
 		for (int i = 0; i < 200; i++) {
 			struct weir_probe_params params = {

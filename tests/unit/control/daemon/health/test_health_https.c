@@ -27,20 +27,21 @@ TEST(https_probe_verifies_the_certificate) {
 
 		strcpy(check.server_name, "web.example");
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
-		strcpy(check.server_name, "other.example"); // trusted by nobody
+		// a certificate without a trusted authority
+		strcpy(check.server_name, "other.example");
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
 			"SSL certificate problem: self-signed certificate");
 		check.verify = false;
 		check.ca_file[0] = '\0';
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 201");
-		check.verify = true; // by the system's authorities
+		check.verify = true; // verify by the system's authorities
 		strcpy(check.server_name, "web.example");
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
 			"SSL certificate problem: unable to get local issuer certificate");
 	}
 }
 
-// A group may be so large that one check takes a second of CPU time.
+// A server's Diffie-Hellman group may be so large that one check takes a second of CPU time.
 TEST(https_probe_accepts_no_group_of_the_server) {
 	struct weir_config_health_check check = tls_check_of(*state, "/");
 	struct result result;
@@ -51,7 +52,7 @@ TEST(https_probe_accepts_no_group_of_the_server) {
 	assert_non_null(strstr(result.detail, "handshake failure"));
 }
 
-// "host name" before libcurl 8.10, "hostname" since.
+// Check the message: "host name" before libcurl 8.10, "hostname" later.
 static void assert_names_host(const struct result *result, const char *name) {
 	assert_non_null(strstr(result->detail, "no alternative certificate subject name matches"));
 	assert_non_null(strstr(result->detail, name));
@@ -61,14 +62,16 @@ TEST(https_probe_verifies_the_name) {
 	struct weir_config_health_check check = tls_check_of(*state, "/name");
 	struct result result;
 
-	strcpy(check.server_name, "alias.example"); // has the certificate of web.example
+	// this server has the certificate of web.example
+	strcpy(check.server_name, "alias.example");
 	result = probe("127.0.0.1", TLS_PORT, &check);
 	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
 	assert_names_host(&result, "'alias.example'");
 	strcpy(check.server_name, "");
 	strcpy(check.host, "web.example:8443"); // the port is not part of the name
 	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
-	// Without any name the address is verified, which is in the first certificate of the port.
+	// Without a name the address is verified. The first certificate of the port contains the
+	// address.
 	strcpy(check.host, "");
 	expect("127.0.0.1", ADDRESS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
 	result = probe("::1", ADDRESS_PORT, &check);
@@ -107,7 +110,7 @@ TEST(https_probe_without_its_ca_file_is_unknown) {
 		"cannot read CA certificates from /nonexistent/ca.pem");
 }
 
-// Checks of several services that share an engine: one after the other, repeatedly.
+// Checks of several services that share an engine run one after the other, repeatedly.
 struct turn {
 	struct weir_config_health_check check;
 	enum weir_probe_outcome outcome;
@@ -174,7 +177,8 @@ TEST(https_probes_that_do_not_verify_are_separate) {
 		turn_of(*state, "absent.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
 		turn_of(*state, "absent.pem", true, WEIR_PROBE_UNKNOWN, ""),
 		turn_of(*state, "web.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
-		turn_of(*state, "web.pem", true, WEIR_PROBE_PASSED, "HTTP 200"), // itself
+		// the server's own certificate as CA file
+		turn_of(*state, "web.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
 	};
 	char detail[128];
 
@@ -185,7 +189,7 @@ TEST(https_probes_that_do_not_verify_are_separate) {
 	take_turns(turns + 2, 2, 5);
 }
 
-// The CA file of a service is not read again because another service has a different one.
+// The CA file of a service is not read again when another service has a different CA file.
 TEST(https_probes_read_the_ca_file_once) {
 	const struct turn alone[] = {
 		turn_of(*state, "many.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Checks via the data path, as far as possible without a backend that decapsulates: the end-to-end
-// scenarios have these (tests/e2e/scenarios_data_path.py).
+// scenarios test that part (tests/e2e/scenarios_data_path.py).
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -128,7 +128,7 @@ static void expect_no_result(struct lab *lab, const char *detail) {
 
 	assert_int_equal(weir_health_configure(lab->health, &lab->target, 1), 0);
 	watch_lab_run(&lab->loop, is_checked, lab, 2000, "a check");
-	watch_lab_idle(&lab->loop, 100); // more of them
+	watch_lab_idle(&lab->loop, 100); // further checks
 	status = status_of(lab);
 	assert_string_equal(status.detail, detail);
 	assert_true(status.without_result);
@@ -183,7 +183,7 @@ TEST(check_of_a_silent_backend_fails) {
 	}
 }
 
-// A VIP whose checks have no result, or pass, does not hide that another one is lost.
+// If the checks of one VIP have no result, or pass, the loss of another VIP is still detected.
 TEST(failures_are_counted_for_each_vip) {
 	struct lab *lab = *state;
 
@@ -199,8 +199,7 @@ TEST(failures_are_counted_for_each_vip) {
 	SHELL("ip addr del " VIP "/32 dev lo");
 }
 
-// A route that breaks the return path: answers of a backend would be dropped, so a timeout is no
-// result.
+// A route breaks the return path: answers of a backend would be dropped, so a timeout is no result.
 TEST(check_without_a_return_path_has_no_result) {
 	struct lab *lab = *state;
 
@@ -213,7 +212,7 @@ TEST(check_without_a_return_path_has_no_result) {
 	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0");
 }
 
-// No route to the backend: as with a direct check.
+// Without a route to the backend the check fails, like a direct check.
 TEST(check_of_an_unreachable_backend_fails) {
 	struct lab *lab = *state;
 
@@ -240,7 +239,7 @@ TEST(cancelled_checks_release_their_ports) {
 			targets[i].backend = i;
 		}
 		assert_int_equal(weir_health_configure(lab->health, targets, MANY), 0);
-		watch_lab_idle(&lab->loop, 1100); // spread over the interval
+		watch_lab_idle(&lab->loop, 1100); // checks are spread over the interval
 		for (uint16_t i = 0; i < MANY; i++) {
 			struct weir_health_status status;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Probes of servers that reset the connection, or close it with the request unread: data sent
-// before counts. In a network namespace of this process. Needs root.
+// before the reset counts. In a network namespace of this process. Needs root.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -18,13 +18,16 @@
 #include "probe_lab.h"
 
 #define ROUNDS 20
-#define STALL_MS 20 // of the loop, in every other round: the server has answered and reset by then
+// stall of the loop, in every second round: the server has answered and reset by then
+#define STALL_MS 20
 
 #define HEAD "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 6\r\n\r\n"
 
 struct server {
 	const char *answer;
-	bool reads; // read the request first; otherwise it is unread when the connection is closed
+	// the server reads the request first; otherwise the request is unread when the connection
+	// is closed
+	bool reads;
 	pid_t pid;
 	uint16_t port;
 };
@@ -181,7 +184,7 @@ TEST(agent_check_line_counts_whatever_follows) {
 	}
 }
 
-// The handshake was complete, which is all that this check requires.
+// The handshake was complete, and a TCP check requires no more.
 TEST(tcp_connection_that_is_reset_passes) {
 	static const struct weir_config_health_check check = {
 		.type = WEIR_CHECK_TCP, .timeout_ms = 2000};
@@ -192,11 +195,11 @@ TEST(tcp_connection_that_is_reset_passes) {
 // --- real servers ---------------------------------------------------------------------------
 
 #define FIRST_PORT 8500
-#define NGINX_PORT 8600 // request not read to its end; passes
-#define NGINX_BAD_PORT 8601 // fails
+#define NGINX_PORT 8600 // nginx does not read the whole request; the check passes
+#define NGINX_BAD_PORT 8601 // nginx does not read the whole request; the check fails
 #define LOAD 7.0
 
-// As in reset_server.py.
+// Flags as in reset_server.py.
 enum { UNREAD = 1, TLS = 2, GRPC = 4, BAD = 8, CUT = 16, PORTS = 24 };
 
 static void wait_for_port(unsigned int port) {
@@ -259,7 +262,8 @@ static pid_t start_python(const char *dir) {
 	return pid;
 }
 
-// It answers as soon as the first line is too long, and closes with the rest unread.
+// Start an nginx that answers as soon as the first line is too long, and closes with the rest
+// unread.
 static pid_t start_nginx(const char *dir) {
 	char path[80];
 	const char *words[] = {"nginx", "-p", dir, "-c", path, "-e", "stderr", NULL};
@@ -325,7 +329,7 @@ TEST(https_server_that_resets_is_judged_by_its_answer) {
 	expect_kinds(TLS, "HTTP 200", "HTTP 503");
 }
 
-// The status is in the trailers, and the load (ORCA) beside it.
+// The status is in the trailers, together with the load (ORCA).
 TEST(grpc_server_that_resets_is_judged_by_its_answer) {
 	expect_kinds(GRPC, "SERVING", "NOT_SERVING");
 }

@@ -94,7 +94,7 @@ TEST(starts_of_failing_backends_have_half) {
 	assert_int_equal(add(lab, LIMIT, STARTS, false), LIMIT / 2);
 }
 
-// While others wait, those of failing backends are replaced only up to an eighth.
+// While other starts wait, those of failing backends are replaced only up to an eighth.
 TEST(starts_of_failing_backends_have_an_eighth_while_others_wait) {
 	struct lab *lab = *state;
 
@@ -114,7 +114,7 @@ TEST(starts_cost_more_when_descriptors_are_scarce) {
 	limit_descriptors(lab, 512);
 	assert_int_equal(add(lab, 0, LIMIT, false), 512 / 2);
 	limit_descriptors(lab, lab->limit.rlim_cur);
-	for (uint32_t i = 0; i < LIMIT; i++) { // each releases its cost
+	for (uint32_t i = 0; i < LIMIT; i++) { // each start releases its cost
 		weir_health_starts_remove(&lab->starts, &lab->start[i]);
 	}
 	assert_int_equal(lab->starts.running, 0);

@@ -17,12 +17,12 @@ struct lab {
 	uv_loop_t loop;
 	uv_tcp_t server;
 	const char *answer; // answer of the server; NULL = it closes
-	size_t answer_bytes; // 0: it is text
-	bool waits; // waits for a line, and keeps the connection
+	size_t answer_bytes; // bytes of the answer; 0: the answer is text
+	bool waits; // the server waits for a line, and keeps the connection
 	char heard[512]; // data sent to the server
 	struct weir_health *health;
 	struct weir_config_health_check check;
-	enum weir_health_word word; // last report of the backend
+	enum weir_health_word word; // state in the last report of the backend
 	int verdicts, reports, checks;
 	enum weir_health_verdict verdict;
 	struct weir_report report;
@@ -50,7 +50,7 @@ static void on_rest(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
 	}
 }
 
-// An HTTP/2 client sends more, and would lose the answer when the connection closes.
+// Closing at once would lose the answer, because an HTTP/2 client sends further data.
 static void on_written(uv_write_t *request, int status) {
 	const struct lab *lab = request->handle->data;
 
@@ -191,10 +191,10 @@ static struct weir_health_status status_of(struct lab *lab) {
 	return status;
 }
 
-// Wait for the next report after the server's answer was changed to this one.
+// Change the server's answer to this text, and wait for the next report.
 static struct weir_report say(struct lab *lab, const char *text) {
 	lab->answer = text;
-	watch_lab_idle(&lab->loop, 60); // a check that started before has ended
+	watch_lab_idle(&lab->loop, 60); // a check that started before the change has ended
 	lab->reports = 0;
 	watch_lab_run(&lab->loop, has_report, lab, 5000, text);
 	return lab->report;
@@ -230,14 +230,14 @@ TEST(lame_duck_of_a_503_passes) {
 		WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_string_equal(lab->source, "http");
 	assert_string_equal(status_of(lab).detail, "HTTP 503, lame-duck");
-	watch_lab_idle(&lab->loop, 200); // more than `fall` checks
+	watch_lab_idle(&lab->loop, 200); // time for more than `fall` checks
 	assert_int_equal(lab->verdicts, 0);
-	assert_true(lab->reports > 1); // it is told again
+	assert_true(lab->reports > 1); // the state is reported again
 }
 
 // Invalid UTF-8 would omit a row of JSON, and escape sequences must not reach a terminal.
 TEST(detail_of_a_hostile_server_is_printable) {
-	static const char answer[] = // HTTP/2: SETTINGS, HEADERS of a whole response
+	static const char answer[] = // HTTP/2: SETTINGS, and HEADERS of a whole response
 		"\0\0\0\4\0\0\0\0\0"
 		"\0\0\x26\1\5\0\0\0\1\x88"
 		"\0\x0bgrpc-status\2"
@@ -259,10 +259,11 @@ TEST(state_is_withdrawn_by_an_answer_without_it) {
 	lab->answer = HTTP("503 Draining", "X-Weir-State: lame-duck\r\n");
 	configure(lab);
 	watch_lab_run(&lab->loop, has_report, lab, 5000, "lame-duck");
-	// A failing answer withdraws nothing.
+	// A failing answer withdraws no state.
 	expect_silence(lab, HTTP("500 Oops", ""));
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
-	// It failed, so its words were dropped, and nothing remains to be withdrawn.
+	// The check failed, so the announced states were dropped, and no state remains to be
+	// withdrawn.
 	expect_silence(lab, HTTP("200 OK", ""));
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
 	assert_int_equal(say(lab, HTTP("503 Draining", "X-Weir-State: starting\r\n")).word,
@@ -274,12 +275,12 @@ TEST(state_is_withdrawn_by_an_answer_without_it) {
 		watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
 	} while (lab->report.word == WEIR_HEALTH_WORD_STARTING);
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
-	assert_string_equal(lab->report.why, "X-Weir-State was removed");
-	expect_silence(lab, HTTP("200 OK", "")); // once
+	assert_string_equal(lab->report.why, "answer has no X-Weir-State header");
+	expect_silence(lab, HTTP("200 OK", "")); // withdrawn once
 	assert_int_equal(lab->verdicts, 0);
 }
 
-// Words from before a reload, and from before this process.
+// States announced before a reload, and before this process.
 TEST(state_is_withdrawn_by_another_check) {
 	struct lab *lab = *state;
 
@@ -300,7 +301,7 @@ TEST(state_is_withdrawn_by_another_check) {
 	configure(lab);
 	watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
-	assert_string_equal(lab->report.why, "X-Weir-State was removed");
+	assert_string_equal(lab->report.why, "answer has no X-Weir-State header");
 }
 
 TEST(down_is_reported_again_while_checks_fail) {
@@ -327,7 +328,7 @@ TEST(load_is_requested_and_passed_on) {
 	assert_true(lab->report.utilization == 0.5);
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_NONE);
 	assert_non_null(strstr(lab->heard, "\r\nendpoint-load-metrics-format: TEXT\r\n"));
-	lab->check.orca = false; // that is another check
+	lab->check.orca = false; // a changed check
 	configure(lab);
 	expect_silence(lab, lab->answer);
 	assert_null(strstr(lab->heard, "endpoint-load-metrics-format"));
@@ -376,9 +377,9 @@ TEST(agent_check_without_a_complete_line_fails) {
 	use_agent_check(lab, false);
 	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
-	assert_string_equal(status_of(lab).detail, "closed without a complete line");
+	assert_string_equal(status_of(lab).detail, "connection closed before a complete line");
 	expect_silence(lab, endless);
-	assert_string_equal(status_of(lab).detail, "line is too long");
+	assert_string_equal(status_of(lab).detail, "reply line is too long");
 	expect_silence(lab, NULL);
 	assert_int_equal(lab->reports, 0);
 }
@@ -398,7 +399,7 @@ TEST(silent_agent_times_out) {
 	struct lab *lab = *state;
 
 	lab->check.timeout_ms = 20;
-	lab->answer = "ready\n"; // to those who send something
+	lab->answer = "ready\n"; // to clients that send a line
 	lab->check.type = WEIR_CHECK_AGENT_CHECK;
 	configure(lab);
 	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
@@ -406,7 +407,7 @@ TEST(silent_agent_times_out) {
 	assert_string_equal(status_of(lab).detail, "timeout after 20 ms");
 }
 
-// HAProxy: failure to connect to the agent is not an error.
+// As in HAProxy, failure to connect to the agent is not an error.
 TEST(agent_check_alongside_gives_no_verdict) {
 	struct lab *lab = *state;
 	struct weir_health_status status;
@@ -434,7 +435,7 @@ TEST(drain_remains_after_a_reload) {
 	assert_int_equal(say(lab, "ready\n").word, WEIR_HEALTH_WORD_READY);
 }
 
-// Its drain was reported by a process that has ended.
+// A process that has ended reported the drain.
 TEST(drain_is_dropped_when_the_check_fails) {
 	struct lab *lab = *state;
 	struct weir_config_health_check http = lab->check;
@@ -464,7 +465,7 @@ TEST(drain_is_dropped_when_the_check_fails) {
 	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_READY);
 }
 
-// An operator has overruled it. A repeated word counts again.
+// An operator has overruled the announced drain. A repeated drain counts again.
 TEST(drain_is_dropped_when_it_is_overruled) {
 	struct lab *lab = *state;
 
@@ -477,5 +478,5 @@ TEST(drain_is_dropped_when_it_is_overruled) {
 	assert_int_equal(say(lab, "drain\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
 	weir_health_clear_words(lab->health, BACKEND);
 	assert_int_equal(say(lab, "drain\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
-	weir_health_clear_words(lab->health, BACKEND + 1); // nobody
+	weir_health_clear_words(lab->health, BACKEND + 1); // an unknown backend
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Change rig: a configuration in use, of two services s0 and s1 with three backends each, and the
-// one that a reload would bring.
+// configuration of a reload.
 #pragma once
 
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 
 struct rig {
 	struct lab lab;
-	struct weir_config *from, *to; // equal at first; from is in use
+	struct weir_config *from, *to; // equal at first; `from` is in use
 	struct weir_difference difference;
 };
 
@@ -27,7 +27,7 @@ static inline struct rig *change_rig_open(void) {
 	return rig;
 }
 
-// For TEST_EACH.
+// Clean-up function for TEST_EACH.
 static inline int change_rig_close(void **state) {
 	struct rig *rig = *state;
 

@@ -14,11 +14,11 @@ struct estimates_lab {
 	struct lab lab;
 	struct weir_config *config;
 	struct weir_estimates *estimates;
-	uint64_t now; // ns
+	uint64_t now; // time in ns
 };
 
-// Services s0.. with backends b0.. each, policy maglev until the test changes it; nothing is
-// applied yet.
+// Open the lab with services s0.. with backends b0.. each, policy maglev until the test changes it.
+// Nothing is applied yet.
 static inline void estimates_lab_open_large(struct estimates_lab *lab, const struct lab_room *room,
 	uint32_t services, uint32_t backends) {
 	lab_open(&lab->lab, room);
@@ -62,7 +62,7 @@ static inline void lab_apply_follow(struct estimates_lab *lab) {
 	lab_follow(lab);
 }
 
-// A worker ends a flow. Returns whether the ring had room.
+// Simulate the end of a flow in a worker. Returns whether the ring had room.
 static inline bool lab_sample(
 	struct estimates_lab *lab, uint32_t worker, uint16_t backend, uint64_t service_ns) {
 	struct weir_sample_ring *ring = &lab->lab.segment->worker_boxes[worker].samples;
@@ -85,7 +85,7 @@ static inline uint64_t lab_waiting(const struct estimates_lab *lab, uint32_t wor
 	       lab->lab.segment->control_boxes[worker].samples.head;
 }
 
-// Run as many turns as needed.
+// Run as many iterations as needed.
 static inline void lab_collect(struct estimates_lab *lab) {
 	while (weir_estimates_collect(lab->estimates, lab->now)) {
 	}

@@ -7,7 +7,7 @@
 
 #define WORKERS 3
 
-// Buckets 0, 1 and 2 belong to these workers, the others to none.
+// Buckets 0, 1 and 2 belong to these workers, the other buckets to no worker.
 struct lab {
 	struct weir_bucket_look look;
 	struct weir_bucket_loads loads;
@@ -19,7 +19,7 @@ static int setup(void **state) {
 	memset(&lab, 0, sizeof(lab));
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		lab.look.owner[i] = i < WORKERS ? i : WEIR_BUCKET_NO_WORKER;
-		lab.look.packets[i] = 1000000; // from before
+		lab.look.packets[i] = 1000000; // packets from before the process started
 	}
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		lab.look.worker[i].alive = true;
@@ -55,7 +55,7 @@ TEST(nothing_is_known_before_the_first_tick) {
 TEST(busy_time_is_divided_by_packets) {
 	struct lab *lab = *state;
 
-	lab->look.owner[3] = 0; // since the start
+	lab->look.owner[3] = 0; // packets since the start
 	weir_bucket_loads_init(&lab->loads, WORKERS, &lab->look);
 	work(lab, 0, 800, 200);
 	lab->look.packets[0] += 30;
@@ -65,8 +65,8 @@ TEST(busy_time_is_divided_by_packets) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 3), 0.2);
 	assert_near(weir_bucket_loads_of(&lab->loads, 1), 0);
 	assert_near(lab->loads.worker[0].share, 0.8);
-	assert_false(lab->loads.worker[1].alive); // it has counted no cycles
-	// The average: half of the old value, half of the new one.
+	assert_false(lab->loads.worker[1].alive); // the worker has counted no cycles
+	// The average of half the old value and half the new value.
 	work(lab, 0, 200, 800);
 	lab->look.packets[0] += 10;
 	weir_bucket_loads_tick(&lab->loads, &lab->look);
@@ -74,20 +74,21 @@ TEST(busy_time_is_divided_by_packets) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 3), 0.1);
 }
 
-// Packets before the move were work of the old worker, later ones of the new one.
+// Packets before the move were work of the old worker, later packets are work of the new worker.
 TEST(moved_bucket_counts_for_both_workers) {
 	struct lab *lab = *state;
 
 	lab->look.packets[0] += 60;
 	weir_bucket_loads_note(&lab->loads, &lab->look);
 	lab->look.owner[0] = 1;
-	weir_bucket_loads_note(&lab->loads, &lab->look); // no packet in between
+	weir_bucket_loads_note(&lab->loads, &lab->look); // no packets in between
 	lab->look.packets[0] += 40;
 	work(lab, 0, 600, 400);
 	work(lab, 1, 400, 600);
 	weir_bucket_loads_tick(&lab->loads, &lab->look);
-	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0); // a hundred packets of a hundredth
-	// Unseen: half and half.
+	// a hundred packets of a hundredth each
+	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0);
+	// A move between two readings: half of the packets count for each worker.
 	lab->look.owner[0] = 2;
 	lab->look.packets[0] += 100;
 	work(lab, 0, 0, 1000);
@@ -97,7 +98,7 @@ TEST(moved_bucket_counts_for_both_workers) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0);
 }
 
-// Worker 0 distributes packets; its own packets cost as much as those of others.
+// Worker 0 distributes packets; its own packets cost as much as packets of other workers.
 TEST(distributing_is_no_load_of_a_bucket) {
 	struct lab *lab = *state;
 

@@ -10,15 +10,15 @@
 #include <string.h>
 
 #define TICK WEIR_BUCKET_TICK_MS
-#define CYCLES 1000000.0 // of a worker in a millisecond
+#define CYCLES 1000000.0 // cycles of a worker in a millisecond
 #define COST 1000.0 // cycles of a packet
-#define MOVE_MS 3 // from the answer to the new owner
-#define EVEN 1.2 // the most loaded worker over the mean
+#define MOVE_MS 3 // ms from the answer to the change of owner
+#define EVEN 1.2 // load of the most loaded worker divided by the mean
 
 enum manner {
 	CONFIRM,
 	REFUSE,
-	SILENT, // neither answer nor move
+	SILENT, // the worker neither answers nor moves the bucket
 	SECRET, // the bucket moves, the answer is lost
 };
 
@@ -26,23 +26,23 @@ struct sim {
 	struct weir_bucket_moves *moves;
 	struct weir_bucket_look look;
 	uint32_t workers;
-	uint32_t distributor; // receives packets for all; >= workers: none does
-	double distributing; // share of its time
+	uint32_t distributor; // worker that receives packets for all; >= workers: none
+	double distributing; // share of the distributor's time for receiving
 	double load[WEIR_BUCKETS]; // load of the bucket's packets, as a share of a worker's time
 	double packets[WEIR_BUCKETS], busy[WEIR_WORKERS_MAX];
-	double noise; // noise of the packets of a millisecond
+	double noise; // noise of the number of packets in a millisecond
 	uint64_t seed, ms;
 	enum manner manner;
-	double move_s; // of both workers, for each move
+	double move_s; // CPU time of both workers for each move
 	bool stealing;
-	bool restarted; // requests of a previous process may be in flight
+	bool restarted; // requests of a previous control process may be in flight
 	uint32_t requests, moved;
-	uint32_t moved_in[64]; // by tenth of a second, as a ring
+	uint32_t moved_in[64]; // moves by tenth of a second, as a ring
 	uint32_t most_in_second;
-	uint64_t arrived_ms[WEIR_BUCKETS]; // 0 = it has not moved
+	uint64_t arrived_ms[WEIR_BUCKETS]; // time of the last move; 0 = the bucket has not moved
 	struct {
 		struct weir_bucket_request what;
-		uint64_t at_ms; // time at which its owner changes; 0 = free
+		uint64_t at_ms; // time at which the bucket's owner changes; 0 = free
 	} way[WEIR_WORKERS_MAX];
 };
 
@@ -81,8 +81,8 @@ static void sim_free(struct sim *sim) {
 	free(sim);
 }
 
-// Set this total load, `hot` of it in the first buckets of the first worker, then of the second,
-// and so on; the rest evenly in all buckets.
+// Set this total load: `hot` of the load in the first buckets of the first worker, then of the
+// second worker, and so on; the rest evenly in all buckets.
 static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets) {
 	uint32_t each = WEIR_BUCKETS / sim->workers;
 
@@ -94,9 +94,9 @@ static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets)
 	}
 }
 
-// --- time passes --------------------------------------------------------------------------
+// --- simulation -----------------------------------------------------------------------------
 
-// Over this many milliseconds: a longer time has less noise.
+// Create traffic over this many milliseconds: a longer time has less noise.
 static void traffic(struct sim *sim, uint32_t ms) {
 	double want[WEIR_WORKERS_MAX] = {0}, noise = sim->noise / sqrt(ms);
 
@@ -131,7 +131,7 @@ static void count_move(struct sim *sim, uint32_t bucket) {
 		second += sim->moved_in[(now + 64 - i) % 64];
 	}
 	sim->most_in_second = second > sim->most_in_second ? second : sim->most_in_second;
-	if (sim->arrived_ms[bucket] != 0) { // B2
+	if (sim->arrived_ms[bucket] != 0) { // guarantee B2
 		assert_true(sim->ms - sim->arrived_ms[bucket] >= 1000 * WEIR_BUCKET_REST_S);
 	}
 	sim->arrived_ms[bucket] = sim->ms;
@@ -151,7 +151,7 @@ static void arrive(struct sim *sim) {
 	}
 }
 
-// Whether a bucket of one of the two is in transit.
+// Whether a bucket of one of the two workers is in transit.
 static bool is_busy(const struct sim *sim, const struct weir_bucket_request *request) {
 	bool busy = false;
 
@@ -171,7 +171,7 @@ static void send(struct sim *sim, const struct weir_bucket_request *request) {
 
 	sim->requests++;
 	if (sim->manner == CONFIRM && is_busy(sim, request)) {
-		assert_true(sim->restarted); // B3
+		assert_true(sim->restarted); // guarantee B3
 		refuse = true;
 	}
 	assert_true(request->bucket < WEIR_BUCKETS && request->id != 0);
@@ -218,7 +218,7 @@ static void run_ms(struct sim *sim, uint32_t ms) {
 	}
 }
 
-// Like run_ms, for long times: while no bucket is in transit, a step goes to the next tick.
+// Like run_ms, for long times: while no bucket is in transit, one step lasts until the next tick.
 static void run_on(struct sim *sim, uint32_t ms) {
 	uint64_t end = sim->ms + ms;
 
@@ -261,7 +261,8 @@ TEST(skewed_load_is_even_within_two_seconds) {
 			double load = (high ? 0.7 : 0.1) * workers[i];
 			uint32_t moved;
 
-			// High: more than the first workers can handle; low: what they can handle.
+			// A high load is more than the first workers can handle; a low load is what
+			// they can handle.
 			skew(sim, load, 0.9, workers[i] * 4);
 			sim->noise = 0.3;
 			assert_true(unevenness(sim) > 1.5);
@@ -273,7 +274,7 @@ TEST(skewed_load_is_even_within_two_seconds) {
 				fail_msg("%u workers: %.3f", workers[i], unevenness(sim));
 			}
 			moved = sim->moved;
-			run_ms(sim, 3000); // and stays so, with almost no further moves
+			run_ms(sim, 3000); // the load stays even, with almost no further moves
 			assert_true(unevenness(sim) <= EVEN);
 			assert_true(sim->moved - moved <= workers[i]);
 			sim_free(sim);
@@ -294,7 +295,7 @@ TEST(even_load_moves_nothing) {
 	}
 }
 
-// B1.
+// Guarantee B1.
 TEST(idle_machine_moves_nothing) {
 	struct sim *sim = sim_new(4);
 
@@ -306,12 +307,12 @@ TEST(idle_machine_moves_nothing) {
 	sim_free(sim);
 }
 
-// Two workers with 0.65 and 0.35 of their time, in buckets of 0.01. What a move costs, divided by
-// WEIR_BUCKET_REST_S, is a share of a worker's time: 0.001, 0.1, 0.4.
+// Two workers have loads of 0.65 and 0.35 of their time, in buckets of 0.01. What a move costs,
+// divided by WEIR_BUCKET_REST_S, is a share of a worker's time: 0.001, 0.1, 0.4.
 TEST(moves_stop_where_they_do_not_pay) {
 	static const struct {
 		double move_s;
-		uint32_t least, most; // moves
+		uint32_t least, most; // permitted numbers of moves
 		double uneven;
 	} cases[] = {{0.0003, 13, 17, 1.06}, {0.03, 5, 10, 1.2}, {0.12, 0, 0, 1.31}};
 
@@ -324,7 +325,7 @@ TEST(moves_stop_where_they_do_not_pay) {
 			sim->load[bucket] = 0.01;
 		}
 		sim->move_s = cases[i].move_s;
-		sim->look.moves = 1; // before this process
+		sim->look.moves = 1; // moves before this process
 		sim->look.move_cycles = (uint64_t)(sim->move_s * sim->look.hz);
 		sim_start(sim);
 		run_ms(sim, 5000);
@@ -335,7 +336,7 @@ TEST(moves_stop_where_they_do_not_pay) {
 		moved = sim->moved;
 		run_ms(sim, 20000);
 		assert_int_equal(sim->moved, moved);
-		run_ms(sim, 30000); // unknown again after half a minute
+		run_ms(sim, 30000); // the cost of a move is unknown again after half a minute
 		assert_true(i == 0 || sim->moved > moved);
 		sim_free(sim);
 	}
@@ -354,7 +355,7 @@ TEST(distributing_counts_as_work_of_its_worker) {
 	sim_free(sim);
 }
 
-// Even without other work, it does not count as idle.
+// A distributing worker without other work does not count as idle.
 TEST(busy_worker_without_buckets_gets_none) {
 	struct sim *sim = sim_new(2);
 	uint32_t moved;
@@ -382,7 +383,7 @@ TEST(moving_hot_spot_stays_within_the_bound) {
 			for (uint32_t bucket = 0; bucket < WEIR_BUCKETS; bucket++) {
 				sim->load[bucket] = 0.1 * workers[i] / WEIR_BUCKETS;
 			}
-			// The buckets that one worker has now.
+			// The buckets that this worker has now.
 			for (uint32_t n = 0, bucket = 0; bucket < WEIR_BUCKETS && n < 20;
 				bucket++) {
 				if (sim->look.owner[bucket] == (uint32_t)spot % workers[i]) {
@@ -400,14 +401,14 @@ TEST(moving_hot_spot_stays_within_the_bound) {
 	}
 }
 
-// B5.
+// Guarantee B5.
 TEST(elephant_is_reported_and_does_not_oscillate) {
 	struct sim *sim = sim_new(4);
 	uint32_t bucket, worker, times = 0, moved;
 	double load;
 
 	skew(sim, 0.4, 0, 1);
-	sim->load[5] = 0.8; // worker 1 has 0.9, the others 0.1
+	sim->load[5] = 0.8; // worker 1 has a load of 0.9, all other workers together 0.1
 	sim->noise = 0.3;
 	sim_start(sim);
 	for (int i = 0; i < 50; i++) {
@@ -424,11 +425,11 @@ TEST(elephant_is_reported_and_does_not_oscillate) {
 	assert_int_equal(weir_bucket_moves_summary(sim->moves, 1).elephants, 1);
 	assert_int_equal(weir_bucket_moves_summary(sim->moves, 1).hottest, 5);
 	assert_int_equal(weir_bucket_moves_summary(sim->moves, 0).elephants, 0);
-	// The other buckets have left, and nothing else moves.
+	// The other buckets have left the worker, and no further bucket moves.
 	moved = sim->moved;
 	run_ms(sim, 5000);
 	assert_int_equal(sim->moved, moved);
-	// A client that turns it into an elephant repeatedly, here for 21 minutes, does not fill
+	// A client that repeatedly makes a bucket an elephant, here for 21 minutes, does not fill
 	// the log.
 	for (uint32_t i = 0; i < 2520; i++) {
 		sim->load[5] = i % 2 == 0 ? 0.8 : 0;
@@ -439,7 +440,7 @@ TEST(elephant_is_reported_and_does_not_oscillate) {
 	sim_free(sim);
 }
 
-// --- what may go wrong --------------------------------------------------------------------
+// --- failures -----------------------------------------------------------------------------
 
 TEST(no_request_while_switched_off) {
 	struct sim *sim = sim_new(4);
@@ -449,14 +450,16 @@ TEST(no_request_while_switched_off) {
 	sim_start(sim);
 	run_ms(sim, 2000);
 	assert_int_equal(sim->requests, 0);
-	assert_true(weir_bucket_moves_summary(sim->moves, 0).hottest_load > 0.05); // but measured
+	// the cost is measured
+	assert_true(weir_bucket_moves_summary(sim->moves, 0).hottest_load > 0.05);
 	sim->stealing = true;
 	run_ms(sim, 2000);
 	assert_true(unevenness(sim) <= EVEN);
 	sim_free(sim);
 }
 
-// A refused bucket stays, the thief waits longer each time, and the plan stays consistent.
+// A refused bucket stays, the thief's waiting time increases each time, and the plan stays
+// consistent.
 TEST(refused_requests_become_less_frequent) {
 	struct sim *sim = sim_new(4);
 	uint32_t first;
@@ -526,10 +529,10 @@ TEST(late_move_counts_for_the_owner_of_the_bucket) {
 	}
 	assert_int_equal(request.victim, 0);
 	sim->stealing = false;
-	run_ms(sim, 2000); // it is given up
+	run_ms(sim, 2000); // the request is given up
 	assert_int_equal(weir_bucket_moves_pending(sim->moves), 0);
 	before = weir_bucket_moves_load(sim->moves, 1);
-	// The answer arrives now, and then the bucket moves.
+	// The answer arrives late, and then the bucket moves.
 	weir_bucket_moves_answer(
 		sim->moves, request.bucket, request.id, true, (double)sim->ms / 1000);
 	assert_int_equal(weir_bucket_moves_pending(sim->moves), 0);
@@ -604,7 +607,7 @@ TEST(other_answers_change_nothing) {
 	sim->look.owner[request.bucket] = request.thief;
 	weir_bucket_moves_note(sim->moves, &sim->look, now);
 	assert_int_equal(weir_bucket_moves_pending(sim->moves), pending - 1);
-	load -= WEIR_BUCKET_MOVE_S / WEIR_BUCKET_REST_S; // the cost of this move is over
+	load -= WEIR_BUCKET_MOVE_S / WEIR_BUCKET_REST_S; // the effect of this move's cost has ended
 	assert_true(fabs(weir_bucket_moves_load(sim->moves, request.thief) - load) < 1e-9);
 	sim_free(sim);
 }
@@ -616,11 +619,12 @@ TEST(new_process_continues_from_the_owners) {
 	skew(sim, 0.7 * 16, 0.9, 64);
 	sim_start(sim);
 	for (int life = 0; life < 4; life++) {
-		run_ms(sim, 301); // it dies with requests in flight
+		run_ms(sim, 301); // the process ends with requests in flight
 		assert_true(weir_bucket_moves_pending(sim->moves) > 0 || life > 1);
 		weir_bucket_moves_free(sim->moves);
 		sim->restarted = true;
-		memset(sim->arrived_ms, 0, sizeof(sim->arrived_ms)); // nor the recent moves
+		// the new process does not know recent moves either
+		memset(sim->arrived_ms, 0, sizeof(sim->arrived_ms));
 		sim_start(sim);
 	}
 	run_ms(sim, 2000);
@@ -641,9 +645,10 @@ TEST(stalled_worker_takes_no_part) {
 	sim_free(sim);
 }
 
-// Nor does it prevent the others from balancing their load, whatever its load was when it stalled.
+// A stalled worker does not prevent other workers from balancing their load, whatever its load was
+// when it stalled.
 TEST(stalled_worker_is_not_included_in_the_mean) {
-	static const double left[] = {0, 0.9}; // with the dead worker
+	static const double left[] = {0, 0.9}; // loads, with the stalled worker
 
 	for (uint32_t i = 0; i < 2; i++) {
 		struct sim *sim = sim_new(3);

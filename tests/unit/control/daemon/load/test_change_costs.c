@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two services s0 (tcp) and s1 (udp) with three backends each. The flows are those that a worker
-// would count.
+// Two services s0 (tcp) and s1 (udp) with three backends each. The test writes flow counts as a
+// worker does.
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void compute(struct rig *rig) {
 	assert_int_equal(weir_change_costs(&of, &rig->difference), 0);
 }
 
-// The only change that has a cost, or is removed.
+// Check the only change that has a cost, or is removed.
 static void assert_cost(struct rig *rig, const char *what, enum weir_change_effect effect,
 	uint64_t flows, const char *text) {
 	compute(rig);
@@ -98,7 +98,7 @@ TEST(cost_of_a_removed_backend_without_flows) {
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0, "no open flows");
 }
 
-// It is about the flows of removed backends and of those that are down, too.
+// The cost includes flows of removed backends and of backends that are down.
 TEST(cost_of_another_on_backend_down) {
 	struct rig *rig = *state;
 
@@ -106,7 +106,7 @@ TEST(cost_of_another_on_backend_down) {
 	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_NONE, 0, "no open flows");
 	weir_difference_fini(&rig->difference);
 	weir_segment_backend_counters(rig->lab.segment, 0, lab_id(&rig->lab, "s0", "b0"))
-		->active_flows = 12; // they keep it
+		->active_flows = 12; // these flows keep their backend
 	lab_remove_backend(rig->from, 0, 0);
 	lab_remove_backend(rig->to, 0, 0);
 	lab_apply(&rig->lab, rig->from);
@@ -152,9 +152,10 @@ TEST(cost_of_a_removed_service) {
 
 	lab_remove_service(rig->to, 1);
 	assert_cost(rig, "service s1", WEIR_CHANGE_BREAK, 7,
-		"7 open flows: UDP ends: the next datagram is for the service that has its address "
-		"and port "
-		"then, else for closed_ports, or the kernel without a bind of the address");
+		"7 open flows: UDP ends: the next datagram goes to the service that then has its "
+		"address and port; without such a service closed_ports applies, or, if no bind has "
+		"the address, "
+		"the kernel gets the datagram");
 	weir_difference_fini(&rig->difference);
 	lab_remove_service(rig->to, 0);
 	assert_cost(
@@ -162,7 +163,8 @@ TEST(cost_of_a_removed_service) {
 	weir_difference_fini(&rig->difference);
 	rig->from->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_REHASH;
 	assert_cost(rig, "service s0", WEIR_CHANGE_MOVE, 13,
-		"13 open flows: TCP moves to the service that gets its address, else stays");
+		"13 open flows: TCP moves to the service that then has its address, or stays if no "
+		"service has it");
 	weir_difference_fini(&rig->difference);
 	rig->from->services[0].drain.removed_ms = 60000;
 	rig->from->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
@@ -185,19 +187,19 @@ TEST(cost_of_a_moved_bind) {
 	assert_cost(rig, what, WEIR_CHANGE_BREAK, 13,
 		"13 open flows: TCP drains for 8.0s, then is reset");
 	weir_difference_fini(&rig->difference);
-	rig->to->services[1].binds[0] = rig->from->services[0].binds[0]; // it moves
+	// the bind moves to the other service
+	rig->to->services[1].binds[0] = rig->from->services[0].binds[0];
 	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
 }
 
-// The flows of one bind are not counted. Those of a bind that an earlier reload removed are among
-// those of the service, too.
+// The flows of one bind are not counted. Flows of a bind that an earlier reload removed are among
+// the flows of the service.
 TEST(cost_of_a_bind_says_that_the_flows_are_those_of_the_service) {
 	struct rig *rig = *state;
 	struct weir_config_service *from = &rig->from->services[0];
 	char what[160], bind[WEIR_BIND_TEXT_BYTES];
-	const char *text =
-		"up to 13 open flows, those of all binds of the service: TCP stays until "
-		"it ends";
+	const char *text = "up to 13 open flows of all binds of the service: TCP stays until "
+			   "it ends";
 
 	snprintf(what, sizeof(what), "service s0 bind %s",
 		weir_bind_format(&from->binds[0], bind, sizeof(bind)));
@@ -211,7 +213,7 @@ TEST(cost_of_a_bind_says_that_the_flows_are_those_of_the_service) {
 	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, text);
 	weir_difference_fini(&rig->difference);
 
-	lab_apply(&rig->lab, rig->to); // the bind drains now; remove the other one
+	lab_apply(&rig->lab, rig->to); // the bind drains now; remove the other bind
 	weir_bind_format(&rig->to->services[0].binds[0], bind, sizeof(bind));
 	snprintf(what, sizeof(what), "service s0 bind %s", bind);
 	from->binds[0] = from->binds[1];
@@ -228,7 +230,7 @@ TEST(cost_of_weights_is_none) {
 	assert_cost(rig, "service s0 backend b0 weight", WEIR_CHANGE_NONE, 0, NULL);
 }
 
-// A weight set at run time ends if the configured one differs, and with the address.
+// A weight set at run time ends if the configured weight differs, and with the address.
 TEST(weight_set_by_hand_is_replaced) {
 	struct rig *rig = *state;
 	const struct weir_segment *control = rig->lab.control;
@@ -270,7 +272,8 @@ TEST(policy_set_by_hand_is_replaced) {
 	assert_cost(rig, "service s0 policy", WEIR_CHANGE_NONE, 0, NULL);
 }
 
-// Another name begins without what was set by hand: the removal of the former one says so.
+// A backend with another name begins without run-time settings: the removal of the former name
+// reports this.
 TEST(removed_backend_says_what_was_set_by_hand) {
 	struct rig *rig = *state;
 	const struct weir_segment *control = rig->lab.control;
@@ -305,8 +308,10 @@ TEST(renamed_service_says_what_was_set_by_hand) {
 	struct weir_tables *tables = rig->lab.tables;
 	const int id = weir_tables_service_find(tables, "s1");
 	const char *flows =
-		"7 open flows: UDP ends: the next datagram is for the service that has its address "
-		"and port then, else for closed_ports, or the kernel without a bind of the address";
+		"7 open flows: UDP ends: the next datagram goes to the service that then has its "
+		"address "
+		"and port; without such a service closed_ports applies, or, if no bind has the "
+		"address, the kernel gets the datagram";
 	char text[800];
 
 	snprintf(rig->to->services[1].name, WEIR_CONFIG_NAME_BYTES, "other");
@@ -346,7 +351,7 @@ TEST(removed_bind_says_that_its_drain_ends) {
 }
 
 // maglev finds the backends again, unless the selection changes; a backend without new flows is not
-// in it.
+// in the selection.
 TEST(cost_of_a_restart) {
 	struct rig *rig = *state;
 	uint16_t id = lab_id(&rig->lab, "s0", "b1");
@@ -386,7 +391,8 @@ TEST(cost_of_a_restart_with_removals) {
 		"it breaks up to 20 of 20 open flows");
 }
 
-// Subsets follow from the numbers of the instance and, if workers have their own, of workers.
+// Subsets follow from the numbers of the instance and, if each worker has a subset, from the number
+// of workers.
 TEST(cost_of_a_restart_with_other_subsets) {
 	struct rig *rig = *state;
 	const struct weir_config_subset subset = {
@@ -444,25 +450,26 @@ static void set_weight(struct rig *rig, uint32_t weight) {
 	lab_publish(&rig->lab);
 }
 
-// Those that began before a change of weights may have other backends than the new selection has
-// for them; those that began after it have not. All may be older ones until workers use it.
+// Flows that began before a change of weights may have other backends than the new selection has
+// for them; flows that began after it have the same. Until workers use the new selection, all flows
+// may be older.
 TEST(cost_of_a_restart_after_a_change_of_weights) {
 	struct rig *rig = *state;
 
 	assert_int_equal(cost_now(rig).lost, 0);
 	set_weight(rig, 10);
 	assert_int_equal(cost_now(rig).lost, 13);
-	set_open(rig, "s0", "b2", 4); // with the former selection
+	set_open(rig, "s0", "b2", 4); // flows with the former selection
 	assert_int_equal(cost_now(rig).lost, 17);
 	lab_settle(&rig->lab);
-	set_open(rig, "s0", "b1", 30); // with the new one
+	set_open(rig, "s0", "b1", 30); // flows with the new selection
 	assert_int_equal(cost_now(rig).open, 53);
 	assert_int_equal(cost_now(rig).lost, 17);
 	assert_int_equal(cost_now(rig).older, 17);
 	set_open(rig, "s0", "b1", 2);
 	set_open(rig, "s0", "b0", 0);
 	assert_int_equal(cost_now(rig).lost, 6);
-	set_weight(rig, WEIR_WEIGHT_UNSET); // another change, though back to the first selection
+	set_weight(rig, WEIR_WEIGHT_UNSET); // a further change, back to the first selection
 	lab_settle(&rig->lab);
 	assert_int_equal(cost_now(rig).lost, 6);
 	assert_int_equal(cost_now(rig).open, 13);
@@ -494,7 +501,7 @@ TEST(cost_of_a_restart_after_a_bind_was_moved) {
 	lab_apply(&rig->lab, rig->from);
 }
 
-// They got another backend than the selection has for them.
+// Spilled flows have other backends than the selection has for them.
 TEST(cost_of_a_restart_counts_spilled_flows) {
 	struct rig *rig = *state;
 	const int id = weir_tables_service_find(rig->lab.tables, "s0");
@@ -521,7 +528,7 @@ TEST(cost_of_a_restart_counts_flows_that_were_moved) {
 	assert_int_equal(cost_now(rig).open, 25);
 }
 
-// What an earlier process published, and when, is unknown.
+// The publications of an earlier process are unknown.
 TEST(cost_of_a_restart_after_a_restart_of_control) {
 	struct rig *rig = *state;
 

@@ -30,7 +30,7 @@ static void assert_warning(struct rig *rig, const char *path, const char *reason
 	weir_config_errors_fini(&errors);
 }
 
-// Under another name, it gets new flows.
+// Under another name, the backend gets new flows.
 TEST(renamed_backends_that_took_no_new_flows_are_warned_of) {
 	struct rig *rig = *state;
 	struct weir_config_backend *backend = &rig->to->services[0].backends[2];
@@ -40,23 +40,27 @@ TEST(renamed_backends_that_took_no_new_flows_are_warned_of) {
 	assert_warning(rig, NULL, NULL);
 	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
 	assert_warning(rig, "services[0].backends[2]",
-		"gets new flows: the maintenance of s0/b2, which has its address, ends; set "
-		"\"weight\": 0 here, or use weirctl backend maintenance s0/other");
+		"gets new flows, because the maintenance of s0/b2, which has the same address, "
+		"ends; to "
+		"prevent this, set \"weight\": 0 here, or run \"weirctl backend maintenance "
+		"s0/other\"");
 	backend->weight = 0;
 	assert_warning(rig, NULL, NULL);
 	backend->weight = 100;
-	backend->address.bytes[3] ^= 0x40; // another machine
+	backend->address.bytes[3] ^= 0x40; // an address of another machine
 	assert_warning(rig, NULL, NULL);
 	snprintf(backend->name, WEIR_CONFIG_NAME_BYTES, "b2");
 	assert_warning(rig, NULL, NULL);
-	// Another backend gets its address.
+	// Another backend gets the address of the renamed backend.
 	rig->to->services[0].backends[1].address = rig->from->services[0].backends[2].address;
 	assert_warning(rig, "services[0].backends[1]",
-		"gets new flows: the maintenance of s0/b2, which has its address, ends; set "
-		"\"weight\": 0 here, or use weirctl backend maintenance s0/b1");
+		"gets new flows, because the maintenance of s0/b2, which has the same address, "
+		"ends; to "
+		"prevent this, set \"weight\": 0 here, or run \"weirctl backend maintenance "
+		"s0/b1\"");
 }
 
-// Backends that other services have already keep their states.
+// Backends that already are in other services keep their states.
 TEST(backends_of_a_renamed_service_are_warned_of) {
 	struct rig *rig = *state;
 	const uint16_t id = lab_id(&rig->lab, "s1", "b1");
@@ -68,12 +72,13 @@ TEST(backends_of_a_renamed_service_are_warned_of) {
 	assert_warning(rig, NULL, NULL);
 	snprintf(rig->to->services[1].name, WEIR_CONFIG_NAME_BYTES, "other");
 	assert_warning(rig, "services[1].backends[1]",
-		"gets new flows: the weight 0 of s1/b1, which has its address, ends; set "
-		"\"weight\": 0 here, or use weirctl weight set other/b1 0");
+		"gets new flows, because the weight 0 of s1/b1, which has the same address, ends; "
+		"to "
+		"prevent this, set \"weight\": 0 here, or run weirctl weight set other/b1 0");
 	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_DRAIN), 0);
 	assert_warning(rig, "services[1].backends[1]",
-		"gets new flows: the drain of s1/b1, which has its address, ends; set "
-		"\"weight\": 0 here, or use weirctl backend drain other/b1");
+		"gets new flows, because the drain of s1/b1, which has the same address, ends; to "
+		"prevent this, set \"weight\": 0 here, or run weirctl backend drain other/b1");
 }
 
 TEST(many_renamed_backends_are_counted) {
@@ -102,6 +107,7 @@ TEST(many_renamed_backends_are_counted) {
 		0);
 	assert_int_equal(errors.warning_count, WEIR_CHANGE_RENAMES_MOST + 1);
 	assert_string_equal(errors.warning[WEIR_CHANGE_RENAMES_MOST].reason,
-		"4 more backends get new flows that took none under another name");
+		"4 more backends get new flows, although they took none under their previous "
+		"names");
 	weir_config_errors_fini(&errors);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-// Guarantee of estimates.h: for a service whose policy needs nothing, nothing is collected.
+// Guarantee of estimates.h: for a service whose policy needs no measurements, none are collected.
 TEST(nothing_is_collected_for_policies_that_need_nothing) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_RANDOM};
@@ -36,7 +36,8 @@ TEST(nothing_is_collected_for_policies_that_need_nothing) {
 	}
 }
 
-// Only what the policy needs: costs of one service do not cause those of another to be collected.
+// Only what the policy needs: if one service needs costs, costs of other services are not
+// collected.
 TEST(only_services_that_need_estimates_have_them) {
 	struct weir_estimates_extent extent;
 	struct estimates_lab lab;
@@ -48,7 +49,7 @@ TEST(only_services_that_need_estimates_have_them) {
 	assert_true(weir_estimates_measures(lab.estimates));
 	extent = weir_estimates_extent(lab.estimates);
 	assert_int_equal(extent.services, 2);
-	assert_int_equal(extent.backends, 2); // for each backend of s1; for s2 only the total
+	assert_int_equal(extent.backends, 2); // for s1 each backend, for s2 only the total
 	assert_true(weir_estimates_backend(lab.estimates, 2, lab.now).collected);
 	assert_false(weir_estimates_backend(lab.estimates, 0, lab.now).collected);
 	assert_false(weir_estimates_backend(lab.estimates, 4, lab.now).collected);
@@ -56,7 +57,7 @@ TEST(only_services_that_need_estimates_have_them) {
 	lab_policy(&lab, 1, WEIR_POLICY_MAGLEV);
 	lab_apply_follow(&lab);
 	assert_int_equal(weir_estimates_extent(lab.estimates).services, 1); // reported errors
-	assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0); // none so far
+	assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0); // no errors so far
 	lab_policy(&lab, 2, WEIR_POLICY_RANDOM);
 	lab.config->services[2].policy.error_window_ms = 0;
 	lab_apply_follow(&lab);
@@ -87,7 +88,8 @@ TEST(costs_are_cleared_when_unneeded) {
 	lab_sample(&lab, 0, 0, 4 * LAB_MS);
 	lab_collect(&lab);
 	assert_int_equal(lab_cost(&lab, 0), 4 * LAB_MS);
-	assert_int_equal(lab_cost(&lab, 1), 4 * LAB_MS); // unknown: the mean of the known
+	// a backend with unknown cost: the mean of the known costs
+	assert_int_equal(lab_cost(&lab, 1), 4 * LAB_MS);
 	lab_policy(&lab, 0, WEIR_POLICY_ROUND_ROBIN);
 	lab_apply_follow(&lab);
 	assert_int_equal(lab_cost(&lab, 0), 0);
@@ -98,7 +100,7 @@ TEST(costs_are_cleared_when_unneeded) {
 	estimates_lab_close(&lab);
 }
 
-// A policy set at run time is handled like a configured one.
+// A policy set at run time is handled like a configured policy.
 TEST(run_time_policy_is_used) {
 	struct estimates_lab lab;
 
@@ -129,8 +131,8 @@ TEST(old_samples_are_skipped) {
 	estimates_lab_close(&lab);
 }
 
-// The id of a removed backend is reused: the new one starts without history, and waiting samples
-// belong to the previous one.
+// The id of a removed backend is reused: the new backend starts without history, and waiting
+// samples belong to the previous backend.
 TEST(new_owner_of_an_id_starts_without_history) {
 	struct estimates_lab lab;
 	struct weir_estimate estimate;
@@ -147,7 +149,7 @@ TEST(new_owner_of_an_id_starts_without_history) {
 	lab_apply_follow(&lab);
 	lab_settle(&lab.lab);
 	assert_int_equal(lab_cost(&lab, 2), 0);
-	lab_sample(&lab, 0, 2, 77 * LAB_MS); // late
+	lab_sample(&lab, 0, 2, 77 * LAB_MS); // a late sample
 	lab.config->services[0].backend_count = 3;
 	strcpy(lab.config->services[0].backends[2].name, "new");
 	lab.config->services[0].backends[2].address.bytes[3] = 99;
@@ -162,8 +164,8 @@ TEST(new_owner_of_an_id_starts_without_history) {
 	estimates_lab_close(&lab);
 }
 
-// A restarted control process starts with the existing costs, until they are stale or newer ones
-// exist.
+// A restarted control process starts with the existing costs, until the costs are stale or newer
+// costs exist.
 TEST(costs_of_the_previous_process_are_kept) {
 	struct estimates_lab lab;
 
@@ -251,12 +253,12 @@ TEST(change_of_settings) {
 	lab_apply_follow(&lab);
 	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 0);
 	assert_int_equal(lab_cost(&lab, 0), 10 * LAB_MS);
-	for (uint64_t i = 1; i <= 5; i++) { // the window holds 3, 40, 5
+	for (uint64_t i = 1; i <= 5; i++) { // the window holds 3, 40 and 5
 		lab_sample(&lab, 0, 0, (i == 4 ? 40 : i) * LAB_MS);
 	}
 	lab_collect(&lab);
 	assert_int_equal(lab_cost(&lab, 0), 5 * LAB_MS);
-	policy->stale_ms = 1000; // no reason to restart
+	policy->stale_ms = 1000; // this change does not restart collection
 	lab_apply_follow(&lab);
 	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 5);
 	policy->service_time = WEIR_SERVICE_TIME_REPORTED;
@@ -265,8 +267,8 @@ TEST(change_of_settings) {
 	estimates_lab_close(&lab);
 }
 
-// A service that needs less than before: samples from the previous policy must not cause costs to
-// be written that are no longer maintained.
+// A service needs less than before: samples from the previous policy must not write costs that are
+// no longer maintained.
 TEST(policy_that_needs_less_takes_effect) {
 	struct estimates_lab lab;
 
@@ -290,7 +292,7 @@ TEST(policy_that_needs_less_takes_effect) {
 	estimates_lab_close(&lab);
 }
 
-// Every policy after every other, with samples and reports at every moment.
+// Every policy follows every other policy, with samples and reports at every moment.
 TEST(every_change_of_policy) {
 	struct estimates_lab lab;
 	struct weir_report report = {.given = WEIR_REPORT_ALL,
@@ -367,7 +369,7 @@ static double remove_s(uint32_t services) {
 TEST(removal_of_services_takes_linear_time) {
 	double few = remove_s(256), many = remove_s(4096);
 
-	assert_true(many < 96 * few); // 16 when linear, 256 when square
+	assert_true(many < 96 * few); // factor 16 if linear, 256 if quadratic
 }
 
 TEST(free_of_null) {

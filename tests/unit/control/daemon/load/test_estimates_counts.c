@@ -8,7 +8,7 @@
 #include "estimates_lab.h"
 
 #define BACKENDS 4u
-#define OTHERS 12u // flows of others at each backend
+#define OTHERS 12u // flows of other instances at each backend
 
 static void set_flows(struct estimates_lab *lab, uint16_t id, uint32_t open, uint32_t begun) {
 	const struct weir_segment *segment = lab->lab.segment;
@@ -32,7 +32,7 @@ static void report(struct estimates_lab *lab, uint16_t id, double active) {
 }
 
 // Rounds of reports, every 100 ms: 4 or 8 own flows at each backend, of which one pair begins in
-// each round, and those of others.
+// each round, and the flows of other instances.
 static void run(struct estimates_lab *lab, uint32_t rounds) {
 	for (uint32_t round = 0; round < rounds; round++) {
 		lab->now += LAB_SECOND / 10;
@@ -72,7 +72,7 @@ TEST(workers_get_their_share) {
 		assert_int_equal(weir_estimates_wants(lab.estimates, 0),
 			WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE));
 		run(&lab, 40);
-		// 6 of 18 are of this instance.
+		// 6 of 18 flows are of this instance.
 		report(&lab, 1, 60);
 		expect_share(&lab, 1, 20.0 / lab.lab.segment->workers);
 		before = lab_cost(&lab, 1);
@@ -173,11 +173,12 @@ TEST(without_reports_there_are_none) {
 	run(&lab, 40);
 	lab.now += LAB_SECOND / 2;
 	weir_estimates_second(lab.estimates, lab.now);
-	expect_share(&lab, 1, 18.0 / 3 / lab.lab.segment->workers); // one is half a second old
+	// one report is half a second old
+	expect_share(&lab, 1, 18.0 / 3 / lab.lab.segment->workers);
 	lab.now += 3 * LAB_SECOND;
 	report(&lab, 0, 16);
 	weir_estimates_second(lab.estimates, lab.now);
-	expect_share(&lab, 1, 18.0 / 3 / lab.lab.segment->workers); // the mean
+	expect_share(&lab, 1, 18.0 / 3 / lab.lab.segment->workers); // the mean of the shares
 	lab.now += 30 * LAB_SECOND;
 	weir_estimates_second(lab.estimates, lab.now);
 	for (uint16_t id = 0; id < BACKENDS; id++) {
@@ -200,7 +201,7 @@ TEST(errors_are_added) {
 	lab.now += LAB_SECOND / 2;
 	weir_estimates_report(lab.estimates, 2, &failing, lab.now, why, sizeof(why));
 	assert_in_range(weir_signal_share_errors(lab_cost(&lab, 2)), 15, 50);
-	lab.now += LAB_SECOND * 31 / 10; // no report is valid: the errors alone
+	lab.now += LAB_SECOND * 31 / 10; // no report is valid: only errors count
 	weir_estimates_second(lab.estimates, lab.now);
 	assert_in_range(weir_signal_errors(lab_cost(&lab, 2)), 1, 50);
 	estimates_lab_close(&lab);
@@ -241,7 +242,7 @@ TEST(other_policies_and_other_processes_find_none) {
 	estimates_lab_close(&lab);
 }
 
-// Its workers would take a share for no errors.
+// An earlier dataplane gets no shares: its workers would read a share as a signal of no errors.
 TEST(earlier_dataplane_gets_none) {
 	struct estimates_lab lab;
 

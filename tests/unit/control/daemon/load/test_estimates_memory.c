@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory runs out at every allocation of a new configuration, and at every one of new samples: some
-// estimates are missing until the next attempt, without other errors.
+// Memory runs out at every allocation of a new configuration, and of new samples: some estimates
+// are missing until the next attempt, without other errors.
 #include <string.h>
 
 #include "estimates_lab.h"
 #include "starved.h"
 
 #define SERVICES 5
-#define SERVICE_OF_TIMES 3 // the one with fair-share in turn 0
-#define BACKENDS 20 // more than the first room of a service
-#define LEAST 20 // allocations of a configuration, so that the test is sure to see them
+#define SERVICE_OF_TIMES 3 // the service with fair-share in round 0
+#define BACKENDS 20 // more backends than the first allocation of a service has room for
+// minimum number of allocations of a configuration, to check that the test counts them
+#define LEAST 20
 
 static void set_policies(struct estimates_lab *lab, uint32_t turn) {
 	static const enum weir_policy policies[SERVICES] = {WEIR_POLICY_LEAST_LOADED,

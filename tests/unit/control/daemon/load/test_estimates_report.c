@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The use of reports, and the reasons for refusing them.
+// The use of reports, and the reasons for refusing reports.
 #include "backend_signal.h"
 #include "estimates_lab.h"
 
@@ -71,7 +71,7 @@ TEST(service_times) {
 	expect_refused(
 		&lab, 0, WEIR_REPORT(UTILIZATION) | WEIR_REPORT(BUSY_TIME), "service-time-ms");
 	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 1);
-	lab_sample(&lab, 0, 0, LAB_SECOND); // measured nevertheless, which is not relevant here
+	lab_sample(&lab, 0, 0, LAB_SECOND); // also measured, which is not relevant to this test
 	lab_collect(&lab);
 	assert_int_equal(lab_cost(&lab, 0), 12500000);
 	estimates_lab_close(&lab);
@@ -104,7 +104,7 @@ TEST(means_count_by_their_number_of_requests) {
 	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS);
 	assert_int_equal(give_times(&lab, both, 0, 0), both); // no request since the last report
 	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS);
-	assert_int_equal(give_times(&lab, both, 5, 1e15), both); // all of the window
+	assert_int_equal(give_times(&lab, both, 5, 1e15), both); // five times fill the window
 	assert_int_equal(lab_cost(&lab, 0), 5 * LAB_MS);
 	assert_int_equal(give_times(&lab, WEIR_REPORT(SERVICE_COUNT), 5, 10), -EINVAL);
 	estimates_lab_close(&lab);
@@ -198,7 +198,8 @@ TEST(errors_count_as_active_flows) {
 		assert_int_equal(lab_cost(&lab, 0), 0);
 		give_errors(&lab, 0, 100);
 		expect_errors(&lab, 0, 20, 60);
-		lab.config->services[0].policy.name = WEIR_POLICY_FAIR_SHARE; // not its costs
+		// the new policy does not use costs
+		lab.config->services[0].policy.name = WEIR_POLICY_FAIR_SHARE;
 		lab.config->services[0].policy.error_window_ms = 0;
 		lab_apply_follow(&lab);
 		assert_int_equal(weir_signal_errors(lab_cost(&lab, 0)), 0);
@@ -276,7 +277,7 @@ TEST(probes) {
 	assert_true(weir_signal_probe_active(word) > 50);
 	assert_true(weir_signal_probe_latency(word) > 500 * LAB_MS >> 14);
 	expect_refused(&lab, 1, WEIR_REPORT(UTILIZATION), "needs active-requests");
-	// If no request has ended since, as reported by weir-agent, the previous latency remains.
+	// If no request has ended since the last report, the previous latency remains.
 	report = (struct weir_report){.given = WEIR_REPORT(ACTIVE), .active_requests = 3};
 	lab.now += 60 * LAB_SECOND;
 	assert_int_equal(
@@ -285,7 +286,7 @@ TEST(probes) {
 	word = lab_cost(&lab, 0);
 	assert_int_equal(weir_signal_probe_active(word), 3);
 	assert_in_range(weir_signal_probe_latency(word), 20 * LAB_MS >> 14, 21 * LAB_MS >> 14);
-	// If none has ever ended, the latency of the others is used.
+	// If no request has ever ended, the latency of other backends is used.
 	weir_estimates_report(lab.estimates, 1, &report, lab.now, why, sizeof(why));
 	assert_int_equal(weir_signal_probe_latency(lab_cost(&lab, 1)), 20 * LAB_MS >> 14);
 	lab.now += 11 * LAB_SECOND;

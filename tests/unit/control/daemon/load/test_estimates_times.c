@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// From the workers' rings to costs and error windows.
+// From the samples in workers' rings to costs and error windows.
 #include "estimates_lab.h"
 
 #include <time.h>
@@ -59,10 +59,10 @@ TEST(estimate_without_newer_samples_is_unknown) {
 	assert_int_equal(lab_cost(&lab, 0), 10 * LAB_MS);
 	lab.now += 2 * LAB_SECOND;
 	weir_estimates_second(lab.estimates, lab.now);
-	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS); // the mean of the known
+	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS); // the mean of the known costs
 	lab.now += 180 * LAB_SECOND;
 	weir_estimates_second(lab.estimates, lab.now);
-	assert_int_equal(lab_cost(&lab, 0), 0); // nobody is known
+	assert_int_equal(lab_cost(&lab, 0), 0); // no cost is known
 	assert_int_equal(lab_cost(&lab, 1), 0);
 	estimates_lab_close(&lab);
 }
@@ -96,10 +96,11 @@ TEST(report_cost_does_not_depend_on_the_number_of_backends) {
 	double few = report_s(100), many = report_s(10000);
 
 	print_message("%.0f ns, with 100 times as many %.0f ns\n", few * 1e9, many * 1e9);
-	assert_true(many < 20 * few); // because of caches; 100 if each report accessed all backends
+	// more than 1 because of caches; 100 if each report accessed all backends
+	assert_true(many < 20 * few);
 }
 
-// Backends with unknown costs get the mean of the others, also if few are known.
+// Backends with unknown costs get the mean of known costs, also if few are known.
 TEST(unknown_costs_follow_the_mean) {
 	struct estimates_lab lab;
 
@@ -109,24 +110,24 @@ TEST(unknown_costs_follow_the_mean) {
 		lab_collect(&lab);
 		assert_int_equal(lab_cost(&lab, id), (id + 1) * 10 * LAB_MS);
 	}
-	assert_int_equal(lab_cost(&lab, 7), 25 * LAB_MS); // of 10, 20, 30, 40
+	assert_int_equal(lab_cost(&lab, 7), 25 * LAB_MS); // mean of 10, 20, 30, 40
 	lab_sample(&lab, 0, 4, 100 * LAB_MS);
 	lab_collect(&lab);
 	assert_int_equal(lab_cost(&lab, 7), 25 * LAB_MS);
 	weir_estimates_second(lab.estimates, lab.now);
 	assert_int_equal(lab_cost(&lab, 7), 40 * LAB_MS);
 	assert_int_equal(lab_cost(&lab, 4), 100 * LAB_MS);
-	// A cost of a day counts as ten times the mean of the others; otherwise backends with
+	// A cost of a day counts as ten times the mean of other costs; otherwise backends with
 	// unknown costs would get no flow.
 	lab_sample(&lab, 0, 5, 86400000 * LAB_MS);
 	lab_collect(&lab);
 	weir_estimates_second(lab.estimates, lab.now);
-	assert_int_equal(lab_cost(&lab, 7), 100 * LAB_MS); // of 200 in all, and 400
+	assert_int_equal(lab_cost(&lab, 7), 100 * LAB_MS); // mean of 200 in total, and 400
 	assert_int_equal(lab_cost(&lab, 5), 86400000 * LAB_MS);
 	estimates_lab_close(&lab);
 }
 
-// A ring is written by the other process: invalid contents must do no harm.
+// The dataplane writes the ring: invalid contents must cause no fault.
 TEST(rings_are_not_trusted) {
 	const struct weir_ring_position *position;
 	struct weir_sample_ring *ring;
@@ -136,18 +137,18 @@ TEST(rings_are_not_trusted) {
 	ring = &lab.lab.segment->worker_boxes[0].samples;
 	position = &lab.lab.segment->control_boxes[0].samples;
 	lab_sample(&lab, 0, 1, 7 * LAB_MS);
-	lab_sample(&lab, 0, 2, 9 * LAB_MS); // an unused id
+	lab_sample(&lab, 0, 2, 9 * LAB_MS); // a sample of an unused id
 	lab_sample(&lab, 0, 511, 9 * LAB_MS);
 	lab_sample(&lab, 0, 65535, 9 * LAB_MS);
 	lab_sample(&lab, 0, 1, UINT64_MAX);
 	lab_sample(&lab, 0, 0, 0);
 	lab_collect(&lab);
 	assert_true(lab_cost(&lab, 1) > 7 * LAB_MS);
-	assert_int_equal(lab_cost(&lab, 0), 1); // known, and no less than that
+	assert_int_equal(lab_cost(&lab, 0), 1); // known; 1 is the minimum
 	ring->tail += WEIR_SAMPLES + 1;
 	lab_collect(&lab);
 	assert_int_equal(position->head, ring->tail);
-	ring->tail -= 100; // decreased: as if nearly 2^64 samples waited
+	ring->tail -= 100; // decreased, as if nearly 2^64 samples waited
 	lab_collect(&lab);
 	assert_int_equal(position->head, ring->tail);
 	assert_int_equal(weir_estimates_extent(lab.estimates).samples, 6);
@@ -186,8 +187,8 @@ TEST(error_window_follows_the_service_time) {
 		uint32_t window_ms;
 		bool published;
 	} steps[] = {
-		{20, 1000, false}, // 200 ms, at least 1 s
-		{140, 1000, false}, // 1400 ms: not half as much again
+		{20, 1000, false}, // 200 ms; the minimum is 1 s
+		{140, 1000, false}, // 1400 ms: less than 1.5 times
 		{160, 1600, true},
 		{200, 1600, false},
 		{250, 2500, true},
@@ -219,7 +220,7 @@ TEST(error_window_follows_the_service_time) {
 	estimates_lab_close(&lab);
 }
 
-// What is configured stays.
+// A configured error window does not change.
 TEST(configured_error_window_is_not_adjusted) {
 	struct estimates_lab lab;
 

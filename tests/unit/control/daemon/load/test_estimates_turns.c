@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The work of one turn of the loop when many samples are waiting: counted, not timed.
+// The work of one iteration of the loop when many samples are waiting: counted, not timed.
 #include "estimates_lab.h"
 
 #define BACKENDS 8000u
@@ -13,7 +13,7 @@ static void open_many(struct estimates_lab *lab) {
 	lab_apply_follow(lab);
 }
 
-// One sample of each backend, which all lasted equally long.
+// Write one sample of each backend, all of equal duration.
 static void sample_all(struct estimates_lab *lab, uint32_t worker) {
 	for (uint32_t id = 0; id < BACKENDS; id++) {
 		assert_true(lab_sample(lab, worker, (uint16_t)id, 3 * LAB_MS));
@@ -21,8 +21,8 @@ static void sample_all(struct estimates_lab *lab, uint32_t worker) {
 }
 
 struct turns {
-	uint64_t samples; // in all
-	uint64_t most; // of one turn
+	uint64_t samples; // samples in total
+	uint64_t most; // maximum in one iteration
 	uint32_t turns;
 };
 
@@ -64,7 +64,7 @@ TEST(first_samples_are_read_in_turns) {
 	}
 	sample_all(&lab, 0);
 	turns = collect_all(&lab);
-	assert_int_equal(turns.turns, 1); // nothing has to be allocated any more
+	assert_int_equal(turns.turns, 1); // no further allocations are needed
 	assert_int_equal(turns.samples, BACKENDS);
 	estimates_lab_close(&lab);
 }
@@ -125,7 +125,7 @@ static void expect_next(void *context, const struct weir_estimates_sample *sampl
 	assert_int_equal(sample->service_ns, next[sample->worker]++);
 }
 
-// Also if the worker continues writing between the turns.
+// No sample is lost, even if the worker continues writing between iterations.
 TEST(no_sample_is_lost_or_overtaken) {
 	uint64_t next[LAB_WORKERS] = {0}, written[LAB_WORKERS] = {0};
 	struct estimates_lab lab;

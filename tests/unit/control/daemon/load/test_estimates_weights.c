@@ -26,7 +26,7 @@ static void report(
 	}
 }
 
-// Reports of backends [0..n), utilization 0.5, for this many seconds. Returns the number of changes
+// Report for backends [0..n), utilization 0.5, for this many seconds. Returns the number of changes
 // of weights.
 static int report_for(struct estimates_lab *lab, const double *requests, uint16_t n, int seconds) {
 	int changes = 0;
@@ -50,22 +50,22 @@ TEST(reported_weights_replace_the_configured_ones) {
 	struct estimates_lab lab;
 
 	open_reported(&lab, 3);
-	assert_int_equal(report_for(&lab, requests, 2, 9), 0); // blackout
+	assert_int_equal(report_for(&lab, requests, 2, 9), 0); // within the blackout
 	assert_int_equal(weight_of(&lab, 0), 100);
 	assert_int_equal(report_for(&lab, requests, 2, 1), 1);
-	assert_in_range(weight_of(&lab, 0), 8300, 8400); // at most a fifth per second
+	assert_in_range(weight_of(&lab, 0), 8300, 8400); // changed by at most a fifth per second
 	assert_in_range(weight_of(&lab, 1), 11900, 12000);
 	assert_in_range(report_for(&lab, requests, 2, 5), 3, 4);
 	assert_in_range(weight_of(&lab, 0), 4990, 5010);
 	assert_in_range(weight_of(&lab, 1), 14990, 15010);
-	assert_in_range(weight_of(&lab, 2), 9990, 10010); // unknown: the mean
+	assert_in_range(weight_of(&lab, 2), 9990, 10010); // unknown weight: the mean
 	assert_int_equal(lab_publish(&lab.lab), 1);
 	assert_int_equal(lab_publish(&lab.lab), 0);
 	estimates_lab_close(&lab);
 }
 
-// A report of any number of requests at no load counts as ten times the mean of the others, not as
-// everything.
+// A report of any number of requests at no load counts at most as ten times the mean of other
+// backends.
 TEST(extreme_report_gets_at_most_ten_times_the_mean) {
 	static const double requests[] = {100, 100, 200};
 	struct estimates_lab lab;
@@ -99,7 +99,7 @@ TEST(small_changes_are_not_published) {
 	assert_int_equal(report_for(&lab, first, 2, 20), 1);
 	assert_int_equal(report_for(&lab, small, 2, 60), 0);
 	assert_true(report_for(&lab, large, 2, 60) > 0);
-	// Within 2 % of 40:60.
+	// The ratio is within 2 % of 40:60.
 	assert_in_range(weight_of(&lab, 1) * 100 / weight_of(&lab, 0), 145, 155);
 	estimates_lab_close(&lab);
 }
@@ -114,12 +114,12 @@ TEST(errors_reduce_the_weight_of_a_backend) {
 		lab.now += LAB_SECOND;
 		weir_estimates_second(lab.estimates, lab.now);
 	}
-	// 100 / 0.5 against 100 / (0.5 + 0.5)
+	// weights: 100 / 0.5 and 100 / (0.5 + 0.5)
 	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 198, 202);
 	estimates_lab_close(&lab);
 }
 
-// Load information expires; configured weights come back when it does.
+// Load information expires; configured weights then apply again.
 TEST(configured_weights_return) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -137,7 +137,7 @@ TEST(configured_weights_return) {
 		changes += weir_estimates_second(lab.estimates, lab.now);
 	}
 	assert_int_equal(changes, 1);
-	assert_in_range(weight_of(&lab, 0), 5950, 6050); // gradually
+	assert_in_range(weight_of(&lab, 0), 5950, 6050); // weights change gradually
 	for (int i = 0; i < 5; i++) {
 		lab.now += LAB_SECOND;
 		weir_estimates_second(lab.estimates, lab.now);
@@ -166,7 +166,7 @@ TEST(weights_set_at_run_time) {
 	estimates_lab_close(&lab);
 }
 
-// The reports of a backend from before its return are not used.
+// Reports of a backend from before its return are not used.
 TEST(blackout_restarts_when_a_backend_returns) {
 	static const double requests[] = {100, 300, 200};
 	struct estimates_lab lab;
@@ -178,13 +178,13 @@ TEST(blackout_restarts_when_a_backend_returns) {
 	report_for(&lab, requests, 3, 2);
 	weir_tables_set_health(lab.lab.tables, 1, WEIR_HEALTH_HEALTHY);
 	report_for(&lab, requests, 3, 4);
-	assert_in_range(weight_of(&lab, 1), 9990, 10010); // the mean of 100 and 200
+	assert_in_range(weight_of(&lab, 1), 9990, 10010); // weight: the mean of 100 and 200
 	report_for(&lab, requests, 3, 12);
 	assert_in_range(weight_of(&lab, 1), 14990, 15010);
 	estimates_lab_close(&lab);
 }
 
-// Weights of the previous process stay until new reports arrive, or they expire.
+// Weights of the previous process stay until new reports arrive, or until the weights expire.
 TEST(weights_survive_a_restart) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -215,8 +215,9 @@ TEST(weights_survive_a_restart) {
 	}
 }
 
-// Backends with a load of half of their capacity, distributed by their weights; the second one has
-// three times the speed. Returns the utilization of the first divided by that of the second.
+// Backends with a load of half of their capacity, distributed by their weights; the second backend
+// has three times the speed. Returns the utilization of the first backend divided by that of the
+// second.
 static double share_for(struct estimates_lab *lab, int seconds) {
 	double used[2] = {0};
 
@@ -240,7 +241,8 @@ static void open_balanced(struct estimates_lab *lab) {
 	lab_apply_follow(lab);
 }
 
-// Utilizations become equal, also over a restart; without reports the configured weights are back.
+// Utilizations become equal, also over a restart; without reports the configured weights apply
+// again.
 TEST(balanced_weights) {
 	struct estimates_lab lab;
 
@@ -271,7 +273,7 @@ TEST(balanced_weights) {
 	estimates_lab_close(&lab);
 }
 
-// After a change to configured weights in the file they apply at once and permanently.
+// After a change to configured weights in the file, these weights apply at once and permanently.
 TEST(configuration_withdraws_reports) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -289,7 +291,7 @@ TEST(configuration_withdraws_reports) {
 	estimates_lab_close(&lab);
 }
 
-// A reload with other settings continues with the reports that have arrived.
+// A reload with other settings continues with the reports received so far.
 TEST(settings_of_reported_weights_change_without_a_new_start) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -304,11 +306,11 @@ TEST(settings_of_reported_weights_change_without_a_new_start) {
 		weir_estimates_second(lab.estimates, lab.now);
 	}
 	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 198, 202);
-	policy->error_penalty = 3; // 200 against 50
+	policy->error_penalty = 3; // weights 200 and 50
 	lab_apply_follow(&lab);
-	report_for(&lab, requests, 0, 8); // without a report
+	report_for(&lab, requests, 0, 8); // 8 s without a report
 	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 396, 404);
-	policy->requests = WEIR_REQUESTS_SUCCESSFUL; // 200 against 25
+	policy->requests = WEIR_REQUESTS_SUCCESSFUL; // weights 200 and 25
 	lab_apply_follow(&lab);
 	report_for(&lab, requests, 0, 8);
 	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 790, 810);
@@ -324,7 +326,8 @@ TEST(settings_of_reported_weights_change_without_a_new_start) {
 	estimates_lab_close(&lab);
 }
 
-// The limit of a fifth a second applies to the interval, which a late timer does not lengthen.
+// The limit of a fifth per second applies to the update interval, which a late timer does not
+// lengthen.
 TEST(reported_weights_are_derived_every_update_ms) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -334,7 +337,8 @@ TEST(reported_weights_are_derived_every_update_ms) {
 	lab.config->services[0].policy.blackout_ms = 0;
 	lab_apply_follow(&lab);
 	assert_int_equal(report_for(&lab, requests, 2, 1), 1);
-	assert_in_range(weight_of(&lab, 1), 14990, 15010); // 1.2 * 1.2 * 1.2 is enough
+	// three steps, 1.2 * 1.2 * 1.2, are enough
+	assert_in_range(weight_of(&lab, 1), 14990, 15010);
 	for (int i = 0; i < 6; i++) {
 		report(&lab, 0, 300, 0, 0.5);
 		report(&lab, 1, 100, 0, 0.5);
@@ -344,7 +348,7 @@ TEST(reported_weights_are_derived_every_update_ms) {
 	estimates_lab_close(&lab);
 }
 
-// The weight computed from the CPUs replaces the one of the file.
+// The weight computed from the CPUs replaces the configured weight.
 TEST(balanced_weights_start_with_automatic_ones) {
 	struct estimates_lab lab;
 
@@ -363,7 +367,7 @@ TEST(balanced_weights_start_with_automatic_ones) {
 		lab.now += LAB_SECOND;
 		weir_estimates_second(lab.estimates, lab.now);
 	}
-	// Three times that of the other, slightly corrected.
+	// Three times the weight of the other backend, slightly corrected.
 	assert_true(lab_state(&lab.lab, 0).reported_weight > 0);
 	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 150, 299);
 	estimates_lab_close(&lab);

@@ -11,7 +11,7 @@ TEST(new_flows_of_the_last_minute) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
 
-	add(segment, 0, 1, 1000); // before we looked
+	add(segment, 0, 1, 1000); // counted before the first sample
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 0);
 	weir_recent_take(&recent, segment, 3, 1);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 0);
@@ -24,7 +24,8 @@ TEST(new_flows_of_the_last_minute) {
 	}
 	add(segment, 0, 1, 10);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 17);
-	weir_recent_take(&recent, segment, 3, 1); // the first sample is dropped, and with it the 7
+	// the first sample is dropped, including its 7 flows
+	weir_recent_take(&recent, segment, 3, 1);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 10);
 	for (int i = 1; i < WEIR_RECENT_SAMPLES; i++) {
 		weir_recent_take(&recent, segment, 3, 1);
@@ -34,7 +35,8 @@ TEST(new_flows_of_the_last_minute) {
 	weir_segment_free(segment);
 }
 
-// A backend added after a sample has no history: earlier counts of its id belong to another one.
+// A backend added after a sample has no history: earlier counts of its id belong to another
+// backend.
 TEST(later_backends_have_no_history) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
@@ -108,7 +110,7 @@ TEST(bounds) {
 	struct weir_segment *segment = lab_segment(&room);
 	struct weir_recent recent = {0};
 
-	weir_recent_take(&recent, segment, 65535, 65535); // more than fit
+	weir_recent_take(&recent, segment, 65535, 65535); // more than the maximum number of ids
 	assert_int_equal(recent.backends, 3);
 	assert_int_equal(recent.services, 2);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 3), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The target shares of a policy, and the actual ones.
+// The target shares of a policy, and the actual shares.
 #include "tables_lab.h"
 
 #include <math.h>
@@ -89,7 +89,8 @@ TEST(unknown_costs_count_as_the_mean) {
 	lab.control->costs[0] = 1000;
 	lab.control->costs[1] = 3000;
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
-	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6)); // 1/2 of 1, 1/3, 1/2
+	// of a total of 1/2 of 1, 1/3 and 1/2
+	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6));
 	weir_shares_free(shares);
 	source.segment = NULL; // no dataplane is attached: costs are unknown
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
@@ -201,7 +202,8 @@ TEST(achieved_shares) {
 	source.tables = lab.tables;
 	source.segment = lab.segment;
 	weir_segment_backend_counters(lab.segment, 0, 0)->new_flows = 100;
-	weir_segment_backend_counters(lab.segment, 0, 2)->new_flows = 1000; // another service
+	// counters of another service
+	weir_segment_backend_counters(lab.segment, 0, 2)->new_flows = 1000;
 	weir_recent_take(&recent, lab.segment, 4, 2);
 	first = lab_state(&lab, 0);
 	second = lab_state(&lab, 1);
@@ -215,7 +217,7 @@ TEST(achieved_shares) {
 	expect(weir_shares_achieved(shares, &first), 62.5);
 	expect(weir_shares_recent(shares, &first), 25);
 	expect(weir_shares_recent(shares, &second), 75);
-	first.service_id = 1; // not the requested service
+	first.service_id = 1; // a report for another service
 	expect(weir_shares_achieved(shares, &first), 0);
 	expect(weir_shares_effective(shares, &first), 0);
 	assert_true(weir_shares_recent(shares, &first) < 0);
@@ -253,7 +255,7 @@ static void assert_reused_ids(
 	service.spilled = 0;
 	assert_memory_equal(&backend, &none, sizeof(none));
 	assert_memory_equal(&service, &none, sizeof(none));
-	assert_int_equal(weir_sum_backend(lab->segment, 0).new_flows, 30); // the same as ever
+	assert_int_equal(weir_sum_backend(lab->segment, 0).new_flows, 30); // the sum is unchanged
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	expect(weir_shares_achieved(shares, &state), 100.0 * (double)flows / (30 + (double)flows));
 	weir_shares_free(shares);

@@ -20,10 +20,10 @@
 #include "watch_lab.h"
 
 #define REPORTS_MAX 32
-#define MAC0 "02:00:00:00:00:10" // of eth0
-#define MAC1 "02:00:00:00:00:11" // of eth1
+#define MAC0 "02:00:00:00:00:10" // MAC address of eth0
+#define MAC1 "02:00:00:00:00:11" // MAC address of eth1
 
-struct seen { // last report of an address
+struct seen { // last report about an address
 	struct weir_address address;
 	struct weir_next_hop hop;
 	char why[256];
@@ -33,7 +33,7 @@ struct seen { // last report of an address
 struct lab {
 	uv_loop_t loop;
 	struct weir_neighbours *neighbours;
-	pid_t peer; // holds the other namespace
+	pid_t peer; // process that holds the other namespace
 	struct seen seen[REPORTS_MAX];
 	uint32_t seen_count;
 	uint32_t calls;
@@ -41,7 +41,7 @@ struct lab {
 	struct weir_address addresses[REPORTS_MAX];
 	uint32_t address_count;
 	const char *wanted; // address for which the test waits
-	const char *wanted_mac; // NULL = unresolved
+	const char *wanted_mac; // expected MAC address; NULL = unresolved
 	bool clear_in_callback;
 };
 
@@ -230,7 +230,7 @@ TEST(neighbours_find_addresses_behind_known_gateways, setup, teardown) {
 	assert_string_equal(mac, MAC1);
 	assert_int_equal(hop.port, 1);
 	assert_false(weir_neighbours_find(lab->neighbours, &next_to, &hop));
-	// The limit of a tick.
+	// More addresses than one tick handles.
 	for (int i = 0; i < 1000; i++) {
 		weir_neighbours_find(lab->neighbours, &next_to, &hop);
 	}
@@ -245,10 +245,10 @@ TEST(neighbours_with_a_static_gateway_need_no_entry, setup, teardown) {
 	lab->ports[1].has_gateway_mac = true;
 	memcpy(lab->ports[1].gateway_mac, gateway, sizeof(gateway));
 	lab->ports[1].source_ipv4 = watch_lab_address("192.0.2.1");
-	watch(lab, "10.1.0.77"); // the kernel's way leads to that port, nobody answers
-	watch(lab, "203.0.113.5"); // the kernel has no way
-	watch(lab, "10.0.0.11"); // the kernel's way leads to the other port
-	watch(lab, "2001:db8:99::1"); // no way, and no source of the family
+	watch(lab, "10.1.0.77"); // the kernel's route leads to this port, but no host answers
+	watch(lab, "203.0.113.5"); // the kernel has no route
+	watch(lab, "10.0.0.11"); // the kernel's route leads to the other port
+	watch(lab, "2001:db8:99::1"); // no route, and no source address of the family
 	configure(lab);
 	seen = expect(lab, "10.1.0.77", "02:00:00:00:00:99");
 	assert_int_equal(seen->hop.port, 1);
@@ -291,7 +291,7 @@ TEST(missing_neighbours_have_a_reason, setup, teardown) {
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
 	SHELL("ip link del other0");
 
-	lab->neighbours->kernel_max[0] = 1; // fewer than there are next hops
+	lab->neighbours->kernel_max[0] = 1; // fewer neighbour entries than next hops
 	expect(lab, "10.0.0.77", NULL)->hop.resolved = true; // wait for another report
 	configure(lab);
 	assert_string_equal(expect(lab, "10.0.0.77", NULL)->why,
@@ -299,7 +299,7 @@ TEST(missing_neighbours_have_a_reason, setup, teardown) {
 		"net.ipv4.neigh.default.gc_thresh3");
 
 	peer_sh(lab, "ip addr add 10.0.0.77/24 dev eth0");
-	expect(lab, "10.0.0.77", MAC0); // found by the next datagram
+	expect(lab, "10.0.0.77", MAC0); // resolved by the next datagram
 }
 
 // --- changes ------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ TEST(neighbours_follow_a_new_mac, setup, teardown) {
 	expect(lab, "2001:db8:0::11", "02:00:00:00:00:ab");
 }
 
-// The other host changes its address by itself, and announces it by gratuitous ARP.
+// The other host changes its MAC address, and announces it by gratuitous ARP.
 TEST(neighbours_follow_a_gratuitous_arp, setup, teardown) {
 	struct lab *lab = *state;
 
@@ -390,7 +390,7 @@ TEST(neighbours_survive_a_flush, setup, teardown) {
 		SHELL("ip neigh flush dev lb0");
 		watch_lab_idle(&lab->loop, 400);
 	}
-	assert_int_equal(seen->calls, 1); // never reported as missing
+	assert_int_equal(seen->calls, 1); // the next hop was never reported as missing
 	SHELL("ip neigh show 10.0.0.11 dev lb0 | grep -q " MAC0);
 }
 
@@ -407,7 +407,7 @@ TEST(lost_neighbours_are_reported_after_the_hold, setup, teardown) {
 	start = uv_hrtime();
 	watch_lab_idle(&lab->loop, 500);
 	assert_int_equal(lab->calls, 1);
-	assert_true(seen->hop.resolved); // during the hold time
+	assert_true(seen->hop.resolved); // the next hop stays resolved during the hold time
 	expect(lab, "10.0.0.11", NULL);
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 400) * 1000000ull);
 }
@@ -420,7 +420,7 @@ static bool is_confirmed(void *context) {
 	return hop != NULL && (hop->state & NUD_REACHABLE);
 }
 
-// The dataplane's packets do not pass the kernel, so nothing else keeps its entry reachable.
+// The dataplane's packets do not pass the kernel, so they do not keep the kernel's entry reachable.
 TEST(stale_neighbours_are_refreshed, setup, teardown) {
 	struct lab *lab = *state;
 	struct hop *hop;
@@ -431,10 +431,10 @@ TEST(stale_neighbours_are_refreshed, setup, teardown) {
 	expect(lab, "10.0.0.11", MAC0);
 	SHELL("ip neigh replace 10.0.0.11 lladdr " MAC0 " dev lb0 nud stale");
 	watch_lab_idle(&lab->loop, 600);
-	assert_false(is_confirmed(lab)); // gently: not at once
+	assert_false(is_confirmed(lab)); // the refresh is not immediate
 	hop = weir_hop_find(lab->neighbours, lab->ports[0].info.kernel_ifindex, &lab->addresses[0]);
 	assert_true(hop->state & NUD_STALE);
-	hop->probe_ms = 0; // as if it were due
+	hop->probe_ms = 0; // as if the probe were due
 	watch_lab_run(&lab->loop, is_confirmed, lab, 5000, "confirmation");
 	assert_int_equal(lab->calls, 1);
 }
@@ -517,12 +517,12 @@ TEST(neighbours_of_ten_thousand_backends, setup, teardown) {
 	watch_lab_run(&lab->loop, has_ten_thousand, lab, 60000, "10,000 reports");
 	print_message("10,000 addresses: %.1f ms\n", (double)(uv_hrtime() - start) / 1e6);
 	lab->calls = 0;
-	SHELL("ip route replace 10.50.0.0/16 via 10.1.0.11"); // and all of them move
+	SHELL("ip route replace 10.50.0.0/16 via 10.1.0.11"); // all next hops move
 	watch_lab_run(&lab->loop, has_ten_thousand, lab, 60000, "10,000 more");
 	free(addresses);
 }
 
-// weir-control does this without any capability.
+// weir-control follows neighbours without any capability.
 TEST(neighbours_need_no_privilege, setup, teardown) {
 	struct lab *lab = *state;
 	int status;
@@ -559,10 +559,10 @@ TEST(neighbours_need_no_privilege, setup, teardown) {
 
 // --- ports --------------------------------------------------------------------------------
 
-// This kernel may have neither VLAN nor bonding devices, so their links are given.
+// This kernel may have neither VLAN nor bonding devices, so the test supplies their links.
 TEST(neighbours_port_of_stacked_links) {
 	struct weir_link links[] = {
-		// sorted by ifindex
+		// The list is sorted by ifindex
 		{.ifindex = 2, .name = "eth0"},
 		{.ifindex = 3, .name = "eth1", .master = 9},
 		{.ifindex = 4, .name = "eth0.100", .lower = 2, .vlan = 100},
@@ -585,7 +585,8 @@ TEST(neighbours_port_of_stacked_links) {
 	n->ports[1].info = (struct weir_port_info){.kernel_ifindex = 2, .vlan = 100};
 	n->ports[2].info = (struct weir_port_info){.kernel_ifindex = 3, .vlan = 100};
 	n->ports[3].info = (struct weir_port_info){.kernel_ifindex = 11};
-	n->ports[4].info = (struct weir_port_info){.kernel_ifindex = 0}; // no kernel there
+	// a port without a kernel interface
+	n->ports[4].info = (struct weir_port_info){.kernel_ifindex = 0};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int port = weir_neighbours_port_of(n, cases[i].ifindex);
 
@@ -600,7 +601,7 @@ TEST(neighbours_port_of_stacked_links) {
 
 #define SILENT 10000u
 
-// Far more silent next hops than a turn has datagrams for.
+// Far more silent next hops than one iteration has datagrams for.
 TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
 	struct entry *entries = calloc(SILENT, sizeof(*entries));
@@ -609,7 +610,7 @@ TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 
 	uv_loop_init(&loop);
 	n->loop = &loop;
-	n->datagram4 = -1; // nothing is sent
+	n->datagram4 = -1; // no datagrams are sent
 	n->port_count = 1;
 	n->ports[0].info.kernel_ifindex = 1;
 	for (uint32_t i = 0; i < SILENT; i++) {
@@ -622,13 +623,13 @@ TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 	n->kernel_max[0] = SILENT;
 	assert_int_equal(weir_hops_limit_reached(n, 4), SILENT);
 	assert_int_equal(weir_hops_limit_reached(n, 6), 0);
-	// Turns are frequent until each next hop has had its first datagram, and not for other
-	// reasons.
+	// Iterations are frequent until each next hop has had its first datagram, and only until
+	// then.
 	while (weir_hops_probe(n)) {
 		loop.time += 20;
 		assert_true(++turns < 2 * SILENT / 128);
 	}
-	for (int turn = 0; turn < 120; turn++) { // half a minute
+	for (int turn = 0; turn < 120; turn++) { // half a minute in total
 		loop.time += 250;
 		assert_false(weir_hops_probe(n));
 	}

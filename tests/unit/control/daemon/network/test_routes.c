@@ -117,7 +117,7 @@ TEST(routes_lookup_behind_a_gateway) {
 	route = lookup(*state, "2001:db8:b::7");
 	assert_address(&route.next_hop, "fe80::1");
 	assert_int_equal(route.ifindex, if_nametoindex("lb0"));
-	route = lookup(*state, "10.2.3.4"); // IPv4 by way of an IPv6 gateway
+	route = lookup(*state, "10.2.3.4"); // an IPv4 route with an IPv6 gateway
 	assert_address(&route.next_hop, "2001:db8:a::1");
 	assert_int_equal(route.error, 0);
 }
@@ -278,7 +278,7 @@ static bool has_lost(void *context) {
 	return ((struct lab *)context)->lost > 0;
 }
 
-// More events than the socket holds, without reading.
+// More events than the socket holds, while the test does not read.
 TEST(routes_lost_events_are_reported) {
 	struct lab *lab = *state;
 

@@ -25,7 +25,7 @@
 #define BINDS_MAX 8
 
 struct lab {
-	int fds[3]; // the second one belongs to no port
+	int fds[3]; // map descriptors; the second map belongs to no port
 	struct weir_config config;
 	uint32_t now_s;
 	struct weir_config_service services[2];
@@ -195,7 +195,7 @@ TEST(steer_map_wide_ranges_cover_only_their_ports) {
 	assert_int_equal(update(lab).added, 0);
 }
 
-// --- leaving ------------------------------------------------------------------------------
+// --- removed ports------------------------------------------------------------------------
 
 #define VIP "198.51.100.10"
 
@@ -216,7 +216,7 @@ static void set_up_leaving(struct lab *lab, uint16_t first, uint16_t last) {
 	update(lab);
 }
 
-// A removed port is leaving as long as its connections are used; UDP flows end at once.
+// A removed port is leaving as long as its connections are used; UDP ports are removed at once.
 TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
 	struct lab *lab = *state;
 	int fd = lab->fds[0];
@@ -233,7 +233,8 @@ TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
 
 	lab->now_s += 800;
 	assert_int_equal(update(lab).added, 0);
-	set_used(fd, 443, lab->now_s); // as the steer program does; the other map's is unused
+	// written as by the steer program; the other map's key is unused
+	set_used(fd, 443, lab->now_s);
 	lab->now_s += 800;
 	update(lab);
 	assert_true(steers(fd, VIP, WEIR_STEER_LEAVING, 443));
@@ -244,7 +245,7 @@ TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
 	assert_int_equal(count(fd), 2);
 }
 
-// All binds of the address were removed: it is no VIP.
+// All binds of the address were removed: the address is no VIP.
 TEST(steer_map_keeps_ports_of_a_removed_address) {
 	struct lab *lab = *state;
 
@@ -291,14 +292,14 @@ TEST(steer_map_port_that_returns_is_not_leaving) {
 	assert_int_equal(update(lab).leaving, 0);
 	assert_true(holds(lab->fds[0], VIP, IPPROTO_TCP, 443));
 	assert_false(holds(lab->fds[0], VIP, WEIR_STEER_LEAVING, 443));
-	lab->services[0].bind_count = 1; // from now on, not from before
+	lab->services[0].bind_count = 1; // counted from now
 	lab->now_s += 895;
 	update(lab);
 	lab->now_s += 895;
 	assert_int_equal(update(lab).leaving, 2);
 }
 
-// Between the clock's time and the look at the map, the steer program may use a port.
+// Between reading the clock and reading the map, the steer program may use a port.
 TEST(steer_map_keeps_a_port_that_is_used_meanwhile) {
 	struct lab *lab = *state;
 
@@ -321,19 +322,19 @@ TEST(steer_map_keeps_ports_of_a_bind_that_had_all) {
 	assert_true(steers(lab->fds[0], VIP, WEIR_STEER_LEAVING, 1023));
 }
 
-// What other keys steer now does not leave.
+// Ports that other keys steer now are not leaving.
 TEST(steer_map_ports_of_a_wider_bind_are_not_leaving) {
 	struct lab *lab = *state;
 
 	set_up_leaving(lab, 2000, 2999); // a thousand keys
-	lab->binds[0][1].port_last = 5000; // blocks
+	lab->binds[0][1].port_last = 5000; // a range that is stored as blocks
 	assert_int_equal(update(lab).leaving, 0);
 	lab->binds[0][1].port_first = 0;
 	lab->binds[0][1].port_last = 65535;
 	assert_int_equal(update(lab).leaving, 0);
 }
 
-// bpf() cannot delete from now on.
+// From now on bpf() cannot delete entries.
 static void forbid_deletions(void) {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -352,7 +353,7 @@ static void forbid_deletions(void) {
 	}
 }
 
-// No packet of an open connection may find neither key, whenever control ends.
+// Whenever control ends, every packet of an open connection must find one of the two keys.
 TEST(steer_map_port_is_leaving_before_its_key_goes) {
 	struct lab *lab = *state;
 	char why[256] = "";
@@ -393,7 +394,7 @@ TEST(steer_map_without_room_for_leaving_ports_drops_them) {
 	assert_int_equal(count(lab->fds[2]), 9);
 }
 
-// The dataplane answers for all ports of such a VIP, also for those of other services.
+// The dataplane answers for all ports of such a VIP, also for ports of other services.
 TEST(steer_map_closed_ports_are_steered) {
 	struct lab *lab = *state;
 
@@ -421,7 +422,8 @@ TEST(steer_map_enters_wide_ranges_once) {
 	assert_true(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 0));
 	assert_true(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 0));
 	assert_true(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 3024));
-	assert_false(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 2000)); // in a block
+	// the address is covered by a block
+	assert_false(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 2000));
 	assert_true(holds(lab->fds[0], "198.51.100.12", IPPROTO_UDP, 3023));
 	assert_false(holds(lab->fds[0], "198.51.100.12", IPPROTO_UDP, 3024));
 }
@@ -440,7 +442,7 @@ TEST(steer_map_update_changes_only_what_differs) {
 	lab->services[1].bind_count = 0;
 	add_bind(lab, 1, "198.51.100.12", IPPROTO_TCP, 80, 80);
 	changes = update(lab);
-	// Port 90, the new address twice, the old one leaving twice; two maps.
+	// In each of two maps: port 90, the new address twice, the old address leaving twice.
 	assert_int_equal(changes.added, 2 * 5);
 	assert_int_equal(changes.deleted, 2 * 2);
 	assert_false(holds(lab->fds[2], "198.51.100.11", 0, 0));
@@ -448,7 +450,7 @@ TEST(steer_map_update_changes_only_what_differs) {
 	assert_int_equal(count(lab->fds[0]), 14 + 2);
 }
 
-// A new map of a restarted dataplane, or one that was emptied externally.
+// A new map of a restarted dataplane, or a map that another program emptied.
 TEST(steer_map_update_repairs_each_map_separately) {
 	struct lab *lab = *state;
 	struct weir_steer_map_changes changes;
@@ -481,10 +483,10 @@ TEST(steer_map_too_small_returns_enospc_and_changes_nothing) {
 	close(lab->fds[2]);
 	lab->fds[2] = make_map(10);
 	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 1, 9);
-	update(lab); // ten keys: full
+	update(lab); // ten keys: the map is full
 	lab->binds[0][0].port_first = 101;
 	lab->binds[0][0].port_last = 109;
-	assert_int_equal(update(lab).deleted, 2 * 9); // all the others, in a full map
+	assert_int_equal(update(lab).deleted, 2 * 9); // all other keys, in a full map
 	assert_true(holds(lab->fds[2], "198.51.100.10", IPPROTO_TCP, 109));
 
 	lab->binds[0][0].port_last = 110;
@@ -512,7 +514,7 @@ TEST(steer_map_without_room_for_ports_uses_blocks) {
 		assert_false(steers(lab->fds[i], "198.51.100.10", IPPROTO_TCP, 129));
 	}
 	close(lab->fds[2]);
-	lab->fds[2] = make_map(100); // there is room again
+	lab->fds[2] = make_map(100); // the map has room again
 	assert_int_equal(update(lab).keys, 66 + 11);
 	assert_true(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 100));
 }
@@ -534,7 +536,7 @@ TEST(steer_map_refuses_other_descriptors) {
 	close(other);
 }
 
-// weir-control does this without any capability.
+// weir-control updates the maps without any capability.
 TEST(steer_map_update_needs_no_privilege) {
 	struct lab *lab = *state;
 	int status;

@@ -8,18 +8,18 @@
 // "Protocol unreachable" of 10.0.0.11 to 10.0.0.2 about a datagram in IPIP, from 192.0.2.2:53000 to
 // 198.51.100.10:53.
 static const uint8_t message4[76] = {0x45, 0, 0, 76, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 11, 10, 0,
-	0, 2, // ICMP
-	3, 2, 0, 0, 0, 0, 0, 0, // outer
-	0x45, 0, 0, 53, 0, 0, 0x40, 0, 64, 4, 0, 0, 10, 0, 0, 2, 10, 0, 0, 11, // inner
+	0, 2, // ICMP header
+	3, 2, 0, 0, 0, 0, 0, 0, // ICMP header; the outer header follows
+	0x45, 0, 0, 53, 0, 0, 0x40, 0, 64, 4, 0, 0, 10, 0, 0, 2, 10, 0, 0, 11, // inner header
 	0x45, 0, 0, 33, 1, 2, 0x40, 0, 63, 17, 0, 0, 192, 0, 2, 2, 198, 51, 100,
-	10, // ports, length
+	10, // ports and length
 	0xcf, 0x08, 0, 53, 0, 13, 0, 0};
 
 // "Unrecognized next header" of 2001:db8::11 about a datagram of IPv6 in IPv6, from ::1:2:3 port 7
 // to ::f port 53.
-static const uint8_t message6[8 + 40 + 40 + 4] = {4, 1, 1, 2, 0, 0, 0, 6, // outer
+static const uint8_t message6[8 + 40 + 40 + 4] = {4, 1, 1, 2, 0, 0, 0, 6, // outer header
 	0x60, 0, 0, 0, 0, 48, 41, 64, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
-	0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, // inner
+	0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, // inner header
 	0x60, 0, 0, 0, 0, 8, 17, 63, 0x20, 0x01, 0x0d, 0xb8, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
 	0x20, 0x01, 0x0d, 0xb8, 0, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, // ports
 	0, 7, 0, 53};
@@ -76,7 +76,7 @@ TEST(unreachable_reads_ipv4) {
 	assert_int_not_equal(weir_unreachable_flow(&report), flow);
 }
 
-// What a host cannot have sent about such a packet, or what does not name a flow.
+// Messages that a host cannot have sent about such a packet, or that do not name a flow.
 TEST(unreachable_ignores_other_messages) {
 	static const struct {
 		uint8_t at, value;
@@ -112,13 +112,13 @@ TEST(unreachable_ignores_other_messages) {
 	struct weir_icmp_message message = begin4();
 
 	message.data[22] ^= 1;
-	assert_false(weir_unreachable_parse(&message, &report)); // checksum
+	assert_false(weir_unreachable_parse(&message, &report)); // wrong checksum
 }
 
 TEST(unreachable_reads_codes) {
 	static const struct {
 		uint8_t family, type, code;
-		const char *text; // NULL: ignored
+		const char *text; // expected text; NULL: the message is ignored
 	} cases[] = {{4, 3, 0, "unreachable"}, {4, 3, 1, "unreachable"},
 		{4, 3, 2, "protocol unreachable"}, {4, 3, 3, "port unreachable"}, {4, 3, 4, NULL},
 		{4, 3, 9, "prohibited"}, {4, 3, 10, "prohibited"}, {4, 3, 13, "prohibited"},
@@ -160,9 +160,9 @@ TEST(unreachable_reads_ipv6) {
 		assert_false(weir_unreachable_parse(&message, &report));
 	}
 	message = begin6();
-	message.from.bytes[15]++; // a router
+	message.from.bytes[15]++; // sent by a router
 	assert_false(weir_unreachable_parse(&message, &report));
 	message = begin6();
-	message.data[7] = 40; // about a header of the inner packet
+	message.data[7] = 40; // a message about a header of the inner packet
 	assert_false(weir_unreachable_parse(&message, &report));
 }

@@ -86,7 +86,7 @@ static void refuse(struct lab *lab, uid_t uid, const char *command, const char *
 }
 
 static void add_refusal(struct lab *lab, uid_t uid, const char *command) {
-	refuse(lab, uid, command, "may only look");
+	refuse(lab, uid, command, "may only read");
 }
 
 // The log is at level error here.
@@ -98,7 +98,7 @@ TEST(audit_is_in_the_log_at_any_level, setup, teardown) {
 	assert_non_null(strstr(
 		written(lab), "info  audit: weight.set web/web-1: 0 -> 5 (uid 7, gid 8, pid 9)\n"));
 	assert_non_null(strstr(written(lab), "warn  audit: backend.drain web/web-1: forbidden: "
-					     "may only look (uid 4, gid 8, pid 9)\n"));
+					     "may only read (uid 4, gid 8, pid 9)\n"));
 }
 
 TEST(audit_keeps_the_newest_changes_in_order, setup, teardown) {
@@ -113,7 +113,7 @@ TEST(audit_keeps_the_newest_changes_in_order, setup, teardown) {
 	for (uint32_t i = 0; i < count; i++) {
 		assert_int_equal(atoi(lab->entries[i]->after), (int)i + 10);
 	}
-	assert_int_equal(lines(lab), WEIR_AUDIT_CHANGES + 10); // none is held back
+	assert_int_equal(lines(lab), WEIR_AUDIT_CHANGES + 10); // no line is suppressed
 }
 
 // Refusals of a read-only user, and of as many users as there are entries.
@@ -194,9 +194,9 @@ TEST(refusals_for_different_reasons_are_separate, setup, teardown) {
 TEST(refusals_about_different_objects_are_separate, setup, teardown) {
 	struct lab *lab = *state;
 
-	refuse_object(lab, 4, "backend.drain", "web/web-1", "may only look");
-	refuse_object(lab, 4, "backend.drain", "web/web-2", "may only look");
-	refuse_object(lab, 4, "backend.drain", "web/web-1", "may only look");
+	refuse_object(lab, 4, "backend.drain", "web/web-1", "may only read");
+	refuse_object(lab, 4, "backend.drain", "web/web-2", "may only read");
+	refuse_object(lab, 4, "backend.drain", "web/web-1", "may only read");
 	assert_int_equal(weir_audit_list(lab->audit, lab->entries), 2);
 	assert_string_equal(lab->entries[0]->object, "web/web-2");
 	assert_string_equal(lab->entries[1]->object, "web/web-1");
@@ -204,7 +204,7 @@ TEST(refusals_about_different_objects_are_separate, setup, teardown) {
 	assert_int_equal(lines(lab), 2);
 }
 
-// A reason may have a name of the request, so that each request can have another.
+// A reason may contain a name from the request, so that each request can have another reason.
 TEST(reasons_of_a_user_neither_displace_others_nor_flood_the_log, setup, teardown) {
 	struct lab *lab = *state;
 	char why[WEIR_AUDIT_WHY_BYTES + 50];
@@ -222,7 +222,7 @@ TEST(reasons_of_a_user_neither_displace_others_nor_flood_the_log, setup, teardow
 	assert_int_equal(lab->entries[count - 1]->times, 1);
 	assert_int_equal(lines(lab), 1 + WEIR_AUDIT_REASONS);
 	test_ms += WEIR_AUDIT_REPEAT_MS;
-	memset(why, 'x', sizeof(why) - 1); // is truncated, and still the same the second time
+	memset(why, 'x', sizeof(why) - 1); // a reason that is truncated, and equal the second time
 	why[sizeof(why) - 1] = '\0';
 	refuse(lab, 4, "backend.drain", why);
 	refuse(lab, 4, "backend.drain", why);

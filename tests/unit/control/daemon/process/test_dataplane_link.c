@@ -23,10 +23,10 @@ struct lab {
 	struct weir_dataplane_link *link;
 	struct weir_handover_server *server;
 	struct weir_handover offer;
-	struct weir_segment *created; // the dataplane's
-	struct weir_segment *segment; // as attached; NULL = not attached
+	struct weir_segment *created; // mapping of the dataplane
+	struct weir_segment *segment; // attached segment; NULL = not attached
 	unsigned int attached, lost, refused;
-	int error; // of the last refusal
+	int error; // error of the last refusal
 	uint32_t vip_maps;
 	int vip_map_fd[WEIR_PORTS_MAX];
 	int refuse; // result of the callback `attached`
@@ -169,7 +169,8 @@ TEST(link_attaches_when_the_dataplane_starts_and_detaches_when_it_ends) {
 	assert_int_equal(lines_with(lab, "lost weir-dataplane"), 5);
 }
 
-// Much earlier than with the retry timer alone: the directory is watched.
+// The link finds the socket much earlier than with the retry timer alone, because it watches the
+// directory.
 TEST(link_finds_a_new_socket_at_once) {
 	struct lab *lab = *state;
 	uint64_t sum = 0;
@@ -193,7 +194,7 @@ TEST(link_logs_once_that_it_waits) {
 	struct lab *lab = *state;
 	uint64_t until = now_ms() + 3 * WEIR_LINK_RETRY_MS;
 
-	while (now_ms() < until) { // several tries
+	while (now_ms() < until) { // during several attempts
 		turn(lab);
 	}
 	assert_int_equal(lines_with(lab, "waiting for weir-dataplane"), 1);
@@ -218,7 +219,7 @@ TEST(link_owner_may_refuse) {
 
 	lab->refuse = -ENOSPC;
 	start_dataplane(lab);
-	UNTIL(lab->attached >= 2); // tried again
+	UNTIL(lab->attached >= 2); // a second attempt
 	assert_int_equal(lines_with(lab, "not today"), 1);
 	assert_int_equal(lab->lost, 0);
 	lab->refuse = 0;
@@ -246,7 +247,7 @@ TEST(link_passes_the_vip_maps_and_closes_them) {
 	close(fd);
 }
 
-// It listens first, and replies when its ports are started: seconds later.
+// The dataplane listens first, and replies when its ports are started: seconds later.
 TEST(link_logs_no_error_while_the_dataplane_starts) {
 	struct lab *lab = *state;
 	struct weir_handover_server *server;
@@ -255,7 +256,7 @@ TEST(link_logs_no_error_while_the_dataplane_starts) {
 	UNTIL(lines_with(lab, "waiting for weir-dataplane") == 1);
 	start_dataplane(lab);
 	server = lab->server;
-	lab->server = NULL; // not served from now on
+	lab->server = NULL; // the server does not reply from now on
 	began = now_ms();
 	UNTIL(lab->refused == 1); // an attempt without a reply
 	assert_int_equal(lines_with(lab, "cannot attach"), 0);
@@ -279,7 +280,7 @@ TEST(link_does_not_block_the_loop_on_a_stalled_dataplane) {
 
 	start_dataplane(lab);
 	server = lab->server;
-	lab->server = NULL; // not served from now on
+	lab->server = NULL; // the server does not reply from now on
 	for (int i = 0; i < 300; i++) {
 		began = now_ms();
 		uv_run(&lab->loop, UV_RUN_NOWAIT);

@@ -111,7 +111,7 @@ TEST(reload_never_blocks_on_a_pipe) {
 
 	unlink(lab->file);
 	assert_int_equal(mkfifo(lab->file, 0600), 0);
-	alarm(10); // a hang ends the test
+	alarm(10); // ends the test if it hangs
 	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), -EINVAL);
 	alarm(0);
 	assert_string_equal(plan.errors.error[0].reason, "not a regular file");
@@ -146,7 +146,7 @@ TEST(reload_keeps_the_dataplane_part_until_it_restarts) {
 	struct weir_reload_plan plan;
 
 	put(lab->file, CONFIG(", \"mtu\": 9000, \"gateway_mac\": \"02:00:00:00:00:09\"", "50"));
-	for (int again = 0; again < 2; again++) { // a second call reports the same
+	for (int again = 0; again < 2; again++) { // a second call reports the same changes
 		assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
 		assert_string_equal(plan.difference.change[0].what, "port wan mtu");
 		assert_true(plan.difference.change[0].needs_restart);
@@ -155,7 +155,7 @@ TEST(reload_keeps_the_dataplane_part_until_it_restarts) {
 		config = weir_reload_config(lab->reload);
 		assert_int_equal(config->ports[0].mtu, 1500);
 		assert_int_equal(config->services[0].backends[0].weight, 50);
-		// Control's settings of the same port apply at once.
+		// Settings of the port that are for control apply at once.
 		assert_true(config->ports[0].has_gateway_mac);
 		assert_int_equal(config->ports[0].gateway_mac[5], 9);
 	}
@@ -187,7 +187,8 @@ static void reload(struct lab *lab, const char *ports, const char *const *expect
 	weir_reload_plan_fini(&plan);
 }
 
-// What waits, or waits with another value, is not taken back.
+// A reload takes back a waiting change if the file has the running value again. With another value
+// the change continues to wait.
 TEST(reload_takes_back_what_waits) {
 #define WAN(mtu) "{\"name\": \"wan\", \"device\": \"net_null0\"" mtu "}"
 #define LAN ", {\"name\": \"lan\", \"device\": \"net_null1\"}"
@@ -255,7 +256,7 @@ TEST(reload_keeps_apart_what_runs_after_a_restart_of_control) {
 	assert_waits(lab, NULL);
 	assert_int_equal(weir_reload_dataplane_started(lab->reload, runs), 0);
 	assert_int_equal(config->ports[0].mtu, 9000);
-	assert_false(config->ports[0].has_gateway_mac); // control's own
+	assert_false(config->ports[0].has_gateway_mac); // setting for control
 	assert_int_equal(config->services[0].backends[0].weight, 100);
 	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
 	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
@@ -264,7 +265,7 @@ TEST(reload_keeps_apart_what_runs_after_a_restart_of_control) {
 	weir_reload_commit(lab->reload, &plan);
 	weir_reload_plan_fini(&plan);
 	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
-	// It starts again, first with the values that it has, then with those of the file.
+	// The dataplane starts again, first with its former values, then with those of the file.
 	assert_int_equal(weir_reload_dataplane_started(lab->reload, runs), 0);
 	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
 	weir_config_free(runs);
@@ -276,7 +277,7 @@ TEST(reload_keeps_apart_what_runs_after_a_restart_of_control) {
 	weir_config_free(runs);
 }
 
-// The dataplane reads its own file, not the one of the last reload.
+// The dataplane reads its own file, not the file of the last reload.
 TEST(reload_of_another_file_waits_although_the_dataplane_restarts) {
 	struct lab *lab = *state;
 	struct weir_config *runs = parse(CONFIG("", "100"));
@@ -295,7 +296,8 @@ TEST(reload_of_another_file_waits_although_the_dataplane_restarts) {
 	unlink(other);
 }
 
-// At every allocation: what runs and what waits stay, or both are new.
+// Memory fails at every allocation: either running and waiting values are unchanged, or both are
+// new.
 TEST(reload_without_memory_keeps_what_runs) {
 	struct lab *lab = *state;
 	struct weir_config *runs = parse(CONFIG(", \"mtu\": 9000", "100"));
@@ -357,8 +359,8 @@ TEST(reload_create_reports_errors) {
 	weir_config_errors_fini(&errors);
 }
 
-// Memory fails at every allocation of a plan, whose file also changes the dataplane's part: this is
-// reported as out of memory, not as an error of the file.
+// Memory fails at every allocation of a plan, whose file also changes the dataplane's part: the
+// error is "out of memory", not an error of the file.
 TEST(reload_without_memory_reports_it) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
@@ -420,7 +422,8 @@ static void put_checks(const char *file, const char *first, const char *second) 
 	fclose(f);
 }
 
-// Also a file with warnings, like this one, about the seed.
+// Checks via the data path are also refused for a file with warnings, like this file, whose seed
+// causes one.
 TEST(reload_without_the_ability_refuses_checks_via_the_data_path) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;

@@ -16,7 +16,7 @@ struct own {
 	struct weir_stalls stalls;
 	struct weir_log log;
 	int fds[2];
-	char text[2048]; // logged since the last call
+	char text[2048]; // log lines since the last call
 };
 
 static int setup(void **state) {
@@ -57,11 +57,11 @@ static bool check(struct own *own, uint64_t now_ns) {
 	return weir_stalls_check(&own->stalls, &own->log, now_ns);
 }
 
-// What was logged since the last call.
+// The log lines since the last call.
 static const char *logged(struct own *own) {
 	ssize_t n;
 
-	dprintf(own->fds[1], "."); // so that the read does not wait
+	dprintf(own->fds[1], "."); // so that reading does not block
 	n = read(own->fds[0], own->text, sizeof(own->text) - 1);
 	own->text[n > 0 ? n - 1 : 0] = '\0';
 	return own->text;
@@ -70,10 +70,10 @@ static const char *logged(struct own *own) {
 TEST(heartbeat_is_alive_for_a_second) {
 	struct own *own = *state;
 
-	assert_false(weir_worker_alive(own->segment, 0, START)); // never started
+	assert_false(weir_worker_alive(own->segment, 0, START)); // the worker has never started
 	beat(own, 0, START - 1000000);
 	assert_true(weir_worker_alive(own->segment, 0, START));
-	beat(own, 0, START + 1000); // read a little later than the clock
+	beat(own, 0, START + 1000); // the heartbeat is read a little later than the clock
 	assert_true(weir_worker_alive(own->segment, 0, START));
 	beat(own, 0, START - WEIR_WORKER_ALIVE_NS - 1);
 	assert_false(weir_worker_alive(own->segment, 0, START));
@@ -93,7 +93,7 @@ TEST(stalls_of_the_whole_dataplane_are_one_line) {
 		"error weir-dataplane stalled for 1.1s: no worker runs, no packet is "
 		"forwarded\n"));
 	assert_null(strstr(own->text, "worker 0"));
-	for (int i = 2; i < 30; i++) { // once
+	for (int i = 2; i < 30; i++) { // logged once
 		assert_false(check(own, START + SECOND * (unsigned int)i));
 	}
 	assert_string_equal(logged(own), "");
@@ -129,7 +129,7 @@ TEST(stall_of_one_worker_is_logged_with_its_number) {
 TEST(starting_dataplane_is_not_stalled) {
 	struct own *own = *state;
 
-	assert_false(check(own, START)); // none is attached
+	assert_false(check(own, START)); // no dataplane is attached
 	weir_stalls_watch(&own->stalls, own->segment, START);
 	assert_false(check(own, START + SECOND / 2));
 	assert_true(check(own, START + 2 * SECOND));

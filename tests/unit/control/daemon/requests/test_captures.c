@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Captures without a dataplane, with one that does not capture, and without memory. The tests of
-// the API cover their contents and end.
+// Captures without a dataplane, with a dataplane that does not capture, and without memory. The
+// tests of the API cover the contents and the end of captures.
 #include "captures.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ TEST(a_dataplane_that_does_not_capture_gets_no_request) {
 	struct own *own = *state;
 
 	assert_int_equal(start(own), -ENOTCONN);
-	own->control->capture_rings = NULL; // an older one
+	own->control->capture_rings = NULL; // an older dataplane
 	own->control->capture_control = NULL;
 	weir_captures_bind(own->captures, own->control, NULL);
 	assert_int_equal(start(own), -ENOTSUP);
@@ -108,7 +108,7 @@ TEST(a_client_that_does_not_read_is_replaced_by_another) {
 	assert_int_equal(weir_captures_status(own->captures).number, 2);
 	assert_int_equal(weir_captures_status(own->captures).ended, WEIR_CAPTURE_END_NONE);
 	assert_int_equal(weir_audit_list(own->audit, entries), 1);
-	assert_string_equal(entries[0]->why, "its client did not read");
+	assert_string_equal(entries[0]->why, "the client did not read packets");
 }
 
 TEST(workers_end_a_capture_without_a_reader) {

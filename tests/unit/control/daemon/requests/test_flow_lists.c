@@ -23,9 +23,9 @@ struct own {
 	struct weir_flow_lists *lists;
 	struct weir_prng prng;
 	answer how;
-	uint32_t hung; // a worker, or WEIR_WORKERS_MAX
-	uint64_t looked[WEIR_WORKERS_MAX]; // lines
-	uint32_t answers; // to lists
+	uint32_t hung; // number of a worker that hangs, or WEIR_WORKERS_MAX
+	uint64_t looked[WEIR_WORKERS_MAX]; // number of lines read by each worker
+	uint32_t answers; // number of answers to lists
 	// The last answer.
 	int error;
 	bool more, incomplete;
@@ -74,7 +74,7 @@ static int teardown(void **state) {
 
 // --- workers --------------------------------------------------------------------------------
 
-// A flow in each line, up to a page of them.
+// Answer with a flow in each line, up to a page of flows.
 static void answer_all(struct own *own, uint32_t worker, struct weir_message *message) {
 	struct weir_listed_flow *page = own->dataplane->flow_pages[worker].flow[message->list.page];
 	uint32_t last = message->list.last < LINES ? message->list.last : LINES;
@@ -187,14 +187,14 @@ TEST(only_the_given_worker_gets_requests, setup, teardown) {
 	page(own, 0, 1);
 	assert_int_equal(own->looked[0], 0);
 	assert_int_equal(own->looked[1], own->count);
-	page(own, LINES, 1); // beyond the table
+	page(own, LINES, 1); // a line beyond the table
 	assert_int_equal(own->count, 0);
 	assert_false(own->more);
 	page(own, UINT32_MAX, 1);
 	assert_false(own->more);
 }
 
-// Each flow exists once. One is found only in the second pass.
+// Answer with flows that exist once. One flow is found only in the second pass.
 static void answer_until_ended(struct own *own, uint32_t worker, struct weir_message *message) {
 	bool again = own->looked[worker] == LINES && message->list.first == 0;
 
@@ -215,7 +215,7 @@ TEST(deletion_repeats_until_no_flow_is_left, setup, teardown) {
 	assert_int_equal(own->count, 0);
 }
 
-// Flows that start as fast as they are deleted do not keep it busy forever.
+// Flows that start as fast as they are deleted do not keep the deletion running forever.
 TEST(deletion_ends_when_flows_do_not, setup, teardown) {
 	struct own *own = *state;
 
@@ -225,7 +225,7 @@ TEST(deletion_ends_when_flows_do_not, setup, teardown) {
 	assert_int_equal(own->looked[0], 4 * LINES);
 }
 
-// The first page waits for it, and later ones do not.
+// The first page waits for the stalled worker, later pages do not.
 TEST(stalled_worker_is_left_out, setup, teardown) {
 	struct own *own = *state;
 	uint64_t began_ns = uv_hrtime();
@@ -254,7 +254,7 @@ TEST(worker_that_answers_again_gets_requests_again, setup, teardown) {
 	page(own, 0, WEIR_FLOW_LISTS_ALL);
 	assert_true(own->incomplete);
 	own->hung = WEIR_WORKERS_MAX;
-	work(own); // its previous request
+	work(own); // process its previous request
 	page(own, 0, WEIR_FLOW_LISTS_ALL);
 	assert_false(own->incomplete);
 }
@@ -320,7 +320,7 @@ TEST(lists_without_memory_fail_and_the_next_do_not, setup, teardown) {
 	own->how = answer_all;
 	starved_after(0);
 	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), -ENOMEM);
-	starved_after(1); // for the list, but not for its flows
+	starved_after(1); // memory for the list, but not for its flows
 	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), 0);
 	run_until_answered(own, 1);
 	starved_after(-1);

@@ -9,8 +9,8 @@
 struct lab {
 	struct weir_segment *dataplane, *control;
 	struct weir_mailboxes mailboxes;
-	uint32_t taken[2]; // by who took
-	uint64_t sequence; // of the last one
+	uint32_t taken[2]; // number of responses by receiver
+	uint64_t sequence; // sequence number of the last response
 	uint32_t worker;
 };
 
@@ -80,7 +80,7 @@ TEST(mailboxes_pass_each_response_to_its_sender) {
 	assert_int_equal(lab.worker, 1);
 	message.kind = WEIR_MESSAGE_FLOW_WAITING;
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
-	message.kind = 6; // no receiver for these, nor for invalid kinds
+	message.kind = 6; // these kinds have no receiver, nor do invalid kinds
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
 	message.kind = 4711;
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
@@ -115,7 +115,7 @@ TEST(mailboxes_without_room_or_dataplane_send_nothing) {
 struct sender {
 	struct lab *lab;
 	int steps, left;
-	bool again; // it sends again in its last step
+	bool again; // the receiver sends again in its last step
 };
 
 static void take_nothing(void *context, uint32_t worker, const struct weir_message *message) {

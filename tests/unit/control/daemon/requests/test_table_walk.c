@@ -14,10 +14,10 @@ struct own {
 	struct weir_segment *dataplane, *control;
 	struct weir_mailboxes mailboxes;
 	struct weir_table_walk walk;
-	uint32_t hung; // a worker, or NEVER
-	uint32_t most; // lines that a worker reads for a message
-	uint8_t requested[LAB_WORKERS][LINES]; // how often
-	uint64_t late; // responses that were
+	uint32_t hung; // number of a worker that hangs, or NEVER
+	uint32_t most; // maximum number of lines that a worker reads for a message
+	uint8_t requested[LAB_WORKERS][LINES]; // number of requests of each line
+	uint64_t late; // number of late responses
 	uint64_t step_ms;
 };
 
@@ -86,7 +86,7 @@ static void work(struct own *own) {
 	weir_mailboxes_take(&own->mailboxes);
 }
 
-// Returns when it ended.
+// Run the walk. Returns the time of its end.
 static uint64_t run(struct own *own) {
 	uint64_t now_ms = 1;
 
@@ -150,7 +150,7 @@ TEST(walk_leaves_out_a_silent_worker) {
 	assert_int_equal(own->walk.silent, 0);
 }
 
-// Each answer restarts the timeout, however long all of them take.
+// Each answer restarts the timeout, however long all answers take.
 TEST(walk_waits_for_workers_that_answer) {
 	const struct weir_table_walk_lines lines = {
 		.count = LINES, .end = UINT32_MAX, .range = 100};

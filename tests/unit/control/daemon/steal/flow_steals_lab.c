@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#define LINES 3000u // of a worker's table
+#define LINES 3000u // lines of a worker's table
 
 static bool on_line(void *context, enum weir_log_level level, const char *text) {
 	struct own *own = context;
@@ -22,7 +22,7 @@ static void nothing(void *context) {
 	(void)context;
 }
 
-// The linker replaces the functions of agents.h by these; agents: the state of the test.
+// The linker replaces the functions of agents.h by these functions; agents: the state of the test.
 int __wrap_weir_agents_request_steal(
 	struct weir_agents *agents, const struct weir_agents_steal *steal);
 void __wrap_weir_agents_on_steal_ended(
@@ -41,7 +41,7 @@ int __wrap_weir_agents_request_steal(
 	struct own *own = (struct own *)(void *)agents;
 
 	assert_int_equal(steal->backend, VICTIM);
-	// Result of weir_agents_request_steal
+	// The result that a test has set for weir_agents_request_steal
 	if (steal->client_port == 0 || steal->vip_port == 0) {
 		return -EINVAL;
 	}
@@ -130,7 +130,7 @@ static void work(struct own *own) {
 		const struct weir_control_box *theirs = &own->lab.segment->control_boxes[worker];
 
 		while (weir_mailbox_receive(&theirs->request, &ours->request, &message)) {
-			if (own->workers == OLD) { // returns unknown messages
+			if (own->workers == OLD) { // an old dataplane returns unknown messages
 			} else if (message.kind == WEIR_MESSAGE_FLOW_WAITING) {
 				list(own, worker, &message);
 			} else if (message.kind == WEIR_MESSAGE_FLOW_MOVE) {
@@ -237,7 +237,7 @@ int setup(void **state) {
 	report(own, 0, 0, 10);
 	report(own, 2, 0, 10);
 	report(own, 3, 0, 10);
-	report(own, VICTIM, 10, 10); // begins a round
+	report(own, VICTIM, 10, 10); // the report begins a round
 	*state = own;
 	return 0;
 }

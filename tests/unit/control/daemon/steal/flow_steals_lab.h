@@ -10,10 +10,10 @@
 #define ASKED_MAX 4096u
 #define VICTIM 1
 
-struct flow { // in the table of a worker
+struct flow { // a flow in the table of a worker
 	bool there;
 	uint32_t worker;
-	uint16_t client_port; // of one flow each
+	uint16_t client_port; // port of one flow each
 	uint16_t backend;
 	uint32_t stamp;
 	uint32_t moves;
@@ -35,35 +35,35 @@ struct own {
 	uint32_t flows;
 	enum workers workers;
 	int move_answer; // replaces the correct answer; -1 = correct
-	uint32_t widest; // range requested from a worker
-	uint32_t waited_ms; // of all flows, or since syn_ms
-	uint64_t syn_ms; // of all flows; 0 = unused
-	uint32_t lists; // requested from workers
-	uint64_t asked_ms; // when an agent got the last request
+	uint32_t widest; // widest range requested from a worker
+	uint32_t waited_ms; // waiting time of all flows, or since syn_ms
+	uint64_t syn_ms; // time of the SYN of all flows; 0 = unused
+	uint32_t lists; // lists requested from workers
+	uint64_t asked_ms; // time when an agent got the last request
 	// The agents.
 	int ask_error; // result of weir_agents_request_steal
 	weir_agents_steal_ended answer; // callback at the end of a request
 	void *answer_context;
 	bool holds; // answers wait until the test sends them
-	int copies; // of each answer
+	int copies; // number of copies of each answer
 	enum weir_agent_steal_result result;
 	struct weir_agents_steal asked[ASKED_MAX];
 	uint32_t request_count, answered;
-	unsigned int lines; // of the log
+	unsigned int lines; // number of log lines
 };
 
 // Backends b0 to b3, whose agents have reported; the queue of VICTIM is full.
 int setup(void **state);
 int teardown(void **state);
-void configure(struct own *own); // by own->config
+void configure(struct own *own); // use own->config
 void report(struct own *own, uint16_t backend, double queue, double limit);
-void begin_flows(struct own *own, uint32_t n); // at VICTIM
+void begin_flows(struct own *own, uint32_t n); // flows at VICTIM
 // The agent got requests for n flows at VICTIM, and holds its answers.
 void hold_answers(struct own *own, uint32_t n);
 uint32_t flows_at(const struct own *own, uint16_t backend);
-void answer_all(struct own *own); // what agents were asked
+void answer_all(struct own *own); // answer the requests that agents have got
 uint64_t now_ms(void);
 void run_for(struct own *own, uint64_t ms);
 struct weir_flow_steals_service shown(const struct own *own);
-uint64_t ended(const struct own *own); // requests
+uint64_t ended(const struct own *own); // number of ended requests
 void run_until_ended(struct own *own, uint64_t count);

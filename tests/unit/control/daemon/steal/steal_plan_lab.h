@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The plan of one service, in the lab of flow steals, with times of the test.
+// The plan of one service, in the lab of flow steals, with times set by the test.
 #pragma once
 
 #include "flow_steals_lab.h"

@@ -11,8 +11,9 @@
 
 #define LINES 3000u
 #define SOUGHT 7
-#define QUIET 9 // has few flows that wait
-#define QUIET_LINE 100 // of each WEIR_WAITING_LINES, where one of them is
+#define QUIET 9 // backend with few waiting flows
+// number of the line, of each WEIR_WAITING_LINES, with a waiting flow of QUIET
+#define QUIET_LINE 100
 #define STEP_MS 1
 
 struct own;
@@ -24,9 +25,9 @@ struct own {
 	struct weir_flow_scan scan;
 	struct weir_prng prng;
 	uint64_t answers;
-	uint32_t worker; // whose turn it is
-	uint32_t widest; // question
-	uint32_t copies; // of each answer
+	uint32_t worker; // next worker that answers
+	uint32_t widest; // widest requested range
+	uint32_t copies; // number of copies of each answer
 };
 
 static int setup(void **state) {
@@ -76,7 +77,7 @@ static void answer_all(struct own *own, struct weir_message *message) {
 	message->waiting.next = message->waiting.last < LINES ? message->waiting.last : LINES;
 }
 
-// One line for each request, of a table of maximum size, and a flow sometimes.
+// Answer one line for each request, of a table of maximum size, and sometimes a flow.
 static void answer_slowly(struct own *own, struct weir_message *message) {
 	message->waiting.answered = 1;
 	message->waiting.family = 4;
@@ -106,7 +107,8 @@ static void answer_anything(struct own *own, struct weir_message *message) {
 	message->sequence += random / (8 * 65536) % 8 == 0;
 }
 
-// The same flow each time, as if its bucket moved from worker to worker ahead of the requests.
+// Answer with the same flow each time, as if its bucket moved from worker to worker ahead of the
+// requests.
 static void answer_twice(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	put(message, SOUGHT);
@@ -115,7 +117,8 @@ static void answer_twice(struct own *own, struct weir_message *message) {
 	message->waiting.flow4[1].source_port = htons((uint16_t)(1024 + own->answers));
 }
 
-// A different line for each request, with five flows on each: a flood at the backend.
+// Answer with a different line for each request, with five flows on each line: a flood at the
+// backend.
 static void answer_with_many(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	message->waiting.next = message->waiting.first + 1;
@@ -137,8 +140,8 @@ static bool asks(const struct weir_message *message, uint16_t backend) {
 	return asked;
 }
 
-// Each line has as many flows of one backend as fit into a message, and sometimes one of the other
-// backend.
+// Each line has as many flows of one backend as fit into a message, and sometimes a flow of the
+// other backend.
 static void answer_in_a_flood(struct own *own, struct weir_message *message) {
 	uint32_t last = message->waiting.last < LINES ? message->waiting.last : LINES;
 	uint32_t line = message->waiting.first;
@@ -215,7 +218,7 @@ static void work(struct own *own, answer how) {
 	}
 }
 
-// Returns the time from its start to its end.
+// Run a scan. Returns its duration.
 static uint64_t scan_for(struct own *own, answer how, uint32_t count, uint64_t random) {
 	const uint16_t backends[] = {SOUGHT, QUIET};
 	const uint64_t begin = 5000;
@@ -258,14 +261,14 @@ TEST(scan_of_a_shared_table_needs_no_more_requests_than_of_one) {
 	own->answers = own->widest = 0;
 	scan(own, answer_all, 0);
 	assert_int_equal(own->widest, WEIR_WAITING_LINES * LAB_WORKERS);
-	// One request at first, for the number of lines.
+	// At first one request, for the number of lines.
 	assert_in_range(
 		own->answers, LAB_WORKERS, LAB_WORKERS + LINES / WEIR_WAITING_LINES + LAB_WORKERS);
 }
 
 TEST(scan_keeps_each_flow_once) {
 	struct own *own = *state;
-	uint64_t each; // all answers of a worker in one turn
+	uint64_t each; // maximum number of answers of a worker in one iteration
 
 	scan(own, answer_twice, 0);
 	assert_true(own->answers > 2 * LAB_WORKERS);
@@ -275,7 +278,7 @@ TEST(scan_keeps_each_flow_once) {
 	for (uint32_t i = 0; i < own->scan.count; i++) {
 		const struct weir_flow_waiting_at *flow = &own->scan.flow[i];
 
-		if (flow->client_port == htons(1024)) { // as listed last, by either worker
+		if (flow->client_port == htons(1024)) { // state as listed last, by either worker
 			assert_int_equal(flow->stamp >> 16,
 				own->answers - (LAB_WORKERS - 1 - flow->worker) * each);
 		}
@@ -293,7 +296,8 @@ TEST(scan_keeps_flows_that_agents_can_handle) {
 	assert_memory_equal(own->scan.flow[0].client, client, sizeof(client));
 }
 
-// In a flood no more flows are listed than are kept: more would waste time of workers and control.
+// In a flood no more flows are listed than are kept: listing further flows would waste time of
+// workers and control.
 TEST(scan_ends_when_it_is_full) {
 	const uint32_t at_once = LAB_WORKERS * WEIR_TABLE_WALK_RANGES;
 	struct own *own = *state;
@@ -305,7 +309,7 @@ TEST(scan_ends_when_it_is_full) {
 		LAB_WORKERS + WEIR_FLOW_SCAN_FLOWS / WEIR_WAITING_FLOWS4 + at_once);
 }
 
-// A few workers could fill the list: later scans start with others.
+// A few workers could fill the list, so later scans start with other workers.
 TEST(scans_of_many_workers_leave_none_out) {
 	const struct lab_room room = {.workers = WEIR_WORKERS_MAX};
 	struct own *own = *state;
@@ -326,7 +330,7 @@ TEST(scans_of_many_workers_leave_none_out) {
 	assert_true(listed == UINT64_MAX >> (64 - WEIR_WORKERS_MAX));
 }
 
-// With any number of remaining requests; found flows are kept.
+// The scan ends in time, with any number of remaining requests; found flows are kept.
 TEST(scan_ends_in_time_with_endless_answers) {
 	struct own *own = *state;
 
@@ -351,7 +355,7 @@ static uint32_t kept_of(const struct own *own, uint16_t backend) {
 	return count;
 }
 
-// Thousands of flows wait at one backend. The few at the other one are all found.
+// Thousands of flows wait at one backend, a few at another: all of the few are found.
 TEST(scan_finds_waiting_flows_beside_a_flood) {
 	struct own *own = *state;
 	const uint32_t few = LAB_WORKERS * (LINES / WEIR_WAITING_LINES + 1);

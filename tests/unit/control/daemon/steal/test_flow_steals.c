@@ -33,7 +33,7 @@ TEST(steals_spread_waiting_flows_over_the_others) {
 	assert_int_equal(event->client.bytes[0], 192);
 }
 
-// Without the report, the next regular round is a tenth of a second away.
+// Without the report, the next regular round begins a tenth of a second later.
 TEST(steals_begin_with_the_report_of_a_full_queue) {
 	struct own *own = *state;
 	uint32_t within = 0;
@@ -52,8 +52,8 @@ TEST(steals_begin_with_the_report_of_a_full_queue) {
 	assert_true(within >= 15);
 }
 
-// A round that finds connections which have not waited long enough is followed by one when they
-// have, instead of a tenth of a second after it.
+// A round that finds connections which have not waited long enough is followed by another round as
+// soon as they have, not a tenth of a second later.
 TEST(steals_begin_when_connections_have_waited) {
 	struct own *own = *state;
 	uint32_t within = 0;
@@ -66,7 +66,7 @@ TEST(steals_begin_when_connections_have_waited) {
 		due_ms = own->syn_ms + 500;
 		run_until_ended(own, (uint64_t)i + 1);
 		assert_true(own->asked_ms >= due_ms);
-		within += own->asked_ms - due_ms < 45; // with a unit of 16 ms
+		within += own->asked_ms - due_ms < 45; // with a time unit of 16 ms
 	}
 	assert_true(within >= 15);
 }
@@ -113,7 +113,7 @@ TEST(steals_relieve_a_backend_that_accepts_nothing) {
 	assert_false(weir_flow_steals_relieved(own->steals, 0, &(uint32_t){0}, &relieved));
 }
 
-// Flows moved to it do not make it look worse, but are shown.
+// Moved flows do not make their new backend look worse, but are shown.
 TEST(steals_show_half_open_flows_that_were_moved) {
 	struct own *own = *state;
 	struct weir_flow_steals_relieved relieved = {.name = ""};
@@ -122,7 +122,7 @@ TEST(steals_show_half_open_flows_that_were_moved) {
 	run_until_ended(own, 18);
 	assert_true(flows_at(own, 2) > 0);
 	for (uint32_t n = 0; n < own->flows; n++) {
-		own->flow[n].there = false; // no agent must be asked about them
+		own->flow[n].there = false; // agents must not be asked about these flows
 	}
 	report(own, VICTIM, 0, 10);
 	report(own, 2, 10, 10);
@@ -163,7 +163,7 @@ TEST(steals_leave_room_in_the_queues) {
 		run_for(own, 200);
 	}
 	assert_int_equal(own->request_count, WEIR_FLOW_STEALS_OF_AGENT);
-	weir_flow_steals_abandon(own->steals); // the next round
+	weir_flow_steals_abandon(own->steals); // end the round; the next round begins
 	own->request_count = own->answered = 0;
 	for (uint16_t id = 0; id < 4; id++) {
 		report(own, id, id == VICTIM ? 3 : 0, 3);
@@ -179,7 +179,7 @@ TEST(steals_send_no_request_without_need_or_room) {
 	struct own *own = *state;
 
 	begin_flows(own, 20);
-	report(own, VICTIM, 3, 10); // below half of its threshold: it continues
+	report(own, VICTIM, 3, 10); // below half of its threshold: stealing continues
 	run_for(own, 300);
 	assert_int_equal(own->request_count, 0);
 	for (uint16_t id = 0; id < 4; id++) {
@@ -188,7 +188,7 @@ TEST(steals_send_no_request_without_need_or_room) {
 	report(own, VICTIM, 10, 10);
 	run_for(own, 300);
 	assert_int_equal(own->request_count, 0);
-	for (uint16_t id = 0; id < 4; id++) { // idle, but closed for new flows
+	for (uint16_t id = 0; id < 4; id++) { // backends are idle, but closed for new flows
 		report(own, id, id == VICTIM ? 10 : 0, 10);
 		weir_tables_set_admin(
 			own->lab.tables, id, id == VICTIM ? WEIR_ADMIN_READY : WEIR_ADMIN_DRAIN);
@@ -196,7 +196,8 @@ TEST(steals_send_no_request_without_need_or_room) {
 	lab_publish(&own->lab);
 	run_for(own, 300);
 	assert_int_equal(own->request_count, 0);
-	weir_tables_set_admin(own->lab.tables, 2, WEIR_ADMIN_READY); // and now one does
+	// one backend accepts new flows now
+	weir_tables_set_admin(own->lab.tables, 2, WEIR_ADMIN_READY);
 	lab_publish(&own->lab);
 	run_until_ended(own, 10);
 	assert_int_equal(flows_at(own, 0), 0);
@@ -208,8 +209,8 @@ TEST(steals_count_refusals_of_agents) {
 	static const struct {
 		enum weir_agent_steal_result result;
 		enum weir_flow_steal_outcome outcome;
-		bool pauses; // the same agent gets no further request at once
-		bool told; // the remedy, in one line
+		bool pauses; // whether the agent gets no further request at once
+		bool told; // whether the remedy is logged, in one line
 	} cases[] = {
 		{WEIR_AGENT_STEAL_RUNNING, WEIR_FLOW_STEAL_RUNNING, false, false},
 		{WEIR_AGENT_STEAL_UNSETTLED, WEIR_FLOW_STEAL_UNSETTLED, false, false},
@@ -250,15 +251,15 @@ TEST(steals_treat_a_missing_answer_as_refusal) {
 	begin_flows(own, 3);
 	run_until_ended(own, 3);
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_SILENT], 3);
-	answer_all(own); // late
+	answer_all(own); // late answers
 	run_for(own, 200);
 	assert_int_equal(flows_at(own, VICTIM), 3);
-	own->ask_error = -EAGAIN; // no request can be sent to it
+	own->ask_error = -EAGAIN; // no request can be sent to the agent
 	run_until_ended(own, 6);
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_SILENT], 6);
 }
 
-// A second answer to a request, and one without a request, move nothing.
+// A second answer to a request, and an answer without a request, move nothing.
 static void answer(struct own *own, uint64_t token) {
 	const struct weir_agents_steal asked = {.token = token};
 
@@ -291,7 +292,7 @@ TEST(steals_count_refusals_of_workers) {
 		[WEIR_MOVE_UNUSABLE] = WEIR_FLOW_STEAL_UNUSABLE,
 		[WEIR_MOVE_LIMIT] = WEIR_FLOW_STEAL_LIMIT,
 		[WEIR_MOVE_LATE] = WEIR_FLOW_STEAL_LATE,
-		[WEIR_MOVE_ANSWER_COUNT] = WEIR_FLOW_STEAL_NO_WORKER, // not an answer
+		[WEIR_MOVE_ANSWER_COUNT] = WEIR_FLOW_STEAL_NO_WORKER, // a result that is no answer
 	};
 
 	for (int answer = 0; answer <= WEIR_MOVE_ANSWER_COUNT; answer++) {
@@ -319,10 +320,10 @@ TEST(steals_end_when_workers_do_not_answer) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_NO_WORKER], 3);
 	own->holds = false;
 	incomplete = shown(own).incomplete;
-	while (shown(own).incomplete == incomplete) { // a scan without answers ends, too
+	while (shown(own).incomplete == incomplete) { // a scan without answers also ends
 		run_for(own, 5);
 	}
-	// It answers late, also to a timed-out request, which the agent has permitted.
+	// The worker answers late, also to a timed-out request, which the agent has permitted.
 	own->workers = ANSWER;
 	begin_flows(own, 3);
 	run_until_ended(own, 6);
@@ -376,7 +377,7 @@ TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	assert_int_equal(own->request_count, 9);
 }
 
-// Clients may start flows that requests cannot describe: these do not prevent other requests.
+// Clients may start flows that requests cannot describe: such flows do not prevent other requests.
 TEST(steals_skip_flows_without_a_port) {
 	struct own *own = *state;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The state of flow steals across reloads, and of agents.
+// The state of flow steals and of agents across reloads.
 #include "flow_steals_lab.h"
 
 #include <errno.h>
 
 #include "starved.h"
 
-#define ALLOCATIONS_MOST 100 // that a reload may take
+#define ALLOCATIONS_MOST 100 // maximum number of allocations of a reload
 
 TEST_EACH(setup, teardown);
 
@@ -55,7 +55,7 @@ TEST(steals_keep_rate_and_pauses_through_reloads) {
 		run_for(own, 5);
 	}
 	own->request_count = own->answered = 0;
-	for (end = now_ms() + 600; now_ms() < end;) { // it gets no request for a second
+	for (end = now_ms() + 600; now_ms() < end;) { // the agent gets no request for a second
 		run_for(own, 150);
 		own->config->services[0].steal.after_ms ^= 1;
 		configure(own);
@@ -64,8 +64,8 @@ TEST(steals_keep_rate_and_pauses_through_reloads) {
 	assert_int_equal(own->lines, 1);
 }
 
-// An agent's inability is logged once, and requests become less frequent, also if it refuses some
-// for another reason.
+// An agent's inability is logged once, and requests become less frequent, also if the agent refuses
+// some requests for another reason.
 TEST(steals_become_less_frequent_for_any_refusal) {
 	struct own *own = *state;
 	uint64_t end = now_ms() + 60000;
@@ -84,11 +84,11 @@ TEST(steals_become_less_frequent_for_any_refusal) {
 	assert_int_equal(own->lines, 1);
 }
 
-// Connections moved to a backend count as waiting there, also after a change of the service,
-// because no report contains them yet.
+// Connections moved to a backend count as waiting at that backend, also after a change of the
+// service, because no report contains them yet.
 TEST(steals_keep_moved_connections_through_reloads) {
 	struct own *own = *state;
-	const uint32_t room = 3 * 3; // of three thieves
+	const uint32_t room = 3 * 3; // room of three thieves
 
 	for (uint16_t id = 0; id < 4; id++) {
 		report(own, id, 0, 3);
@@ -110,7 +110,7 @@ TEST(steals_drop_the_state_of_previous_owners_of_ids) {
 	struct own *own = *state;
 	uint64_t end;
 
-	own->result = WEIR_AGENT_STEAL_OFF; // it gets no request for a second
+	own->result = WEIR_AGENT_STEAL_OFF; // the agent gets no request for a second
 	begin_flows(own, 3);
 	run_until_ended(own, 3);
 	own->result = WEIR_AGENT_STEAL_NOTHING;
@@ -123,7 +123,8 @@ TEST(steals_drop_the_state_of_previous_owners_of_ids) {
 		run_for(own, 5);
 	}
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
-	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_OFF], 3); // the service's remain
+	// the counts of the service remain
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_OFF], 3);
 }
 
 // An abandoned request waits for the agent's answer for a while: another request for the flow fails
@@ -146,8 +147,8 @@ TEST(steals_do_not_count_requests_abandoned_by_a_reload_as_failures) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
 }
 
-// The agent has permitted the steal, and the request to the worker is sent: the reload does not
-// matter any more.
+// The agent has permitted the steal, and the request to the worker is sent: the reload has no
+// effect on this steal.
 TEST(steals_abandoned_late_by_a_reload_are_executed) {
 	struct own *own = *state;
 
@@ -184,8 +185,8 @@ TEST(steals_name_a_removed_backend) {
 	}
 }
 
-// Without memory for a reload nothing is stolen. Counts and pauses of agents are kept until the
-// retry.
+// Without memory for a reload no connection is stolen. Counts and pauses of agents are kept until
+// the retry.
 TEST(steals_keep_state_through_a_reload_without_memory) {
 	struct own *own = *state;
 	struct weir_config_steal *steal = &own->config->services[0].steal;

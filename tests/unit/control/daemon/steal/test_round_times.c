@@ -3,7 +3,7 @@
 
 #include "test.h"
 
-#define NOW 5000000u // ms
+#define NOW 5000000u // time in ms
 
 TEST(round_times_are_regular_without_a_reason) {
 	struct weir_round_times times;
@@ -15,7 +15,7 @@ TEST(round_times_are_regular_without_a_reason) {
 	assert_false(times.early);
 }
 
-// Early rounds do not put off the next regular one, which is for other services, too.
+// Early rounds do not delay the next regular round, which also serves other services.
 TEST(round_times_have_early_rounds_between_regular_ones) {
 	struct weir_round_times times;
 
@@ -29,7 +29,7 @@ TEST(round_times_have_early_rounds_between_regular_ones) {
 	assert_int_equal(weir_round_times_ended(&times, 0, NOW + 103), WEIR_ROUND_MS);
 }
 
-// The CPU time of early rounds in ten seconds in which there always is a reason, if each takes this
+// The CPU time of early rounds in ten seconds, if a reason always exists and each round takes this
 // long.
 static uint64_t used_in_10_s(uint64_t cpu_ns) {
 	struct weir_round_times times;
@@ -58,7 +58,7 @@ TEST(early_rounds_wait_for_the_budget) {
 
 	weir_round_times_init(&times);
 	assert_true(weir_round_times_permit(&times, NOW));
-	weir_round_times_spend(&times, 5000000); // of a regular round
+	weir_round_times_spend(&times, 5000000); // CPU time of a regular round
 	assert_true(weir_round_times_permit(&times, NOW));
 	times.early = true;
 	weir_round_times_spend(&times, 2000000);

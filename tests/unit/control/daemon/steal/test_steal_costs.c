@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Costs of connections that wait, and of their moves: they stay where a move does not pay.
+// Costs of connections that wait, and of their moves: connections stay where a move does not reduce
+// their waiting time.
 #include "steal_costs.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ static void check(double a, double b) {
 	}
 }
 
-// RFC 6298: 1 s, then twice as long each time.
+// RFC 6298: the first SYN is repeated after 1 s, later SYNs after twice as long each time.
 TEST(move_costs_the_time_until_the_next_syn) {
 	check(weir_steal_move_s(0), 1);
 	check(weir_steal_move_s(300), 0.7);
@@ -29,7 +30,7 @@ TEST(service_time_is_unknown_if_a_connection_has_waited_longer) {
 	check(weir_steal_service_s(9, -1, 0), 0.5);
 	check(weir_steal_service_s(9, 0.01, 200), 0.01);
 	check(weir_steal_service_s(9, 0.01, 201), 0.5);
-	check(weir_steal_service_s(9, 2, 60000), 2); // at least what is known
+	check(weir_steal_service_s(9, 2, 60000), 2); // at least the known service time
 	assert_true(weir_steal_service_s(9, 0, 0) > 0);
 	check(weir_steal_queue_s(9, 1, 0.01), 0.09);
 	check(weir_steal_queue_s(1000, 1, 0.5), 8);
@@ -58,15 +59,15 @@ TEST(time_for_a_connection_comes_from_reports, setup, teardown) {
 	report.given |= WEIR_REPORT(SERVICE_TIME);
 	check(service_s(own, &report), 0.1);
 	report.given |= WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(ACTIVE);
-	check(service_s(own, &report), 0.06); // half of 0.02, five at a time
-	report.accept_queue = 3; // they wait, two are served
+	check(service_s(own, &report), 0.06); // half of 0.02 more, five at a time
+	report.accept_queue = 3; // three connections wait, two are served
 	check(service_s(own, &report), 0.055);
-	for (int i = 0; i < 8; i++) { // ten between two reports
+	for (int i = 0; i < 8; i++) { // ten connections are served between two reports
 		run_for(own, 50);
 		s = service_s(own, &report);
 	}
 	assert_true(s >= 0.005 && s < 0.03);
-	report.service_count = 0; // it hangs
+	report.service_count = 0; // the server hangs
 	check(service_s(own, &report), s);
 	report.service_count = 10;
 	report.accept_queue = 0;
@@ -86,23 +87,23 @@ static void report_service(struct own *own, double service_ms, double active) {
 	lab_publish(&own->lab);
 }
 
-// The new backend gets a connection with the client's next SYN, a second after the first one. It
-// stays where the queue will have been finished by then.
+// A new backend gets a connection with the client's next SYN, a second after the first SYN. The
+// connection stays if the queue will have been served by then.
 TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 	static const struct {
 		double service_ms, active;
-		uint32_t waited_ms, count; // of the five that wait
+		uint32_t waited_ms, count; // waiting time; number of the five connections that move
 	} cases[] = {
-		{4, 1, 500, 0}, // 0.4 s for the queue; the next SYN is sent in 0.5 s
+		{4, 1, 500, 0}, // the queue takes 0.4 s; the next SYN is sent in 0.5 s
 		{4, 0, 500, 0},
-		{400, 200, 500, 0}, // a hundred at a time, the others are in the queue
-		{4, 1, 700, 5}, // the next SYN is sent sooner
-		{20, 1, 300, 5}, // 2 s for the queue
+		{400, 200, 500, 0}, // a hundred at a time; the other connections are in the queue
+		{4, 1, 700, 5}, // the next SYN is sent before the queue is served
+		{20, 1, 300, 5}, // the queue takes 2 s
 		{8, 1, 300, 5},
-		{1, 1, 150, 0}, // 0.1 s
-		{1, 1, 250, 5}, // but the server hangs: it would have finished the queue twice
-		{0, 1, 100, 5}, // the same
-		{8, 1, 1001, 0}, // after the second SYN the third one is sent in 2 s
+		{1, 1, 150, 0}, // the queue takes 0.1 s
+		{1, 1, 250, 5}, // the server hangs: otherwise it would have served the queue twice
+		{0, 1, 100, 5}, // the server hangs
+		{8, 1, 1001, 0}, // after the second SYN, the third SYN is sent in 2 s
 		{8, 1, 1700, 5},
 		{60000, 1, 500, 5},
 	};
@@ -113,7 +114,7 @@ TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 		uint32_t count;
 
 		set_up_plan(own, &plan, 1, 100);
-		for (int n = 0; n < 40; n++) { // until the average is this one
+		for (int n = 0; n < 40; n++) { // until this value is the average
 			report_service(own, cases[i].service_ms, cases[i].active);
 		}
 		look(own, &plan, 1000000);
@@ -130,7 +131,7 @@ TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 	}
 }
 
-// One backend needs minutes for its queue, another one seconds: both are relieved.
+// One backend needs minutes for its queue, another backend seconds: connections leave both.
 TEST(a_long_queue_does_not_hide_a_shorter_one, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;

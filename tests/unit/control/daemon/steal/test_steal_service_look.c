@@ -7,8 +7,8 @@
 
 #include "steal_service.h"
 
-#define LOOKED_AT 200u // services
-#define LOOKED_AT_EACH 100u // backends; of all workers 40,000 counters
+#define LOOKED_AT 200u // number of services
+#define LOOKED_AT_EACH 100u // number of backends; 40,000 counters of all workers
 
 static void begin_services(struct steal_service *services) {
 	for (uint32_t i = 0; i < LOOKED_AT; i++) {
@@ -25,8 +25,8 @@ static void begin_services(struct steal_service *services) {
 
 TEST_EACH(setup, teardown);
 
-// For any numbers of backends and services: a tenth of the services at a time, each one every
-// second.
+// For any numbers of backends and services, a tenth of the services is read at a time, and each
+// service every second.
 TEST(readings_of_many_services_are_spread) {
 	struct own *own = *state;
 	struct steal_service *services = calloc(LOOKED_AT, sizeof(services[0]));

@@ -24,7 +24,7 @@ TEST(a_round_is_shared_by_all_full_backends, setup, teardown) {
 	}
 	end_all(&plan, count, WEIR_FLOW_STEAL_MOVED, 1000001);
 	weir_steal_service_fini(&plan.service);
-	set_up_plan(own, &plan, 1, 1000); // alone
+	set_up_plan(own, &plan, 1, 1000); // only one full backend
 	count = plan_round(own, &plan, 128, 2000000);
 	assert_int_equal(count, WEIR_FLOW_STEALS_OF_AGENT);
 	weir_steal_service_fini(&plan.service);
@@ -93,7 +93,7 @@ TEST(thieves_have_reported_recently, setup, teardown) {
 	}
 	set_up_plan(own, &plan, 1, 100);
 	plan.service.report_most_ms = 1;
-	do { // until the newest report is older
+	do { // until the newest report is older than the limit
 		assert_int_equal(weir_reports_status(own->reports, BACKENDS - 1, &status), 0);
 	} while (status.age_ms <= 1);
 	assert_int_equal(plan_round(own, &plan, 20, 1000000), 0);
@@ -104,8 +104,8 @@ TEST(thieves_have_reported_recently, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Ten seconds of rounds with two full backends; the agent of the second one gives this answer.
-// Returns the number of moved connections of the first one.
+// Run ten seconds of rounds with two full backends; the agent of the second backend gives this
+// answer. Returns the number of moved connections of the first backend.
 static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_steal_outcome answer,
 	uint32_t *ret_refused) {
 	uint32_t moved = 0, count;
@@ -113,7 +113,7 @@ static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_stea
 
 	set_up_plan(own, &plan, full, 1000);
 	for (uint16_t id = (uint16_t)(full + 3); id < BACKENDS; id++) {
-		report(own, id, 500, 1000); // three thieves are left
+		report(own, id, 500, 1000); // three backends remain thieves
 	}
 	*ret_refused = 0;
 	for (uint64_t at_ms = 1000000; at_ms < 1010000; at_ms += 100) {
@@ -132,7 +132,7 @@ static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_stea
 }
 
 // An agent that always refuses gets requests less and less often, down to one per second, and does
-// not prevent others from being relieved.
+// not prevent connections from leaving other backends.
 TEST(refusals_of_one_backend_do_not_affect_others, setup, teardown) {
 	struct own *own = *state;
 	uint32_t refused, alone = moved_beside(own, 1, WEIR_FLOW_STEAL_RUNNING, &refused);
@@ -141,7 +141,7 @@ TEST(refusals_of_one_backend_do_not_affect_others, setup, teardown) {
 	assert_true(moved_beside(own, 2, WEIR_FLOW_STEAL_RUNNING, &refused) > alone * 9 / 10);
 	assert_in_range(refused, 10 * WEIR_FLOW_STEALS_OF_AGENT, 15 * WEIR_FLOW_STEALS_OF_AGENT);
 	assert_true(moved_beside(own, 2, WEIR_FLOW_STEAL_CHANGED, &refused) > alone * 9 / 10);
-	assert_true(refused > alone * 9 / 10); // its agent has permitted it
+	assert_true(refused > alone * 9 / 10); // the agent has permitted the move
 }
 
 // A thief that cannot take a connection pauses, twice as long each time.
@@ -168,8 +168,9 @@ static bool is_served(uint16_t flow) {
 	return flow % 2 == 0;
 }
 
-// For a service with many ports or addresses, an agent occasionally gets a request for each one
-// that its server does not serve. A client that tries all of them does not prevent other moves.
+// For a service with many ports or addresses, an agent occasionally gets a request for each port or
+// address that its server does not serve. A client that tries all ports or addresses does not
+// prevent other moves.
 static void refusals_of_places_pause_no_agent(struct own *own, bool addresses) {
 	static const enum weir_flow_steal_outcome of_ports[] = {
 		WEIR_FLOW_STEAL_OFF, WEIR_FLOW_STEAL_NO_LISTENER};
@@ -208,12 +209,12 @@ TEST(refused_ports_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, false);
 }
 
-// Such as IPv6 addresses, if the server listens only at IPv4 addresses.
+// Refused addresses, such as IPv6 addresses if the server listens only at IPv4 addresses.
 TEST(refused_addresses_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, true);
 }
 
-// With a single port, the agent's answer for it applies to all connections.
+// With a single port, the agent's refusal applies to all connections.
 TEST(refusals_of_the_only_port_pause_the_agent, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -267,7 +268,8 @@ TEST(services_have_many_ports_or_addresses, setup, teardown) {
 	weir_steal_service_fini(&former);
 }
 
-// A queue with room takes connections also if all others are as long: only its own length counts.
+// A queue with room takes connections, also if all other queues are equally long: only its own
+// length counts.
 TEST(backends_with_room_take_waiting_connections, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -285,7 +287,8 @@ TEST(backends_with_room_take_waiting_connections, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// After silence any answer shows that the agent works. After inability only a permission does.
+// After silence, any answer shows that the agent works. After an inability, only a permission shows
+// it.
 TEST(an_answer_ends_silence, setup, teardown) {
 	static const struct {
 		enum weir_flow_steal_outcome first, then;
@@ -312,7 +315,7 @@ TEST(an_answer_ends_silence, setup, teardown) {
 		assert_int_equal(plan_round(own, &plan, 1, at_ms), 1);
 		end_all(&plan, 1, cases[i].first, at_ms);
 		assert_int_equal(plan.service.members[0].pauses, 1);
-		look(own, &plan, at_ms + 500); // the round is over
+		look(own, &plan, at_ms + 500); // end the round
 		assert_int_equal(plan_round(own, &plan, 1, at_ms + 2000), 1);
 		end_all(&plan, 1, cases[i].then, at_ms + 2000);
 		assert_int_equal(plan.service.members[0].pauses, cases[i].pauses);
@@ -321,8 +324,7 @@ TEST(an_answer_ends_silence, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Backends without reports are no thieves; those with reports take waiting connections
-// nevertheless.
+// Backends without reports are no thieves; backends with reports still take waiting connections.
 TEST(silent_backends_do_not_prevent_others_from_taking, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -339,7 +341,7 @@ TEST(silent_backends_do_not_prevent_others_from_taking, setup, teardown) {
 
 #define MANY 65000u
 
-// CPU time for taking over the state of a service with this many backends; the new one has the
+// CPU time for taking over the state of a service with this many backends; the new state has the
 // reverse order.
 static double time_of_take_over(uint32_t count) {
 	struct steal_service from = {.count = count}, to = {.count = count};
@@ -353,7 +355,7 @@ static double time_of_take_over(uint32_t count) {
 	assert_non_null(to.members);
 	for (uint32_t i = 0; i < count; i++) {
 		from.members[i] = (struct steal_member){.id = (uint16_t)i, .pauses = 1 + i % 6};
-		to.members[i].id = (uint16_t)(count - i); // one is new, one was removed
+		to.members[i].id = (uint16_t)(count - i); // one backend is new, one was removed
 	}
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
 	weir_steal_service_take_over(&to, &from, place);
@@ -374,7 +376,7 @@ static double time_of_take_over(uint32_t count) {
 TEST(pauses_are_taken_over_in_one_pass) {
 	double few = time_of_take_over(MANY / 16), many = time_of_take_over(MANY);
 
-	// the least of several: others use the caches, too
+	// the minimum of several runs: other programs use the caches, too
 	for (unsigned int i = 1; i < 5; i++) {
 		few = fmin(few, time_of_take_over(MANY / 16));
 		many = fmin(many, time_of_take_over(MANY));
@@ -397,11 +399,12 @@ static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, u
 	}
 }
 
-// Each backend gets 40 flows, and all but one accept them; then nothing happens for some rounds.
+// Each backend gets 40 flows, and all backends except one accept them; then no flows arrive for
+// some rounds.
 static uint64_t stall(struct own *own, struct plan *plan, uint16_t backend) {
 	uint64_t at_ms = 1000000;
 
-	// Nothing, for a while.
+	// No flows arrive for a while.
 	weir_steal_services_count(&plan->service, 1, 0, own->lab.segment, at_ms - 10000);
 	weir_steal_services_count(&plan->service, 1, 0, own->lab.segment, at_ms);
 	for (uint16_t id = 0; id < BACKENDS; id++) {
@@ -415,7 +418,7 @@ static uint64_t stall(struct own *own, struct plan *plan, uint16_t backend) {
 	return at_ms;
 }
 
-// No queue is full, or that of the backend is not reported.
+// No queue is full, or the backend's queue is not reported.
 TEST(half_open_flows_make_a_victim, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -439,7 +442,7 @@ TEST(half_open_flows_make_a_victim, setup, teardown) {
 			assert_int_equal(plan.planned[i].reason, WEIR_FLOW_STEAL_FOR_HALF_OPEN);
 		}
 		end_all(&plan, count, WEIR_FLOW_STEAL_MOVED, at_ms);
-		count_flows(own, 5, 0, 0); // they are gone
+		count_flows(own, 5, 0, 0); // the flows are gone
 		weir_steal_services_count(
 			&plan.service, 1, 0, own->lab.segment, at_ms + WEIR_ROUND_MS);
 		assert_int_equal(plan_round(own, &plan, 20, at_ms + WEIR_ROUND_MS), 0);
@@ -448,7 +451,8 @@ TEST(half_open_flows_make_a_victim, setup, teardown) {
 	}
 }
 
-// A flood: all backends have equally many. Counters are not read more often than necessary.
+// A flood: all backends have equally many half-open flows. Counters are not read more often than
+// necessary.
 TEST(half_open_flows_at_all_backends_make_no_victim, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -466,7 +470,7 @@ TEST(half_open_flows_at_all_backends_make_no_victim, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Recently moved flows are distinguished, but shown.
+// Recently moved flows are counted separately, but shown.
 TEST(recently_moved_flows_are_shown, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -481,7 +485,7 @@ TEST(recently_moved_flows_are_shown, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// With both a full queue and half-open flows, the queue is shown as the reason, because it is
+// With both a full queue and half-open flows, the full queue is shown as the reason, because it is
 // certain.
 TEST(a_full_queue_is_the_shown_reason, setup, teardown) {
 	struct own *own = *state;

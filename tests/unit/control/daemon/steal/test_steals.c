@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 
 #define WORKERS 4
-#define HOT 16 // buckets of worker 0
+#define HOT 16 // number of hot buckets of worker 0
 #define EVEN 1.2
-#define GIVEN_UP_MS 1000 // without an answer
+#define GIVEN_UP_MS 1000 // time after which a request without an answer is given up
 #define TRIES 5
 #define SHOW "{\"command\": \"worker.show\"}"
 #define SERVICE \
@@ -111,7 +111,7 @@ static void wait_ticks(struct steals *f, uint64_t ticks) {
 	assert_true(segment->workers == WORKERS);
 }
 
-// --- the usual way ------------------------------------------------------------------------
+// --- normal operation----------------------------------------------------------------------
 
 TEST_EACH(setup, teardown);
 
@@ -131,7 +131,7 @@ TEST(skewed_load_is_spread_and_shown) {
 	LAB_UNTIL(json_integer_value(of_worker(f, &holder, 0, "buckets")) < WEIR_BUCKETS / WORKERS);
 	assert_int_equal(sum_of(f, "buckets"), WEIR_BUCKETS);
 	assert_true(sum_of(f, "buckets_taken") >= HOT - HOT / WORKERS - 1);
-	LAB_UNTIL(is_at_rest(f)); // everything given was taken
+	LAB_UNTIL(is_at_rest(f)); // every bucket that was given was taken
 	LAB_UNTIL(json_real_value(of_worker(f, &holder, 0, "hottest_percent")) > 4 &&
 		  json_real_value(of_worker(f, &holder, 0, "hottest_percent")) < 5);
 	assert_int_equal(json_integer_value(of_worker(f, &holder, 0, "elephants")), 0);
@@ -144,7 +144,7 @@ TEST(elephant_is_logged_and_shown) {
 	json_t *holder = NULL;
 
 	start(f);
-	lab_dataplane_load(f->dataplane, 5, 800); // worker 1's
+	lab_dataplane_load(f->dataplane, 5, 800); // a bucket of worker 1
 	LAB_UNTIL(json_integer_value(of_worker(f, &holder, 1, "elephants")) == 1);
 	assert_int_equal(json_integer_value(of_worker(f, &holder, 1, "hottest_bucket")), 5);
 	LAB_UNTIL(lab_log_has(&f->lab, "bucket 5 takes"));
@@ -153,7 +153,7 @@ TEST(elephant_is_logged_and_shown) {
 	lab_stop(&f->lab);
 }
 
-// --- refused, late, silent, dead ----------------------------------------------------------
+// --- refusals, delays, failures ------------------------------------------------------------
 
 TEST(refused_buckets_stay_and_are_requested_again) {
 	struct steals *f = *state;
@@ -219,9 +219,9 @@ static uint64_t ms_to_third_request(struct steals *f) {
 	return begun_ms;
 }
 
-// An answer to another request is ignored: control waits for that to its own request. So the third
-// request is sent after two timeouts, not earlier; except on a stalled machine, on which workers
-// seem not to be alive.
+// An answer to another request is ignored: control waits for the answer to its own request. So the
+// third request is sent after two timeouts, not earlier, except on a stalled machine, where workers
+// may count as stalled.
 TEST(answer_to_another_request_is_ignored) {
 	struct steals *f = *state;
 	uint64_t took_ms = 0;
@@ -234,7 +234,7 @@ TEST(answer_to_another_request_is_ignored) {
 	assert_true(took_ms >= 2 * GIVEN_UP_MS);
 }
 
-// S3: control dies in the middle, repeatedly; its requests end without it.
+// S3: control dies during moves, repeatedly; its requests end without it.
 TEST(next_control_process_continues_from_the_owners) {
 	struct steals *f = *state;
 
@@ -274,12 +274,13 @@ TEST(switch_survives_reloads_and_processes) {
 	assert_int_equal(lab_dataplane_steal_requests(f->dataplane), 0);
 	assert_true(is_stealing(f, "off", "weirctl worker steal"));
 	json_decref(lab_result(&f->lab, JSON({"command": "config.reload"})));
-	LAB_UNTIL(lab_log_has(&f->lab, "workers.steal is true, but off by weirctl worker steal"));
+	LAB_UNTIL(lab_log_has(&f->lab,
+		"workers.steal is true in the configuration, but stealing was switched off"));
 	assert_true(is_stealing(f, "off", "weirctl worker steal"));
 	lab_kill(&f->lab);
 	start(f);
 	assert_true(is_stealing(f, "off", "weirctl worker steal"));
-	// And a dataplane that restarts.
+	// The dataplane restarts.
 	lab_dataplane_stop(f->dataplane);
 	f->dataplane = lab_dataplane_start_bucketed(&f->lab, WORKERS);
 	skew(f);
@@ -302,7 +303,8 @@ TEST(configuration_switches_stealing_with_a_reload) {
 	set_to(f, "\"on\"", true);
 	assert_true(is_stealing(f, "on", "against the configuration (workers.steal)"));
 	json_decref(lab_result(&f->lab, JSON({"command": "config.reload"})));
-	LAB_UNTIL(lab_log_has(&f->lab, "workers.steal is false, but on by weirctl worker steal"));
+	LAB_UNTIL(lab_log_has(&f->lab,
+		"workers.steal is false in the configuration, but stealing was switched on"));
 	assert_true(is_stealing(f, "on", "against the configuration (workers.steal)"));
 	set_to(f, "null", false);
 	lab_write(f->lab.config,
@@ -316,7 +318,7 @@ TEST(configuration_switches_stealing_with_a_reload) {
 	lab_stop(&f->lab);
 }
 
-// If the devices distribute the flows, all outputs have the reason why nothing moves.
+// If the devices distribute the flows, all outputs have the reason why no bucket moves.
 TEST(dataplane_without_buckets_gives_the_reason) {
 	struct steals *f = *state;
 	json_t *holder = NULL;

@@ -9,7 +9,7 @@
 #include "steals.h"
 #include "test.h"
 
-#define ALLOCATIONS_MOST 100 // that attaching may take
+#define ALLOCATIONS_MOST 100 // maximum number of allocations for attaching
 
 struct lab {
 	uv_loop_t loop;
@@ -88,7 +88,7 @@ TEST(each_failed_allocation_is_retried_by_a_tick) {
 		expect_stealing(&lab);
 		lab_fini(&lab);
 	}
-	assert_true(failed > 2); // the moves and the planner at least
+	assert_true(failed > 2); // at least the moves and the planner failed
 }
 
 TEST(setting_made_meanwhile_is_kept) {
