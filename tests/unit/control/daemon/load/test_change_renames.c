@@ -41,9 +41,8 @@ TEST(renamed_backends_that_took_no_new_flows_are_warned_of) {
 	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
 	assert_warning(rig, "services[0].backends[2]",
 		"gets new flows, because the maintenance of s0/b2, which has the same address, "
-		"ends; to "
-		"prevent this, set \"weight\": 0 here, or run \"weirctl backend maintenance "
-		"s0/other\"");
+		"ends; to prevent this, set \"weight\": 0 here, or run weirctl backend maintenance "
+		"s0/other");
 	backend->weight = 0;
 	assert_warning(rig, NULL, NULL);
 	backend->weight = 100;
@@ -55,9 +54,8 @@ TEST(renamed_backends_that_took_no_new_flows_are_warned_of) {
 	rig->to->services[0].backends[1].address = rig->from->services[0].backends[2].address;
 	assert_warning(rig, "services[0].backends[1]",
 		"gets new flows, because the maintenance of s0/b2, which has the same address, "
-		"ends; to "
-		"prevent this, set \"weight\": 0 here, or run \"weirctl backend maintenance "
-		"s0/b1\"");
+		"ends; to prevent this, set \"weight\": 0 here, or run weirctl backend maintenance "
+		"s0/b1");
 }
 
 // Backends that already are in other services keep their states.
