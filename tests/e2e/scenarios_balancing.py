@@ -413,7 +413,7 @@ def sighup_reloads(lab):
     other = lab.config_path + ".other"
     shutil.copy(lab.config_path, other)
     _, out, err = lab.weirctl("config", "reload", other)
-    assert f" in {other}" in out and f"these read {lab.config_path}" in err, (out, err)
+    assert f" in {other}" in out and f"then {lab.config_path} is used" in err, (out, err)
     lab.write_config([web(backends={"web-1": 100})])
     lab.programs["control"].signal(signal.SIGHUP)
     wait_for("only web-1 left", lambda: [b["name"] for b in lab.backends() if not b["leaving"]]

@@ -319,7 +319,7 @@ TEST(health_of_a_restarted_server_is_checked_at_once) {
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
 	assert_int_equal(status_of(lab, 7).streak, 3);
 	assert_true(uv_hrtime() - begin >= 2 * WEIR_HEALTH_QUICK_MS * 900000ull);
-	assert_true(uv_hrtime() - begin < 3000 * 1000000ull); // 8 s at the usual interval
+	assert_true(uv_hrtime() - begin < 7000 * 1000000ull); // 8 s at the usual interval
 	assert_int_equal(status_of(lab, 7).interval_ms, 4000);
 	watch_lab_idle(&lab->loop, 4 * WEIR_HEALTH_QUICK_MS);
 	assert_true(status_of(lab, 7).passes <= 5); // one regular check may have followed
@@ -663,26 +663,27 @@ TEST(health_of_refusing_backends_delays_no_others) {
 	assert_true(status_of(lab, 3999).fails > 1);
 }
 
-// 1000 backends, one second: about 50 checks each 50 ms, also in the second round.
+// 1000 backends, one second: about one check each millisecond, also in the second round.
 TEST(health_checks_of_many_are_spread_over_the_interval) {
 	struct lab *lab = *state;
-	uint64_t start = uv_hrtime(), before = 0, most = 0;
+	uint64_t start = uv_hrtime(), last = start, before = 0;
 
 	lab->check.interval_ms = 1000;
 	for (uint16_t i = 0; i < 1000; i++) {
 		add(lab, i, "127.0.0.1");
 	}
 	configure(lab);
-	while (uv_hrtime() - start < 2000 * 1000000ull) {
-		uint64_t now;
+	while (last - start < 2000 * 1000000ull) {
+		uint64_t now_ns, now;
 
 		watch_lab_idle(&lab->loop, 50);
+		now_ns = uv_hrtime();
 		now = all_passes(lab);
-		most = now - before > most ? now - before : most;
+		assert_in_range(now - before, 0, 8 * (now_ns - last) / 1000000);
 		before = now;
+		last = now_ns;
 	}
-	assert_in_range(before, 1500, 2100);
-	assert_in_range(most, 1, 400);
+	assert_in_range(before, 1500, 1050 * (last - start) / 1000000000);
 }
 
 TEST(health_free_in_flight_calls_nothing) {
