@@ -153,8 +153,7 @@ static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json
 	host = ((uint32_t)address.bytes[2] << 8 | address.bytes[3]) & ((1u << (32 - length)) - 1);
 	if (host != 0) {
 		weir_json_error(reader, place,
-			"\"%s\" has bits beyond the length of its prefix; write the first address "
-			"of the prefix",
+			"\"%s\" has host bits set; write the first address of the prefix",
 			weir_printable(text, shown, sizeof(shown)));
 		return false;
 	}

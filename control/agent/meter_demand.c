@@ -33,7 +33,7 @@ static void take_answer(struct weir_meter_demand *demand, const struct weir_mete
 	} else if (answer->loaded) {
 		r = weir_meter_open(answer->fd, &reader);
 		if (r != 0) {
-			weir_log_write(demand->log, WEIR_LOG_ERROR, "cannot read the meter: %s",
+			weir_log_write(demand->log, WEIR_LOG_ERROR, "cannot read the connection counters: %s",
 				strerror(-r));
 		}
 	}
@@ -43,7 +43,7 @@ static void take_answer(struct weir_meter_demand *demand, const struct weir_mete
 	demand->failed = r != 0;
 	take_reader(demand, reader);
 	if (r == 0) {
-		weir_log_write(demand->log, WEIR_LOG_INFO, "meter: %s",
+		weir_log_write(demand->log, WEIR_LOG_INFO, "counters of TCP connections (BPF): %s",
 			reader != NULL ? "loaded on a balancer's request"
 				       : "unloaded, no longer requested");
 	}

@@ -473,9 +473,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 NULL, true},
 	{"flow", "steals", "[SERVICE]",
 	 "show connections moved away from backends that accept no connections",
-	 "Shows services with \"steal\", then the last 256 steal requests. Connections whose request is\n"
-	 "counted as SILENT or REFUSED stay at their backend, except some with the outcome no_worker or\n"
-	 "abandoned. The counters begin at the start of weir-control.\n",
+	 "Shows services with \"steal\", then the last 256 steal requests. Connections that are counted\n"
+	 "as SILENT or REFUSED stay at their backend. Exception: after the outcome no_worker or abandoned,\n"
+	 "a worker may still move the connection. The counters begin at the start of weir-control.\n",
 	 "weirctl flow steals web", "flow.steals", 0, 1, 0, build_service, weir_show_steals, NULL,
 	 false},
 	{"worker", "show", "", "show workers with load and counters",

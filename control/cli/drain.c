@@ -254,8 +254,9 @@ static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 	fprintf(wait->cli->err,
 		"weirctl: %s: only partly drained: %" JSON_INTEGER_FORMAT
-		" of %" JSON_INTEGER_FORMAT " %s %s ready\n",
-		wait->name, ready, all, binds ? "binds" : "backends", ready == 1 ? "is" : "are");
+		" of %" JSON_INTEGER_FORMAT " %s still %s new flows\n",
+		wait->name, ready, all, binds ? "binds" : "backends",
+		ready == 1 ? "accepts" : "accept");
 	return true;
 }
 

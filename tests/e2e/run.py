@@ -209,8 +209,8 @@ def main():
     parser = argparse.ArgumentParser(description="Run end-to-end scenarios.")
     parser.add_argument("--build", default="build", help="meson build directory (build)")
     parser.add_argument("--jobs", type=int, default=JOBS, metavar="N",
-                        help=f"scenarios at once, but those that measure time ({JOBS})")
-    parser.add_argument("--short", action="store_true", help="those of the short form of scripts/test")
+                        help=f"maximum number of scenarios at once; fewer for those that measure time ({JOBS})")
+    parser.add_argument("--short", action="store_true", help="run only the scenarios of the short form of scripts/test")
     parser.add_argument("--list", action="store_true", help="name the scenarios and end")
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenario, prefix or pattern")
     options = parser.parse_args()

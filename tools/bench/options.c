@@ -105,8 +105,8 @@ static const struct weir_option rows[] = {
 		.fallback = "1M", .min = 1, .max = FLOWS_MAX),
 	WEIR_OPTION_ROW(SCALED, "table-flows", "N",
 		"capacity of the flow table, in flows of the family", FIELD(table_flows),
-		.fallback = "--flows, in case mixed a quarter more; but for case new, at least "
-			    "1,048,576, of IPv6 262,144",
+		.fallback = "--flows; case mixed: 1.25 times --flows; case new: at least "
+			    "1,048,576 (IPv6: 262,144)",
 		.min = 1, .max = FLOWS_MAX),
 	WEIR_OPTION_ROW(WORD, "order", "ORDER", "how the flow of the next packet is chosen",
 		FIELD(order), .fallback = "uniform", .words = orders),

@@ -385,7 +385,9 @@ TEST(host_drain_waits_for_all_its_backends) {
 			"weirctl: 10.0.0.11: drain cancelled, state set to ready\n", 0},
 		// A backend was set to ready, or a reload added a backend.
 		{HOST_WITH("1", "0", STATE("drained", "null"), "[]", "[]"), 1, "active flows",
-			"weirctl: 10.0.0.11: only partly drained: 1 of 4 backends is ready\n", 0},
+			"weirctl: 10.0.0.11: only partly drained: 1 of 4 backends still accepts "
+			"new flows\n",
+			0},
 		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no backend\"}", 1,
 			"active flows", "weirctl: refused: no backend\n", 0},
 		{JSON({"ok": 1}), 3, "active flows", "see \"weirctl host show 10.0.0.11\"\n", 0},
@@ -522,7 +524,8 @@ TEST(vip_drain_waits_for_all_its_binds) {
 		{VIP("0", "2", "null"), 1, "active flows",
 			"weirctl: 198.51.100.10: drain cancelled, state set to ready\n"},
 		{VIP("1", "0", STATE("drained", "null")), 1, "active flows",
-			"weirctl: 198.51.100.10: only partly drained: 2 of 3 binds are ready\n"},
+			"weirctl: 198.51.100.10: only partly drained: 2 of 3 binds still accept "
+			"new flows\n"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
