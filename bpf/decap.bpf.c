@@ -66,9 +66,9 @@ static __always_inline int count(enum weir_decap_result result, __u32 bytes, int
 	return verdict;
 }
 
-// A length in host order. The verifier of Linux 6.1 accepts only bounded distances in a packet, but
-// does not derive that a swapped word has 16 bits. A plain mask would be removed by clang, because
-// the mask does not change the value.
+// Converts a length to host order. The verifier of Linux 6.1 accepts only bounded distances in a
+// packet, but does not derive that a swapped word has 16 bits. Therefore the length is masked. The
+// mask is written in assembly, because clang would remove a mask that does not change the value.
 static __always_inline __u32 length_of(__be16 word) {
 	__u64 length = bpf_ntohs(word);
 
@@ -102,7 +102,9 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 		if (i >= words) {
 			break;
 		}
-		asm volatile("" : "+r"(word)); // otherwise, clang computes on `end`: not allowed
+		// Without this line, clang would compute with `end`, which the verifier does not
+		// allow.
+		asm volatile("" : "+r"(word));
 		if ((void *)(word + 1) > end) {
 			return false;
 		}
@@ -113,8 +115,9 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 	return sum == 0xffff;
 }
 
-// The next functions return the intermediate result: WEIR_DECAP_DECAPSULATED = continue, NOT_OURS =
-// pass the packet to the kernel, another result = drop the packet for this reason.
+// The functions below return how to go on with a packet: WEIR_DECAP_DECAPSULATED = continue,
+// NOT_OURS = pass the packet to the kernel, any other result = drop the packet and count this
+// result.
 #define NOT_OURS (-1)
 
 static __always_inline int parse_outer_ipv4(void *at, void *end, struct tunnel *tunnel) {
@@ -172,7 +175,8 @@ static __always_inline int parse_outer_ipv6(void *at, void *end, struct tunnel *
 	return WEIR_DECAP_DECAPSULATED;
 }
 
-// RFC 6040, figure 4. Returns the ECN field of the packet to pass on, or -1: drop.
+// Combines the ECN fields of the inner and the outer header (RFC 6040, figure 4). Returns the ECN
+// field of the packet to pass on, or -1 if the packet must be dropped.
 static __always_inline int ecn_of(__u8 inner, __u8 outer) {
 	if (outer == ECN_CE) {
 		return inner == ECN_NOT_ECT ? -1 : ECN_CE;
@@ -199,7 +203,9 @@ static __always_inline int set_inner_ipv4(const struct tunnel *tunnel, void *end
 	if (ecn != (ip->tos & ECN_MASK)) {
 		__u8 tos = (ip->tos & ~ECN_MASK) | ecn;
 
-		// RFC 1624: HC' = ~(~HC + ~m + m'); both words share their high byte.
+		// Update the checksum by RFC 1624: HC' = ~(~HC + ~m + m'). The changed word m holds
+		// version, header length and TOS. Only its low byte, TOS, differs, so that the high
+		// byte is left out.
 		sum = (__u16)~ip->check + (__u16)~bpf_htons(ip->tos) + bpf_htons(tos);
 		sum = (sum & 0xffff) + (sum >> 16);
 		sum = (sum & 0xffff) + (sum >> 16);

@@ -18,7 +18,8 @@ struct weir_decap_address {
 };
 _Static_assert(sizeof(struct weir_decap_address) == 20, "key of weir_decap_addresses");
 
-struct weir_decap_prefix { // LPM trie: the family counts as the first 8 bits of the prefix
+// Key of an LPM trie (longest prefix match). The family is the first 8 bits of the prefix.
+struct weir_decap_prefix {
 	__u32 bits; // 8 + length of the prefix
 	__u8 family; // 4 or 6
 	__u8 address[16];

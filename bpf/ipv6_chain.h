@@ -4,10 +4,10 @@
 // and weirctl, so that all three walk a chain identically. Callers check lengths, because BPF needs
 // a separate comparison before each load.
 //
-// Fragments are found by addresses and identification alone. The Next Header of a fragment header
-// names the first header of the fragmentable part, which may be another extension header. Only the
-// first fragment carries this part; the Next Header of later fragments does not count (RFC 8200,
-// 4.5).
+// The fragments of a datagram are matched by their addresses and identification alone. The Next
+// Header of a fragment header names the first header of the fragmentable part, which may be another
+// extension header. Only the first fragment carries this part; the Next Header of later fragments
+// does not count (RFC 8200, 4.5).
 #pragma once
 
 #include <linux/types.h>
@@ -23,8 +23,9 @@ enum { // extension headers, by their number in the previous header
 #define WEIR_IPV6_EXTENSIONS_MAX 8 // headers in a chain
 #define WEIR_IPV6_EXTENSION_MIN 8u // bytes of the shortest extension header
 
-// Masks for the third and fourth byte of a fragment header: the offset; the offset or the
-// more-fragments bit. If neither is set, the packet is whole (an atomic fragment, RFC 6946).
+// Masks for the third and fourth byte of a fragment header. FRAGMENT_OFFSET selects the offset.
+// FRAGMENT_PART selects the offset and the more-fragments bit: if all of these bits are 0, the
+// packet is whole (an atomic fragment, RFC 6946).
 #define WEIR_IPV6_FRAGMENT_OFFSET 0xfff8
 #define WEIR_IPV6_FRAGMENT_PART 0xfff9
 

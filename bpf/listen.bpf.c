@@ -5,8 +5,9 @@
 // other changes cost two comparisons.
 //
 // The kernel removes a listening socket from its tables before this tracepoint, but adds a
-// listening socket after the tracepoint. Therefore a reader that reads the tables at once finds a
-// removed socket, and must read them again later to find an added socket.
+// listening socket after the tracepoint. A reader that reads the tables right after a record
+// therefore sees that a socket was removed. To see an added socket, the reader must read the tables
+// again later.
 #include "listen.h"
 #include "socket.h"
 
@@ -21,7 +22,8 @@ int weir_listen(__u64 *ctx) { // sock, previous state, new state
 	int from = ctx[1], to = ctx[2];
 	__u16 port;
 
-	// The socket of a new connection begins as a copy of the listening socket.
+	// Ignore all other changes. The socket of a new connection is a copy of the listening
+	// socket, and therefore also leaves the state LISTEN, but does not change to CLOSE.
 	if (to != LISTEN && (from != LISTEN || to != CLOSE)) {
 		return 0;
 	}

@@ -11,7 +11,7 @@
 
 #define WEIR_VLAN_TAGS_MAX 2
 
-struct vlan_tag { // end of a VLAN tag, after EtherType 0x8100, 0x88a8 or 0x9100
+struct vlan_tag { // the rest of a VLAN tag, after EtherType 0x8100, 0x88a8 or 0x9100
 	__be16 control;
 	__be16 type;
 };

@@ -43,7 +43,7 @@ struct sock {
 #pragma clang attribute pop
 
 const volatile __u32 network_namespace = 0; // inode number
-const volatile __u64 ports[1024] = {0}; // a bit for each of the 65,536
+const volatile __u64 ports[1024] = {0}; // one bit for each of the 65,536 ports
 
 static __always_inline bool is_set(__u16 port) {
 	return ports[port / 64] >> (port % 64) & 1;

@@ -22,11 +22,12 @@
 #define ICMP_ECHO 8
 #define ICMP_TIME_EXCEEDED 11
 #define ICMP_PARAMETERPROB 12
-#define ICMP_BYTES 8 // length of an ICMP header, the minimum of all transport headers
+#define ICMP_BYTES 8 // length of an ICMP header, the shortest of all transport headers
 
 #define TCP_FLAGS 13 // offset of the flags in the TCP header
 #define TCP_SYN 0x02
-#define TCP_BEGINS 0x17 // FIN, SYN, RST, ACK: SYN alone begins a connection
+// Mask of FIN, SYN, RST and ACK. A packet begins a connection if only SYN of these flags is set.
+#define TCP_BEGINS 0x17
 
 #define IPV4_FRAGMENT bpf_htons(0x3fff) // mask: more fragments, or an offset
 
@@ -48,7 +49,7 @@ struct {
 enum verdict {
 	FOR_KERNEL,
 	FOR_DATAPLANE,
-	OPEN_CONNECTION, // a TCP packet other than a SYN, without a present bind
+	OPEN_CONNECTION, // a TCP packet other than a SYN, to a port that has no bind now
 };
 
 static __always_inline weir_vip_value *look_up(
@@ -62,7 +63,8 @@ static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be1
 	return look_up(key, protocol, port) != NULL;
 }
 
-// The value of the wide range that contains a port, or of the key for every port; otherwise NULL.
+// Finds the wide range that contains a port, or the key for every port. Returns the value in the
+// map, or NULL if neither exists.
 static __always_inline weir_vip_value *find_range(
 	struct weir_vip_key *key, __u8 protocol, __be16 port) {
 	const __u32 number = bpf_ntohs(port);
@@ -111,9 +113,9 @@ static __always_inline int is_of_connection(void *at, void *end) {
 	       (header[TCP_FLAGS] & TCP_BEGINS) != TCP_SYN;
 }
 
-// The action for a packet with its transport header at `at`. key holds the destination. portless: a
-// fragment, or a packet too short for any transport header. ret_tcp: the header of an
-// OPEN_CONNECTION.
+// Returns the action for a packet. at: the transport header. key: holds the destination address.
+// portless: the packet is a fragment, or too short for any transport header. *ret_tcp is set to the
+// TCP header if the result is OPEN_CONNECTION.
 static __always_inline enum verdict judge(struct weir_vip_key *key, __u8 protocol, int portless,
 	void *at, void *end, struct tcphdr **ret_tcp) {
 	int icmp = key->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
@@ -258,7 +260,8 @@ static __always_inline int kernel_has(
 	return has;
 }
 
-// True if a packet of an open connection is to a port whose bind was removed.
+// True if a packet of an open connection is for the dataplane: its port had a bind that was
+// removed, and the kernel does not have the connection.
 static __always_inline int is_leaving(
 	struct xdp_md *ctx, void *at, void *end, struct weir_vip_key *key, struct tcphdr *tcp) {
 	const __be16 port = tcp->dest;
@@ -276,7 +279,8 @@ static __always_inline int is_leaving(
 		return 0;
 	}
 	now_s = (weir_vip_value)(bpf_ktime_get_ns() / 1000000000);
-	if (*last != now_s) { // a write for each packet would slow down other CPUs
+	// Write once per second only: a write for each packet would slow down other CPUs.
+	if (*last != now_s) {
 		*last = now_s;
 	}
 	return 1;

@@ -13,10 +13,10 @@
 //                            packets without a readable port
 //   LEAVING, port            a TCP port whose bind was removed; also LEAVING, block's first, and
 //                            LEAVING, 0 with the sizes of these blocks
-// A range too wide to list is entered as blocks. An address with other keys also has the key 0, 0,
-// unless all of the other keys are leaving. The value is described above for the second kind. For a
-// leaving port or block, the value is the time of the last packet, in seconds of CLOCK_MONOTONIC;
-// for all other keys, the value is 1.
+// A range too wide to list is entered as blocks. An address also has the key 0, 0, unless all of
+// its other keys are leaving. The value of a key with port 0 that stands for a range is a set of
+// bits, as described above. The value of a leaving port or block is the time of the last packet, in
+// seconds of CLOCK_MONOTONIC. All other keys have the value 1.
 //
 // Of the packets to a leaving port, only packets of open TCP connections are for the dataplane: no
 // SYNs, and no packets of a connection that the kernel has or has begun with a SYN cookie.
@@ -33,16 +33,17 @@
 #define WEIR_STEER_VIPS_MAP "weir_vips"
 #define WEIR_STEER_XSKS_MAP "xsks_map"
 #define WEIR_STEER_WIDE_RANGE 1024 // maximum number of ports of a bind that are listed singly
-#define WEIR_STEER_SHORT_RANGE 16 // maximum if the map would be full otherwise
+#define WEIR_STEER_SHORT_RANGE 16 // maximum number if the map would otherwise be full
 #define WEIR_STEER_EVERY_PORT 1u
-#define WEIR_STEER_LEAVING (0x80 | 6) // instead of IPPROTO_TCP
+// In keys of removed binds: the value of `protocol`, instead of IPPROTO_TCP.
+#define WEIR_STEER_LEAVING (0x80 | 6)
 #define WEIR_STEER_BLOCK_MAX 15 // k of the largest block
 #define WEIR_STEER_BLOCK(family, k) ((__u8)((family) | (k) << 4))
 
 struct weir_vip_key {
 	__u8 address[16]; // IPv4 in the first 4 bytes, remaining bytes 0
-	__u8 family; // 4 or 6, and in the upper half the size of a block
-	__u8 protocol; // IPPROTO_TCP, IPPROTO_UDP, 0
+	__u8 family; // lower 4 bits: 4 or 6; upper 4 bits: k of a block, otherwise 0
+	__u8 protocol; // IPPROTO_TCP, IPPROTO_UDP, WEIR_STEER_LEAVING or 0
 	__be16 port;
 };
 _Static_assert(sizeof(struct weir_vip_key) == 20, "key of weir_vips");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Accounts: users and groups given to options by name or by number. A number needs no entry in the
-// account database.
+// Accounts: finds the users and groups that options name. An option accepts a name or a number; a
+// number needs no entry in the account database.
 //
 // Threads: main, before other threads start: the C library's lookups are not reentrant.
 #pragma once
@@ -14,9 +14,9 @@
 // Parse the number of a user or group. Returns false if it is not a valid id.
 bool weir_account_number(const char *text, uint32_t *ret);
 
-// Find a group. option: its name for messages, such as "group". name: the option's value; NULL =
-// use the group fallback if it exists, otherwise return (gid_t)-1. Returns 0 or -ENOENT with one
-// line in why.
+// Find a group. option: the option's name for messages, such as "group". name: the option's value;
+// NULL = the group `fallback` if it exists, otherwise *ret is (gid_t)-1. Returns 0 or -ENOENT with
+// one line in why.
 int weir_account_group(const char *option, const char *name, const char *fallback, gid_t *ret,
 	char *why, size_t why_bytes);
 // Like weir_account_group for a user; (uid_t)-1 = none.

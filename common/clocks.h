@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clocks: the time of the kernel's clocks as one number. Not for the packet path
-// (dataplane/clock.h).
+// Clocks: reads the kernel's clocks, as one number. The packet path uses dataplane/clock.h instead.
 //
 // Threads: any. Async-signal-safe.
 #pragma once

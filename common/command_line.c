@@ -44,7 +44,8 @@ static const struct weir_option *row(const struct parser *parser, uint32_t i) {
 				       : &weir_options_standard[i - parser->list->count];
 }
 
-// Index of the row with this name (of this length), or with this letter; rows() = no such row.
+// Returns the index of the row with this name, which has `bytes` bytes, or with this letter; rows()
+// = no such row.
 static uint32_t find(const struct parser *parser, const char *name, size_t bytes, char letter) {
 	uint32_t i;
 
@@ -69,8 +70,8 @@ static bool is_first(const struct parser *parser, uint32_t i) {
 	return find(parser, name, strlen(name), 0) == i;
 }
 
-// The known name nearest to a word, or the only name that starts with the word; NULL = no such
-// name.
+// Returns the option that the user probably meant: the name nearest to a word, or the only name
+// that starts with the word. NULL = no such name.
 static const char *near_name(const struct parser *parser, const char *name) {
 	const char *names[WEIR_OPTIONS_MAX + WEIR_OPTIONS_STANDARD], *begins = NULL;
 	uint32_t count = 0, beginning = 0;
@@ -89,7 +90,8 @@ static const char *near_name(const struct parser *parser, const char *name) {
 	return beginning == 1 ? begins : weir_nearest(name, names, count);
 }
 
-// word: the argument, with dashes. name: the argument without dashes and value.
+// Refuses an unknown option. word: the argument as typed. name: its option name, without dashes and
+// value.
 static int refuse_unknown(struct parser *parser, const char *word, const char *name) {
 	const char *near = near_name(parser, name);
 	char shown[SHOWN_BYTES];

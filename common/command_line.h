@@ -8,10 +8,10 @@
 // Messages have the same form in every program: one line with the error and its remedy. `--timeout:
 // "1s" is not a whole number; use 1 to 3600000`
 //
-// Why not glibc's argp or getopt: with ARGP_NO_ERRS or opterr = 0 neither function reports which
-// word was unknown, so "did you mean" is impossible. Each program would still need code for values,
-// ranges and word lists. argp writes --help to a FILE in a format that the environment changes
-// (ARGP_HELP_FMT), and musl has none.
+// glibc's argp and getopt are not used. With ARGP_NO_ERRS or opterr = 0, neither reports which word
+// was unknown, so messages could not suggest the nearest option. Each program would still need code
+// for values, ranges and lists of words. argp writes --help to a FILE, in a format that the
+// environment changes (ARGP_HELP_FMT), and musl has no argp.
 //
 // Threads: any. Pure: prints nothing, never exits, keeps argv's order, no globals.
 #pragma once
@@ -25,8 +25,8 @@
 #define WEIR_OPTIONS_STANDARD 2
 extern const struct weir_option weir_options_standard[WEIR_OPTIONS_STANDARD];
 
-// Rows with the same name are one option, with a help text for each of their groups. They must have
-// the same kind, field and range.
+// The options of a program. Several rows may have one name: they are one option, which has another
+// help text in each group of commands. Such rows must have the same kind, field and range.
 struct weir_option_list {
 	const struct weir_option *row;
 	uint32_t count; // at most WEIR_OPTIONS_MAX
@@ -51,8 +51,9 @@ int weir_command_line_parse(const struct weir_option_list *list, int argc, char 
 int weir_command_line_command(const struct weir_option_word *commands,
 	const struct weir_command_line *line, int *ret, char *why, size_t why_bytes);
 
-// Refuse options of groups that the command does not have. command: the name of the command, for
-// the message. Returns 0, or -EINVAL with one line in why.
+// Refuses options that the command does not have. groups: the groups of options that the command
+// has, as bits. command: the name of the command, for the message. Returns 0, or -EINVAL with one
+// line in why.
 int weir_command_line_check(const struct weir_option_list *list,
 	const struct weir_command_line *line, uint32_t groups, const char *command, char *why,
 	size_t why_bytes);

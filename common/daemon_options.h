@@ -14,21 +14,23 @@
 #define WEIR_CONTROL_DIR "control" // in the run directory; owned by weir-control
 #define WEIR_CONTROL_SOCKET WEIR_CONTROL_DIR "/control.sock"
 #define WEIR_USER_DEFAULT "weir" // user of weir-control, if this user exists
-#define WEIR_GROUP_DEFAULT "weir" // read access, if the group exists
-#define WEIR_ADMIN_GROUP_DEFAULT "weir-admin" // write access, if the group exists
-// Bytes. The longest file name in the run directory must still fit into a socket address.
+#define WEIR_GROUP_DEFAULT "weir" // members may read with weirctl, if the group exists
+// Members may also change settings, if the group exists.
+#define WEIR_ADMIN_GROUP_DEFAULT "weir-admin"
+// Maximum length of the run directory's path, in bytes: the path of a socket in it must fit into a
+// socket address.
 #define WEIR_RUN_DIR_MAX \
 	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/" WEIR_CONTROL_SOCKET))
 
 extern const struct weir_option_word weir_log_level_words[]; // numbers: enum weir_log_level
 extern const struct weir_option_word weir_log_format_words[]; // numbers: enum weir_log_format
 
-// The option --log-level, without its field.
+// The row of the option --log-level; the program adds its field.
 #define WEIR_OPTION_LOG_LEVEL \
 	.name = "log-level", .kind = WEIR_OPTION_WORD, .value = "LEVEL", \
 	.help = "least severe messages to log", .fallback = "info", .words = weir_log_level_words
 
-// The option --log-format, without its field.
+// The row of the option --log-format; the program adds its field.
 #define WEIR_OPTION_LOG_FORMAT \
 	.name = "log-format", .kind = WEIR_OPTION_WORD, .value = "FORMAT", .help = "how to log", \
 	.fallback = "auto", .words = weir_log_format_words

@@ -35,8 +35,8 @@ static void create_timer(void) {
 		    timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
 }
 
-// Send signals after this time and then repeatedly, because the first signal may come before the
-// wait. 0 = stop the signals.
+// Sends signals to this thread at this interval; 0 = stop. They repeat, because the first may come
+// before the wait that it should interrupt.
 static void interrupt_after(long ns) {
 	const struct itimerspec spec = {.it_value.tv_nsec = ns, .it_interval.tv_nsec = ns};
 	int before = errno;

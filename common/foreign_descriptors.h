@@ -5,8 +5,8 @@
 // receiver's read(2) or close(2). Closing a TCP socket with SO_LINGER lasts as long as the sender
 // has chosen. With the functions below, a signal interrupts such a wait within two milliseconds.
 //
-// Threads: any. Each thread has a separate timer from its first call on, but a child has none
-// after fork(2). The functions reserve SIGVTALRM.
+// Threads: any. Each thread gets its own timer at its first call; after fork(2), the child has no
+// timer. The functions use SIGVTALRM, so programs must not use this signal.
 #pragma once
 
 #include <stddef.h>
@@ -17,12 +17,14 @@
 // gets EPERM. Without effect before Linux 6.16.
 void weir_foreign_refuse(int fd);
 
-// Call these before and after a call of a library that reads from a socket or closes a socket. Keep
-// the time between the two calls short: all waiting calls are interrupted.
+// Call these before and after calling a library that reads from a socket or closes a socket. Keep
+// the time between the two calls short, because signals interrupt every system call that waits
+// meanwhile.
 void weir_foreign_begin(void);
 void weir_foreign_end(void);
 
-// Like read(2), recvmsg(2) and close(2).
+// Like read(2), recvmsg(2) and close(2), but descriptors that the sender attached delay them by two
+// milliseconds at most.
 ssize_t weir_foreign_read(int fd, void *to, size_t bytes);
 ssize_t weir_foreign_recvmsg(int fd, struct msghdr *message, int flags);
 void weir_foreign_close(int fd);

@@ -27,7 +27,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *text, const c
 	va_end(args);
 	if (n > 0) {
 		text->used += (size_t)n < room ? (size_t)n : room - 1;
-		text->column += (size_t)n; // also counts truncated text
+		text->column += (size_t)n; // counts the text even if the buffer has truncated it
 	}
 }
 
@@ -44,8 +44,8 @@ static void go_to(struct text *text, size_t column) {
 	add(text, "%*s", (int)(column - text->column), "");
 }
 
-// Add the words of a paragraph, wrapped, starting at this column; the current line has text up to
-// the column.
+// Adds the words of a paragraph, and wraps its lines. All lines begin at `column`, where the
+// current line already is.
 static void add_wrapped(struct text *text, size_t column, const char *words, size_t bytes) {
 	const char *end = words + bytes;
 

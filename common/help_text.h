@@ -16,7 +16,8 @@ struct weir_help {
 	const struct weir_option_word *commands; // with help; NULL = none
 	const char *notes; // below the options, '\n' between paragraphs; NULL = none; wrapped
 	const char *examples; // '\n' between lines
-	uint32_t groups; // show the options of these groups, and the options of all commands
+	// Bits: show the options of these groups, and the options that all commands have.
+	uint32_t groups;
 };
 
 // Write the whole help text. Returns buffer.

@@ -19,8 +19,9 @@
 
 // --- sinks --------------------------------------------------------------------------------
 
-// Whether systemd has connected the descriptor to the journal: systemd puts the socket's device and
-// inode into the environment; device and inode differ if the descriptor was redirected since then.
+// Returns whether systemd has connected the descriptor to the journal. systemd puts the device and
+// inode of the socket into the environment; the descriptor has others if it was redirected since
+// then.
 static bool is_journal(int fd) {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
@@ -75,7 +76,8 @@ static bool write_bytes(int fd, const char *bytes, size_t count) {
 	return true;
 }
 
-// Returns 0 or negative errno. The socket is not connected, because journald may restart.
+// Sends a record to journald. The socket is not connected, because journald may restart. Returns 0
+// or negative errno.
 static int send_journal(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *message) {
 	const char *path = log->journal_path != NULL ? log->journal_path : JOURNAL_PATH;
@@ -105,7 +107,8 @@ static bool write_record(const struct weir_log *log, enum weir_log_level level,
 		if (r == 0 || r == -EAGAIN) {
 			return r == 0;
 		}
-		// The journal's socket is gone or inaccessible: write text to its stream.
+		// The socket of journald does not exist or is not accessible: write text to the
+		// descriptor, which is connected to the journal too.
 	}
 	return write_bytes(log->fd, line, weir_log_text_line(level, message, line));
 }

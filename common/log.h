@@ -8,10 +8,11 @@
 // record or confuse a terminal are replaced (log_line.h).
 //
 // A record that cannot be written now (a full pipe, a stopped terminal, a slow journald) is dropped
-// and counted, because the writing thread must not block: it also feeds the watchdog and answers
-// the other process. The number of dropped records is written before the next successful record.
+// and counted. The writing thread must not wait, because it also has other work, such as feeding
+// the watchdog. Before the next record that can be written, a record reports the number of dropped
+// records.
 //
-// Threads: any but a worker (S1). A record is one write. No globals.
+// Threads: any except workers, which make no system calls. A record is one write. No globals.
 #pragma once
 
 #include <stdbool.h>
@@ -69,8 +70,9 @@ struct weir_log {
 	enum weir_log_sink sink;
 	int journal; // socket, for WEIR_LOG_JOURNAL; see weir_log_open
 	const char *journal_path; // path of journald's socket; NULL = the default
-	unsigned int *lost; // dropped records not reported yet; owned by the caller; NULL = do not
-			    // report them
+	// Number of dropped records that no record has reported yet; owned by the caller; NULL =
+	// not counted.
+	unsigned int *lost;
 	// Returns whether to write a record. NULL = write all.
 	bool (*filter)(void *context, enum weir_log_level level, const char *text);
 	void *filter_context;

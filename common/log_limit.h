@@ -3,7 +3,7 @@
 // Suppresses repeated log lines: a line written WEIR_LOG_BURST times within WEIR_LOG_WINDOW_MS is
 // suppressed until the window ends; then one line reports the number of suppressed lines.
 //
-// Threads: any that may log; a lock is held while a line is counted and a summary written.
+// Threads: any that may log. A thread holds a lock while it counts a line or writes a summary.
 #pragma once
 
 #include <stdint.h>

@@ -35,7 +35,8 @@ static const int priorities[] = {
 
 // --- characters ---------------------------------------------------------------------------
 
-// The length of the first character of a text in bytes, 0 if it is not UTF-8 (RFC 3629).
+// Returns the length of the first character of a text in bytes, and the character in *ret; 0 if it
+// is not valid UTF-8 (RFC 3629).
 static size_t take_character(const unsigned char *text, uint32_t *ret) {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	size_t bytes = text[0] < 0x80                      ? 1
@@ -59,7 +60,8 @@ static size_t take_character(const unsigned char *text, uint32_t *ret) {
 	return bytes;
 }
 
-// Control characters; line and paragraph separators; marks that change the text direction.
+// Returns whether a character must be replaced: a control character, a line or paragraph separator,
+// or a mark that changes the text direction.
 static bool is_unwanted(uint32_t c) {
 	return c < ' ' || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
 	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Look budget: limits the CPU time of repeated scans ("looks"), such as dumps of all sockets, to a
-// share of a CPU, for any number and any duration of the scans. A burst of CPU time may be used at
-// once.
+// share of one CPU. A scan is delayed until earlier scans are paid back. The time burst_ns may be
+// used without delay.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 struct weir_look_budget {
-	uint64_t share; // 10 = a tenth of the time
+	uint64_t share; // the scans may use 1 / share of the time: 10 = a tenth
 	uint64_t burst_ns; // CPU time that may be used at once
 	uint64_t spent_ns; // CPU time that was used and not yet paid back; 0 at first
 	uint64_t paid_ns; // time when spent_ns was last reduced; 0 at first
 };
 
-// Account for a scan that used this CPU time (weir_thread_cpu_ns).
+// Adds the CPU time that a scan has used (weir_thread_cpu_ns).
 static inline void weir_look_budget_spend(struct weir_look_budget *budget, uint64_t cpu_ns) {
 	budget->spent_ns += cpu_ns;
 }

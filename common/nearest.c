@@ -48,8 +48,8 @@ static uint32_t common_prefix(const char *a, const char *b) {
 	return length;
 }
 
-// The candidate with the longest common beginning, if the common part is at least half of the word
-// ("leastconn" and "least-loaded").
+// Returns the candidate whose beginning has the most letters in common with the word, if they are
+// at least half of the word. Example: "least-loaded" for "leastconn".
 static const char *same_beginning(const char *word, const char *const *candidates, uint32_t count) {
 	const char *best = NULL;
 	uint32_t longest = 0, half = (uint32_t)(strlen(word) + 1) / 2;
@@ -77,7 +77,8 @@ const char *weir_nearest(const char *word, const char *const *candidates, uint32
 			nearest = candidates[i];
 		}
 	}
-	// The distance may be a third of the word, or two letters in a short word ("nmae").
+	// The distance may be up to a third of the length of the word; in a short word, two letters
+	// ("nmae" for "name").
 	if (nearest != NULL && least <= (strlen(word) > 6 ? strlen(word) / 3 : 2) &&
 		least < strlen(word)) {
 		return nearest;

@@ -8,6 +8,6 @@
 
 #include <stdint.h>
 
-// The candidate nearest to a word by edit distance. If no candidate is close: the candidate with
-// the same beginning, or NULL.
+// Returns the candidate nearest to a word by edit distance. If no candidate is near, returns the
+// candidate with the same beginning; if there is none, NULL.
 const char *weir_nearest(const char *word, const char *const *candidates, uint32_t count);

@@ -129,8 +129,8 @@ static int read_real(const char *text, const struct unit *units, double *ret) {
 	}
 	value = strtod(text, &end);
 	if (end != text + digits) {
-		return -EINVAL; // excludes "1.2.3" and ".", and "1e3" and "0x10", which strtod
-				// accepts
+		// Refuses "1.2.3" and ".", and "1e3" and "0x10", which strtod would accept.
+		return -EINVAL;
 	}
 	for (; units->name != NULL; units++) {
 		if (strcmp(units->name, end) == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// An option of a command line: a row of a table. The parser (command_line.h), the error messages
-// and the text of --help (help_text.h) use the rows.
+// Options of a command line. Each option is a row of a table, from which the parser
+// (command_line.h), the error messages and the text of --help (help_text.h) are derived.
 //
 // Threads: any. Prints nothing, allocates nothing.
 #pragma once
@@ -22,7 +22,7 @@ enum weir_option_kind {
 			     // milliseconds, .min to .max
 	WEIR_OPTION_WORD, // integer or enum: the .number of one of .words
 	WEIR_OPTION_CUSTOM, // stored by .take
-	WEIR_OPTION_HEADING, // not an option: a line above the following rows of --help
+	WEIR_OPTION_HEADING, // no option: --help shows this row as a heading above the next rows
 };
 
 struct weir_option_word {
@@ -33,8 +33,9 @@ struct weir_option_word {
 
 struct weir_option;
 
-// Store a value in the program's options. Returns 0, or -EINVAL with one line in why that continues
-// `--name: "value" `: "is not a prefix; use one like 10.0.0.0/24".
+// A function that stores a value in the program's options. Returns 0, or -EINVAL with a text in why
+// that follows `--name: "value" ` in the message, such as "is not a prefix; use one like
+// 10.0.0.0/24".
 typedef int (*weir_option_take)(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes);
 
@@ -43,7 +44,8 @@ struct weir_option {
 	char letter; // -h; 0 = none
 	enum weir_option_kind kind;
 	bool required;
-	bool repeatable; // shown in --help; if false, the last occurrence counts
+	// --help shows that the option may be repeated; if false, the last occurrence counts
+	bool repeatable;
 	const char *value; // name of the value: "FILE"
 	const char *help; // without a full stop
 	const char *fallback; // default value, for --help; NULL = not shown
@@ -54,10 +56,10 @@ struct weir_option {
 	int constant;
 	const struct weir_option_word *words;
 	weir_option_take take;
-	uint32_t groups; // bits: groups of commands that accept it; 0 = all
+	uint32_t groups; // bits: groups of commands that accept the option; 0 = all commands
 };
 
-// Offset of the value: WEIR_OPTION_FIELD(struct weir_cli_options, timeout_ms)
+// Sets where the value is stored: WEIR_OPTION_FIELD(struct weir_cli_options, timeout_ms)
 #define WEIR_OPTION_FIELD(type, member) \
 	.field = offsetof(type, member), .field_bytes = sizeof(((type *)0)->member)
 

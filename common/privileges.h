@@ -19,10 +19,11 @@ struct weir_run_as {
 	bool change; // started as root: the switch changes uid and gid
 };
 
-// Find the user to run as. user, group: as on the command line, NULL = the default: as root `weir`
-// if it exists, else `nobody`, and default_group if it exists, else the user's (NULL = the user's);
-// otherwise the user and group of the process. Returns 0, -ENOENT (no such user or group), -EPERM
-// (another user or group without root); why gets one line.
+// Finds the user and group to run as. user, group: as on the command line; NULL = the default.
+// Without root, the defaults are the user and group of the process. As root, the default user is
+// `weir` if it exists, otherwise `nobody`. As root, the default group is default_group if it
+// exists, otherwise the user's group (default_group may be NULL). Returns 0, -ENOENT (no such user
+// or group), or -EPERM (another user or group without root); why gets one line.
 int weir_privileges_resolve(const char *user, const char *group, const char *default_group,
 	struct weir_run_as *ret, char *why, size_t why_bytes);
 

@@ -34,8 +34,9 @@ static int make_parents(const char *path) {
 	return 0;
 }
 
-// Create a directory unless it exists, and open the directory: later changes apply to the open
-// directory, even if its name is replaced. Returns the descriptor or negative errno.
+// Creates a directory unless it exists, and opens it. Later changes use the descriptor: they apply
+// to this directory even if another user replaces its name. Returns the descriptor or negative
+// errno.
 static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat) {
 	bool made = mkdir(path, 0700) == 0;
 	int fd;
@@ -61,7 +62,7 @@ static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat)
 	return fd;
 }
 
-// Set the mode that the umask has reduced.
+// Sets owner and mode. mkdir has set only the part of the mode that the umask allows.
 static int give(int fd, uid_t user, gid_t gid) {
 	return fchmod(fd, MODE) < 0 || fchown(fd, user, gid) < 0 ? -errno : 0;
 }

@@ -2,8 +2,8 @@
 //
 // Run directory: contains the sockets of both processes. The process that starts first creates it.
 //
-//   RUN_DIR           root:group 0750   the group may enter, not write: no other user can create
-//     dataplane.sock                    a socket in place of the dataplane's
+//   RUN_DIR           root:group 0750   the group may enter, but not write. Therefore no other user
+//     dataplane.sock                    can replace this socket of the dataplane
 //     control/        user:group 0750   owned by weir-control's user
 //       control.sock                    the group may connect
 //
@@ -18,12 +18,12 @@
 
 #include "log.h"
 
-// Create the run directory for gid ((gid_t)-1 = the group of this process), and its parents. An
-// existing directory must belong to root, to the user of this process, or to user, the user of
-// weir-control ((uid_t)-1 = unknown), and must not be shared by all users; write permission for the
-// group and others is removed, with a line in the log. Returns 0 or negative errno (-EPERM: it
-// belongs to another user, or is shared by all; -ENOTDIR: the name is not a directory) with one
-// line in why.
+// Create the run directory for gid ((gid_t)-1 = the group of this process), and its parents. user:
+// the user of weir-control; (uid_t)-1 = unknown. An existing directory must belong to root, to the
+// user of this process, or to `user`, and must not be shared with all users like /tmp. If group or
+// others have write permission, it is removed, and the log gets a line. Returns 0 or negative errno
+// (-EPERM: the directory belongs to another user, or is shared; -ENOTDIR: the name is not a
+// directory) with one line in why.
 int weir_run_dir_make(const char *run_dir, uid_t user, gid_t gid, const struct weir_log *log,
 	char *why, size_t why_bytes);
 

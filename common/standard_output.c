@@ -22,7 +22,7 @@ bool weir_standard_output_finish(const char *program, FILE *out, FILE *err) {
 		fprintf(err, "%s: cannot write to standard output: %s\n", program, strerror(errno));
 		return false;
 	}
-	if (ferror(out)) { // failed earlier, while printing; errno is lost
+	if (ferror(out)) { // an earlier write has failed; its errno is no longer known
 		fprintf(err, "%s: could not write all output to standard output\n", program);
 		return false;
 	}

@@ -9,8 +9,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-// Open missing descriptors 0 to 2 so that writing to them fails. Otherwise the next file or socket
-// would get one of these numbers, and the output. Call this function first in main().
+// Opens /dev/null, only for reading, for descriptors 0 to 2 that are closed. Writing to them then
+// fails. Otherwise the next file or socket would get one of these numbers, and the program's output
+// would be written to it. Call this function first in main().
 void weir_standard_output_claim(void);
 
 // Flush out. Returns whether everything printed to it was written; if not, a line was printed to

@@ -68,13 +68,13 @@ static int read_and_close(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	return r;
 }
 
-// Open a regular file. Does not wait for the writer of a pipe, if the name is now a pipe.
+// Opens a regular file. If the name has become a pipe, fails instead of waiting for a writer.
 static int open_regular(const char *file, int flags, mode_t mode) {
 	int fd = open(file, flags | O_CLOEXEC | O_NONBLOCK, mode), r;
 	struct stat st;
 
 	if (fd < 0) {
-		return errno == ENXIO ? -EINVAL : -errno; // a socket
+		return errno == ENXIO ? -EINVAL : -errno; // opening a socket fails with ENXIO
 	}
 	r = fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? fd : -EINVAL;
 	if (r < 0) {

@@ -15,7 +15,7 @@ int weir_text_file_read(const char *file, size_t most, char **ret, size_t *ret_b
 // Like weir_text_file_read, but returns -EINVAL without waiting if the file is not a regular file.
 int weir_text_file_read_regular(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
-// Write text at the file's position, whole. Returns 0 or negative errno.
+// Writes the whole text at the position of the descriptor. Returns 0 or negative errno.
 int weir_text_file_write(int fd, const char *text);
 
 // The three functions below are for the state of a program in its directory, where a name may have

@@ -22,7 +22,8 @@
 #define WEIR_CONFIG_DEVICE_BYTES 256
 #define WEIR_CONFIG_BINDS_MAX 256 // maximum binds of a service
 #define WEIR_CONFIG_CORES_MAX 64
-#define WEIR_CONFIG_SOURCE_BITS_MAX 16 // variable bits of an IPv4 source: a /16
+// Maximum number of bits that vary in source_ipv4: 16, for a prefix /16.
+#define WEIR_CONFIG_SOURCE_BITS_MAX 16
 
 struct weir_address {
 	uint8_t bytes[16]; // IPv4: in the first 4 bytes, the rest is 0
@@ -31,31 +32,36 @@ struct weir_address {
 
 struct weir_config_instance {
 	char name[WEIR_CONFIG_NAME_BYTES];
-	uint32_t client_id; // index of the group of instances that share VIPs
+	uint32_t client_id; // index of this instance's group; the instances of a group share VIPs
 	uint32_t clients; // number of groups
 	uint32_t member; // index of this instance in its group
 	uint32_t members; // instances of each group
 	uint64_t hash_seed; // must be equal on all instances that share VIPs
 };
 
-#define WEIR_CONFIG_AF_XDP_MTU_MOST 3430u // a frame fits into a page of the socket
+// Maximum MTU of a port with AF_XDP, in bytes. The memory of an AF_XDP socket has one page (4,096
+// bytes) for each packet. The page also holds DPDK's headers of a buffer, the headroom of DPDK and
+// of the kernel, and the Ethernet header with VLAN tags. dataplane/plan.c computes the same number.
+#define WEIR_CONFIG_AF_XDP_MTU_MOST 3430u
 
 struct weir_config_port {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	char device[WEIR_CONFIG_DEVICE_BYTES]; // DPDK devargs: "net_af_xdp0,iface=lb0",
 					       // "0000:01:00.0"
-	char exception[WEIR_CONFIG_DEVICE_BYTES]; // devargs of the exception port to the kernel, ""
-						  // = none
+	// devargs of the port that passes packets to the kernel, "" = none
+	char exception[WEIR_CONFIG_DEVICE_BYTES];
 	uint16_t mtu; // bytes of IP packet, 1280..9216, default 1500; with AF_XDP at most
 		      // WEIR_CONFIG_AF_XDP_MTU_MOST
 	uint16_t vlan; // 1..4094, 0 = untagged (null)
 	bool has_gateway_mac;
-	uint8_t gateway_mac[6]; // next hop of every backend behind this port; not set = chosen by
-				// the kernel's
+	// Next hop of every backend behind this port; not set = the kernel's routes decide.
+	uint8_t gateway_mac[6];
 	struct weir_address source_ipv4; // outer source; not set = chosen by the kernel
-	uint8_t source_ipv4_bits; // number of low bits that vary by flow; 0 = one address
+	// Number of low bits of source_ipv4 that vary from flow to flow; 0 = one address.
+	uint8_t source_ipv4_bits;
 	struct weir_address source_ipv6;
-	uint16_t queues; // receive queues; 0 = one per worker, with AF_XDP all of the interface
+	// Receive queues; 0 = one per worker, or with AF_XDP all queues of the interface.
+	uint16_t queues;
 	int line; // position in the file
 };
 
@@ -72,12 +78,12 @@ struct weir_config_workers {
 struct weir_config_flow_table {
 	uint32_t flows_per_worker; // 1024 .. 2^28, default 1048576
 	uint32_t half_open_percent; // 1..100, default 25: maximum share of half-open flows
-	uint32_t ipv6_percent; // 1..100, default 25: additional IPv6 flows, percent of
-			       // flows_per_worker
+	// 1..100, default 25: room for IPv6 flows, in percent of flows_per_worker, in addition
+	uint32_t ipv6_percent;
 	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms, young_ms, udp_seen_ms;
 };
 
-// Rate limits of replies, per worker; 0 = no replies.
+// Maximum rates of replies of each worker; 0 = no replies.
 struct weir_config_icmp {
 	uint32_t echo_per_second; // 0..1000000, default 1000, like all fields of this struct
 	uint32_t too_big_per_second;
@@ -112,18 +118,21 @@ enum weir_config_requests { WEIR_REQUESTS_ALL, WEIR_REQUESTS_SUCCESSFUL };
 struct weir_config_policy {
 	enum weir_policy name; // default maglev
 	enum weir_config_weights weights; // for weighted-round-robin
-	enum weir_config_requests requests; // from here to update_ms: for weights reported
+	// The fields from here to update_ms are for weights "reported".
+	enum weir_config_requests requests;
 	double error_penalty; // 0..1000, default 1
 	uint32_t blackout_ms, expiration_ms, smoothing_ms; // capability.h
 	uint32_t update_ms; // time between changes of the weights
-	enum weir_config_statistic statistic; // from here to stale_ms: for policies that need costs
+	// The fields from here to stale_ms are for policies that need costs.
+	enum weir_config_statistic statistic;
 	enum weir_config_measurement measurement;
 	enum weir_config_service_time service_time;
 	uint32_t window; // samples, 1..65535, default 386
 	uint32_t stale_ms; // an estimate without a newer sample expires after this time
 	enum weir_rounds rounds; // for interleaved-weighted-round-robin
 	uint32_t error_window_ms; // for policies that need errors; 0 = automatic
-	uint32_t given; // keys present in the file: bits of config_keys.h
+	// Which keys are in the file: bit i is the i-th key of weir_config_policy_keys.
+	uint32_t given;
 };
 
 // The kind of flows. Requests: each connection or session is one short request.
@@ -134,11 +143,13 @@ struct weir_config_flow_control {
 				   // on the workload
 	enum weir_when_exhausted when_exhausted;
 	bool has_max; // max_active_flows is set in the file
-	uint32_t accept_queue_percent; // percent of the queue's limit; 0 = never, default 75
+	// A backend whose accept queue is this full gets no new flows: percent of the queue's
+	// limit; 0 = never, default 75
+	uint32_t accept_queue_percent;
 };
 #define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows for workload requests
 
-// Subset of the backends that an instance or worker uses (subset.h).
+// Settings for the subset of the backends that an instance or worker uses (subset.h).
 struct weir_config_subset {
 	enum weir_subset_algorithm algorithm; // default none: all backends
 	enum weir_subset_mode mode;
@@ -164,8 +175,8 @@ enum weir_config_check {
 	WEIR_CHECK_AGENT,
 	WEIR_CHECK_AGENT_CHECK,
 };
-// The path of a check's packets: directly to the backend's address, or to the service's VIP,
-// encapsulated as by the dataplane.
+// How the packets of a check reach the backend: directly at its address, or with the service's VIP
+// as destination and encapsulated, like packets from the dataplane.
 enum weir_config_via { WEIR_VIA_DIRECT, WEIR_VIA_DATA_PATH };
 enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
 
@@ -225,14 +236,16 @@ struct weir_config_outlier_ejection {
 	uint32_t unreachable_flows; // 0..8, default 3; 0 = do not count
 };
 
-// Maximum age of a backend's last report for the backend to get stolen connections.
+// A backend gets stolen connections only if its last report is not older than this.
 #define WEIR_CONFIG_STEAL_REPORT_MOST_MS 60000u
 
-// Stealing: connections that are not established, because their backend accepts no connections,
+// Stealing: if a backend accepts no connections, connections to it that are not established yet
 // move to another backend.
 struct weir_config_steal {
 	bool enabled; // default: whether the file has the object
-	uint32_t after_ms; // time since the client's last packet, 100..60000, default 500
+	// A connection may move when its client has sent nothing but a SYN for this time,
+	// 100..60000, default 500
+	uint32_t after_ms;
 	uint32_t per_second; // maximum rate of requests to agents, 1..10000, default 200
 };
 
@@ -326,12 +339,12 @@ void weir_config_free(struct weir_config *config); // NULL is allowed
 const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 
-// The bind used by the health check of a service: its address is the first VIP of checks via the
-// data path, its first port is the default port of a check. This is the first bind, or for checks
-// via the data path the first TCP bind, if there is one.
+// Returns the bind that the health check of a service uses: the first bind, or for checks via the
+// data path the first TCP bind, if there is one. Its first port is the default port of a check. Its
+// address is the first VIP for checks via the data path.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
 
-// Convert addresses to and from text. INET6_ADDRSTRLEN is enough for an address.
+// Convert addresses to and from text. A buffer of INET6_ADDRSTRLEN is large enough.
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);
 int weir_address_parse(const char *text, struct weir_address *ret); // 0, -EINVAL
 bool weir_address_equal(const struct weir_address *a, const struct weir_address *b);
@@ -358,7 +371,7 @@ const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down wh
 const char *weir_config_at_deadline_name(enum weir_config_at_deadline at_deadline);
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);
 
-// A key in the file's `settings` that has no meaning for the policy `name`. NULL = no such key: the
-// file could name this policy.
+// Returns a key that the file sets in `settings`, but that the policy `name` does not use. Returns
+// NULL if there is no such key, so the file could name this policy.
 const char *weir_config_policy_misfit(
 	const struct weir_config_policy *settings, enum weir_policy name);

@@ -61,7 +61,8 @@ void weir_config_check_agent_type(struct weir_json_reader *reader,
 	}
 }
 
-// Reported for the first backend only: one correction fixes the error for all backends.
+// Reports an error only for the first backend, because one correction fixes the error for all
+// backends.
 static void check_weights(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_json_place backends = weir_json_place_member(place, "backends");

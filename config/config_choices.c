@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Settings of the configuration with a choice of words: the lists of words, and functions that
-// search the lists.
+// The words that settings of the configuration accept, such as "poll" for idle, and functions that
+// search the lists of words.
 #include <netinet/in.h>
 
 #include "config_keys.h"

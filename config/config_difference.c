@@ -10,16 +10,18 @@
 
 #define TEXT_BYTES 320
 #define WHAT_BYTES 512
-#define HIDDEN "hidden" // logs and users without access to the file get this text
+// Shown instead of a secret value, because logs and users without access to the file get the text.
+#define HIDDEN "hidden"
 
 struct collector {
 	struct weir_difference difference;
 	uint32_t room;
-	bool renamed; // in a renamed element, whose changes apply only with the new name
+	// Inside a renamed element: its changes apply when its new name applies, after a restart.
+	bool renamed;
 	bool failed; // out of memory
 };
 
-// Position of a value: its name in a change, and the old and the new struct that contain the value.
+// A struct that is compared: its name in the text of a change, and its old and its new version.
 struct pair {
 	const char *what;
 	const char *from, *to;
@@ -28,7 +30,7 @@ struct pair {
 static void compare_objects(struct collector *collector, const struct weir_json_object *object,
 	const struct pair *pair);
 
-// Add a change. from or to NULL: the value is absent.
+// Adds a change. from NULL: the old configuration has no such value. to NULL: the new one has none.
 static void note(struct collector *collector, enum weir_change_kind kind,
 	const struct weir_json_key *key, const char *what, const char *from, const char *to) {
 	struct weir_difference *difference = &collector->difference;
@@ -86,7 +88,7 @@ struct list {
 	const char *at; // first element of the list
 	uint32_t count;
 	size_t bytes; // size of an element
-	struct element *sorted; // sorted, so that two lists of 10,000 backends are compared fast
+	struct element *sorted; // sorted, because lists with 10,000 backends must be compared fast
 };
 
 static int order_elements(const void *a, const void *b) {
@@ -122,7 +124,7 @@ static const char *find_element(const struct list *list, const struct element *w
 	return found != NULL ? found->at : NULL;
 }
 
-// Make the name of an element from its identity: "service web".
+// Makes the name of an element, such as "service web", from the kind of object and its identity.
 static void name_element(char what[WHAT_BYTES], const char *of,
 	const struct weir_json_object *object, const char *identity) {
 	char name[TEXT_BYTES];
@@ -152,8 +154,9 @@ static bool has(const struct list *list, const char *identity) {
 	return find_element(list, &element) != NULL;
 }
 
-// The element at the same index of the other list if only its name differs: each name is in one
-// list only, and the descriptions are equal. NULL: no such element.
+// Returns the element of the other list that is this element with another name: it is at the same
+// index, has the same description, and each of the two names is in one list only. NULL: no such
+// element.
 static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);
@@ -170,8 +173,9 @@ static const char *renamed_as(const struct weir_json_object *object, const struc
 	return has(list, name) || strcmp(text, other_text) != 0 ? NULL : there;
 }
 
-// Add a change for each index with another element. Added and removed elements were noted before,
-// so lists of different length and indexes with a new or removed element are skipped.
+// Adds a change for each index that has another element than before. Added and removed elements
+// were noted before. Therefore this skips lists of different length, and indexes with an added or
+// removed element.
 static void compare_order(struct collector *collector, const struct weir_json_key *key,
 	const char *of, const struct list *from, const struct list *to) {
 	char before[WEIR_JSON_IDENTITY_BYTES], after[WEIR_JSON_IDENTITY_BYTES];
@@ -241,7 +245,7 @@ static void compare_lists(
 
 // ------------------------------------------------------------------------------------------
 
-// Write the values of an object, such as "port 4777, interval_ms 500".
+// Writes all values of an object as one text, such as "port 4777, interval_ms 500".
 static void describe_values(
 	const struct weir_json_object *object, const char *at, char text[TEXT_BYTES]) {
 	char value[TEXT_BYTES];
@@ -334,7 +338,8 @@ void weir_difference_keep_restarts(struct weir_difference *difference) {
 	difference->count = kept;
 }
 
-// Whether the difference has a waiting change of this value, or of an object that contains it.
+// Returns whether the difference has a change that waits for a restart, and that is of this value
+// or of an object that contains it.
 static bool waits_still(const struct weir_difference *difference, const char *what) {
 	for (uint32_t i = 0; i < difference->count; i++) {
 		const struct weir_change *change = &difference->change[i];
@@ -419,7 +424,7 @@ static const char *effect_name(enum weir_change_effect effect) {
 	return "none";
 }
 
-// The note of a change, or NULL.
+// Returns the note that is shown after a change, or NULL.
 static const char *note_of(const struct weir_change *change) {
 	return change->needs_restart ? WEIR_CHANGE_RESTART
 	       : change->taken_back  ? WEIR_CHANGE_TAKEN_BACK
@@ -467,8 +472,8 @@ const char *weir_change_format(const struct weir_change *change, char *buffer, s
 
 // --- what runs ----------------------------------------------------------------------------
 
-// Copy the values that need a restart, or the values that do not need a restart; lists are not
-// copied.
+// Copies the values of an object that need a restart (restart true), or those that do not (restart
+// false). Does not copy lists.
 static void copy_values(
 	const struct weir_json_object *object, char *to, const char *from, bool restart) {
 	for (uint32_t i = 0; i < object->count; i++) {
@@ -484,8 +489,9 @@ static void copy_values(
 	}
 }
 
-// Replace a list that needs a restart. Tests ensure that an element of such a list contains no
-// list.
+// Replaces the list `key` of `to` by the list of `from`. Elements that are in both lists keep their
+// values in `to` that need no restart. Elements are copied by memcpy, because tests ensure that no
+// element of such a list contains a list.
 static int take_list(const struct weir_json_key *key, char *to, const char *from) {
 	const struct weir_json_object *object = key->object;
 	struct list wanted = get_list(key, to), running = get_list(key, from);

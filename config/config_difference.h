@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Difference between two configurations, as a list of the changes that a reload would make or has
-// made. Changes are in the order of the table of keys; list elements are matched by their identity,
-// in the order of the file.
+// Difference between two configurations: a list of the changes that a reload would make or has
+// made. Changes have the order of the table of keys. Elements of lists are matched by their
+// identity, such as their name, and have the order of the file.
 //
 // Threads: any. Pure.
 #pragma once
@@ -39,7 +39,8 @@ enum weir_change_effect {
 #undef X
 };
 
-// Cost of a change. For a change that needs a restart: the cost of one restart for all changes.
+// What a change costs. If the change needs a restart: what one restart costs, which applies all
+// changes.
 struct weir_change_cost {
 	enum weir_change_effect effect;
 	uint64_t flows; // open flows that stay, move or break
@@ -49,7 +50,7 @@ struct weir_change_cost {
 struct weir_change {
 	enum weir_change_kind kind;
 	bool needs_restart; // the dataplane reads the value only at its start
-	bool taken_back; // the file has the running value again, without a restart
+	bool taken_back; // the file has the running value again, so no restart is needed
 	const char *key; // borrowed from the table of keys; for an element, the key of its list
 	struct weir_change_cost cost; // set by weir-control, which has the number of flows
 	char *what; // "service web backend web-5 weight"
@@ -71,9 +72,9 @@ int weir_difference_compute(const struct weir_json_object *keys, const void *fro
 void weir_difference_fini(struct weir_difference *difference); // a zeroed struct is allowed
 // Remove the changes that a reload applies; keep the changes that need a restart.
 void weir_difference_keep_restarts(struct weir_difference *difference);
-// Add the changes of `waiting` that the difference does not contain, reversed and marked as taken
-// back: from the waiting value to the running value. The texts move from `waiting`. Returns 0 or
-// -ENOMEM (no change is added).
+// Adds the changes of `waiting` that are no longer in the difference: the file has the running
+// value again. Each is added as taken back, from the waiting value to the running value. The texts
+// move from `waiting`. Returns 0 or -ENOMEM (no change is added).
 int weir_difference_take_back(struct weir_difference *difference, struct weir_difference *waiting);
 
 // Array of {kind, what, from?, to?, note?, cost?: {effect, flows, text}}. NULL: out of memory.
@@ -82,9 +83,9 @@ json_t *weir_difference_json(const struct weir_difference *difference);
 // Truncated to bytes. Returns buffer.
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes);
 
-// Copy all values that need a restart from `running` into `to`; other values are unchanged. A list
-// that needs a restart gets the elements of `running`. If an element is in both lists, its values
-// that need no restart are kept. Returns 0 or -ENOMEM (to is unchanged).
+// Copies all values that need a restart from `running` into `to`; other values of `to` are
+// unchanged. A list that needs a restart gets the elements of `running`. If an element is in both
+// lists, its values that need no restart stay as in `to`. Returns 0 or -ENOMEM (to is unchanged).
 int weir_config_keep_running(struct weir_config *to, const struct weir_config *running);
 int weir_difference_keep_running(
 	const struct weir_json_object *keys, void *to, const void *running);

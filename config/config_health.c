@@ -12,7 +12,7 @@
 #define RETRY_INTERVAL_LEAST_MS 10u
 #define SERVER_TYPES (TYPE(TCP) | HTTP_TYPES | TYPE(GRPC))
 
-// Types of checks that a key applies to, and the text for messages.
+// Keys that only some types of checks use: the types, and the text that messages show.
 static const struct {
 	const char *key;
 	uint32_t types;

@@ -94,7 +94,8 @@ int weir_config_warn_interfaces(
 	int r = 0;
 
 	if (interfaces == NULL) {
-		return errno == ENOMEM || errno == ENOBUFS ? -ENOMEM : 0; // 0: unknown interfaces
+		// Returns 0, because without the list of interfaces no warning is possible.
+		return errno == ENOMEM || errno == ENOBUFS ? -ENOMEM : 0;
 	}
 	for (uint32_t i = 0; r == 0 && i < config->port_count; i++) {
 		const struct weir_config_port *port = &config->ports[i];
@@ -115,7 +116,8 @@ int weir_config_warn_interfaces(
 	return r;
 }
 
-// Whether a CPU is online. Without the files of the kernel, all CPUs count as online.
+// Returns whether a CPU is online, according to the kernel's files. Without these files, every CPU
+// counts as online.
 static bool is_online(uint32_t cpu) {
 	char path[64], state = '1';
 	FILE *file;

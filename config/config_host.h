@@ -19,17 +19,17 @@
 // the device needs no interface, because its driver has no interface or creates one.
 bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]);
 
-// Whether Weir created an interface, judged by its name: the interface for checks, or a DPDK tap
-// with the name from DPDK or from the documentation.
+// Returns whether an interface has the name of an interface that Weir creates: the interface for
+// checks, or a DPDK tap with DPDK's default name or the name that the documentation uses.
 bool weir_config_is_own_interface(const char *name);
 
 // Add a copy of the warning. Returns 0 or -ENOMEM (the warning is not added).
 int weir_config_add_warning(
 	struct weir_config_errors *errors, const struct weir_config_error *warning);
 
-// Add a warning for each port whose interface does not exist in the network namespace of this
-// process, with the existing interfaces. The file may be for another host. Returns 0 or -ENOMEM
-// (some warnings are missing).
+// Adds a warning for each port whose interface does not exist in the network namespace of this
+// process. The warning lists the existing interfaces. It is no error, because the file may be for
+// another host. Returns 0 or -ENOMEM (some warnings are missing).
 int weir_config_warn_interfaces(
 	const struct weir_config *config, struct weir_config_errors *errors);
 // Add a warning for each CPU of a worker that is not online. Returns like

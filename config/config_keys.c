@@ -14,7 +14,8 @@
 #define CONTROL .read_by = WEIR_CONFIG_CONTROL // applied by a reload
 #define TABLES .read_by = WEIR_CONFIG_CONTROL, .needs = WEIR_JSON_NEEDS_REBUILD
 #define UNIT(of) .unit = of
-#define POLICIES(needed) .belongs_to = needed // the policies with one of these needs use the key
+// A policy uses the key if it has one of these needs (WEIR_NEEDS_*).
+#define POLICIES(needed) .belongs_to = needed
 // Further arguments set other fields of the row.
 #define INTEGER(name, of, field, least, most, preset, ...) \
 	{.key = name, .type = &weir_json_type_integer, FIELD(of, field), .min = least, \
@@ -69,7 +70,8 @@ static const struct weir_json_key port_keys[] = {
 	INTEGER("queues", PORT, queues, 0, WEIR_CONFIG_CORES_MAX, "0", DATAPLANE),
 	COMMENT,
 };
-// The index of a port is part of the segment: reordered ports are different ports.
+// Ports are ordered, because the segment identifies a port by its index: a port at another index is
+// another port.
 static const struct weir_json_object port_object = {.name = "port", ROWS(port_keys),
 	.bytes = sizeof(struct PORT), .has_line = true, .line_offset = offsetof(struct PORT, line),
 	.check = weir_config_check_port, .ordered = true,
@@ -145,7 +147,7 @@ static const struct weir_json_key segment_keys[] = {
 static const struct weir_json_object segment_object = {.name = "segment", ROWS(segment_keys),
 	.check = weir_config_check_segment};
 
-// "port" fills port_first; weir_config_check_bind converts the port to a range.
+// The key "port" sets port_first. weir_config_check_bind then converts the port to a range.
 #define BIND weir_config_bind
 static const struct weir_json_key bind_keys[] = {
 	VALUE("address", weir_config_type_address, BIND, address, .required = true, TABLES),
@@ -190,7 +192,7 @@ static const struct weir_json_key policy_keys[] = {
 const struct weir_json_object weir_config_policy_keys = {.name = "policy", ROWS(policy_keys),
 	.check = weir_config_check_policy};
 
-// The default of max_active_flows depends on "workload": weir_config_check_service.
+// weir_config_check_service sets the default of max_active_flows, because it depends on "workload".
 #define FLOW_CONTROL weir_config_flow_control
 static const struct weir_json_key flow_control_keys[] = {
 	INTEGER("max_active_flows", FLOW_CONTROL, max_active_flows, 0, 1 << 28, NULL, TABLES),
@@ -264,7 +266,8 @@ static const struct weir_json_object agent_check_object = {.name = "agent_check"
 	ROWS(agent_check_keys), .check = weir_config_check_agent_check,
 	.is_absent = has_no_agent_check};
 
-// Without the object, the service has no agents: weir_config_check_service.
+// If the file has no object "agent", the service has no agents; weir_config_check_service ensures
+// this.
 #define AGENT weir_config_agent
 static const struct weir_json_key agent_keys[] = {
 	INTEGER("port", AGENT, port, 1, 65535, "4777", CONTROL),
@@ -295,7 +298,7 @@ static const struct weir_json_key slow_start_keys[] = {
 static const struct weir_json_object slow_start_object = {
 	.name = "slow_start", ROWS(slow_start_keys)};
 
-// Without the object, the feature is off: weir_config_check_service.
+// If the file has no object "steal", stealing is off; weir_config_check_service ensures this.
 #define STEAL weir_config_steal
 static const struct weir_json_key steal_keys[] = {
 	VALUE("enabled", weir_json_type_boolean, STEAL, enabled, .fallback = "true", CONTROL),
@@ -327,7 +330,8 @@ static const struct weir_json_key drain_keys[] = {
 };
 static const struct weir_json_object drain_object = {.name = "drain", ROWS(drain_keys)};
 
-// Without the object, the feature is off: weir_config_check_service.
+// If the file has no object "outlier_ejection", ejection is off; weir_config_check_service ensures
+// this.
 #define EJECTION weir_config_outlier_ejection
 static const struct weir_json_key ejection_keys[] = {
 	VALUE("enabled", weir_json_type_boolean, EJECTION, enabled, .fallback = "true", TABLES),

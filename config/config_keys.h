@@ -8,7 +8,8 @@
 #include "config_types.h"
 #include "json_reader.h"
 
-// Maximum values. The segment has the same limits (segment/layout.h); tests compare them.
+// Maximum numbers of objects. The segment has the same maximums (segment/layout.h), and tests
+// compare them.
 #define WEIR_CONFIG_PORTS_MAX 16
 #define WEIR_CONFIG_SERVICES_MAX 4096
 #define WEIR_CONFIG_BACKENDS_MAX 65535
@@ -21,15 +22,15 @@
 // weir-dataplane.
 #define WEIR_CONFIG_DATAPLANE 0x01u
 #define WEIR_CONFIG_CONTROL 0x02u
-// belongs_to of a policy's key: the needs of the policies that use the key (WEIR_NEEDS_*); 0 = all
-// policies. Bit i of weir_config_policy.given stands for the i-th key.
+// For the keys of a policy, belongs_to contains WEIR_NEEDS_*: a policy uses the key if it has one
+// of these needs; 0 = every policy uses it. Bit i of weir_config_policy.given stands for the i-th
+// of these keys.
 
 extern const struct weir_json_object weir_config_keys; // the root
 extern const struct weir_json_object weir_config_policy_keys; // services[].policy
 
-// Read a configuration with another table than weir_config_keys, which has the rows of
-// weir_config_keys and additional rows. *ret has the size of that table's struct, and starts with
-// struct weir_config.
+// Reads a configuration by another table of keys, which has the rows of weir_config_keys and
+// further rows. *ret has the size of the struct of this table, and begins with struct weir_config.
 int weir_config_parse_keys(const struct weir_json_object *keys, const char *text, size_t bytes,
 	struct weir_config **ret, struct weir_config_errors *errors);
 
@@ -42,8 +43,8 @@ extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[
 	weir_config_at_deadline[], weir_config_when_exhausted[], weir_config_closed_ports[],
 	weir_config_subset_algorithms[], weir_config_subset_modes[], weir_config_subset_clients[];
 
-// Checks of config_ports.c, config_services.c, config_health.c, config_policy.c and
-// config_subset.c, called through the tables.
+// Rules between keys. The tables of keys contain pointers to these functions, which are in
+// config_ports.c, config_services.c, config_health.c, config_policy.c and config_subset.c.
 typedef void weir_config_check_object(struct weir_json_reader *reader,
 	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read);
 weir_config_check_object weir_config_check_instance, weir_config_check_port, weir_config_check_bind,
@@ -52,7 +53,7 @@ weir_config_check_object weir_config_check_instance, weir_config_check_port, wei
 	weir_config_check_segment, weir_config_check_policy, weir_config_check_flow_control,
 	weir_config_check_subset, weir_config_check_root;
 
-// Names of list elements in a difference.
+// Write the text that identifies an element of a list in a difference.
 void weir_config_identify_port(const void *element, char *text, size_t bytes);
 void weir_config_identify_gcu(const void *element, char *text, size_t bytes);
 void weir_config_identify_service(const void *element, char *text, size_t bytes);
@@ -62,7 +63,7 @@ void weir_config_describe_port(const void *element, char *text, size_t bytes);
 void weir_config_describe_service(const void *element, char *text, size_t bytes);
 void weir_config_describe_backend(const void *element, char *text, size_t bytes);
 
-// A key that is in the file, but has no meaning for the policy; or NULL.
+// Returns a key that is in the file, but that the policy does not use; or NULL.
 const char *weir_config_unfit_key(const struct weir_json_object *keys,
 	const struct weir_config_policy *policy, enum weir_policy name);
 

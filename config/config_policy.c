@@ -11,7 +11,7 @@ static bool weights_fit(const struct weir_config_policy *policy, enum weir_polic
 	       name == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 }
 
-// Whether a key is for weights from reported capability.
+// Returns whether a key is used only with weights "reported".
 static bool needs_reported(const char *key) {
 	static const char *const keys[] = {"requests", "error_penalty", "blackout_ms",
 		"expiration_ms", "smoothing_ms", "update_ms"};
@@ -68,7 +68,8 @@ static void check_reported(struct weir_json_reader *reader, const struct weir_js
 	}
 }
 
-// With "rounds": "tasks", each turn has one flow, so settings of service times are not used.
+// With "rounds": "tasks", each turn is one flow. Service times are not needed, so their settings
+// are errors.
 static void check_tasks(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_object *keys, const struct weir_config_policy *policy) {
 	for (uint32_t i = 0; i < keys->count; i++) {

@@ -71,7 +71,8 @@ void weir_config_check_segment(struct weir_json_reader *reader, const struct wei
 	}
 }
 
-// The device without its arguments: "net_af_xdp0" of "net_af_xdp0,iface=lb0".
+// Returns whether two devices have equal names. Arguments are not compared: the name in
+// "net_af_xdp0,iface=lb0" is "net_af_xdp0".
 static bool same_device(const char *a, const char *b) {
 	size_t bytes = strcspn(a, ",");
 

@@ -27,7 +27,8 @@ static void name_file(uint64_t epoch, const char *end, char name[NAME_BYTES]) {
 	snprintf(name, NAME_BYTES, PREFIX "%016" PRIx64 SUFFIX "%s", epoch, end);
 }
 
-// Whether this is the name of a file of this module. *ret_unfinished: the file is not renamed yet.
+// Returns whether `name` is the name of a file that this module writes. *ret_unfinished: the file
+// has its temporary name, because it is not complete.
 static bool parse_name(const char *name, uint64_t *ret_epoch, bool *ret_unfinished) {
 	char digits[DIGITS + 1] = "";
 	const char *rest;
@@ -143,8 +144,8 @@ static int find_only(const char *run_dir, uint64_t *ret_epoch) {
 	return count == 1 ? 0 : -ENOENT;
 }
 
-// Get path and state of the file of an epoch. Returns 0, -EINVAL (not a regular file) or another
-// negative errno.
+// Finds the file of an epoch, and gets its path and stat(2) data. Returns 0, -EINVAL (not a regular
+// file) or another negative errno.
 static int find_file(
 	const char *run_dir, uint64_t epoch, char path[PATH_MAX], struct stat *ret_state) {
 	char name[NAME_BYTES];

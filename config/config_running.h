@@ -19,9 +19,9 @@
 
 #include "config.h"
 
-// Make the text of the file: the configuration without services, which only control uses, so that
-// the size does not depend on the number of backends. text: a valid configuration. Returns NULL if
-// out of memory; the caller frees it.
+// Makes the text of the file: the configuration without its services. Only weir-control uses
+// services; without them, the size does not depend on the number of backends. text: a valid
+// configuration. Returns NULL if out of memory; the caller frees it.
 char *weir_config_running_text(const char *text, size_t bytes);
 
 // Write the file. user, group: owners of the file; -1 = unchanged. The group can read the file,

@@ -8,7 +8,7 @@
 
 #include "config_keys.h"
 
-// The reason why an address cannot be a VIP or backend, or NULL.
+// Returns why an address cannot be a VIP or a backend, or NULL if it can.
 static const char *address_fault(const struct weir_address *address) {
 	static const uint8_t none[16], loopback[16] = {[15] = 1};
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -92,8 +92,9 @@ static uint32_t next_prime(uint32_t n) {
 	return n;
 }
 
-// The largest table size is a prime, so there is always a next prime. The size is checked for every
-// policy, because the policy can change at run time.
+// Checks that the table size is a prime; the message names the next prime, which always exists,
+// because the largest allowed size is a prime. Checks the size for every policy, because the policy
+// can change at run time.
 static void check_table_size(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	if (!is_prime(service->table_size)) {
@@ -127,7 +128,7 @@ static int compare_service_names(const void *a, const void *b, void *list) {
 	return order ? order : (x > y) - (x < y);
 }
 
-// The numbers 0..n-1 in the order of `compare`; NULL = out of memory.
+// Returns the indexes 0..n-1 of a list, sorted by `compare`; NULL = out of memory.
 static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	int (*compare)(const void *, const void *, void *)) {
 	uint32_t *order = calloc(n ? n : 1, sizeof(*order));
@@ -175,9 +176,9 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	if (!weir_json_present(read, "steal")) {
 		service->steal.enabled = false;
 	}
-	// A TCP connection may be idle for hours: a limit would turn users away from healthy
-	// backends. The limit is for workload requests: so many requests at a time are a sign of
-	// overload.
+	// Only workload "requests" has a limit by default: so many requests in progress are a sign
+	// of overload. Other TCP connections may be idle for hours, and a limit would reject users
+	// although the backends are healthy.
 	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {
 		service->flow_control.max_active_flows = WEIR_CONFIG_MAX_ACTIVE_REQUESTS;
 	}
@@ -225,7 +226,7 @@ static void check_service_names(struct weir_json_reader *reader,
 	free(order);
 }
 
-struct bind_number { // a bind and its position
+struct bind_number { // a bind, and its position in the configuration
 	struct weir_config_bind bind;
 	uint32_t service, number;
 };
@@ -275,8 +276,8 @@ static void complain_bind(struct weir_json_reader *reader, const struct weir_jso
 			"ambiguous");
 }
 
-// Allocate an array with an element of this size for each bind; NULL: out of memory, noted in the
-// reader.
+// Allocates an array with one element of `bytes` for each bind of all services. NULL: out of
+// memory, which is recorded in the reader.
 static void *for_each_bind(
 	struct weir_json_reader *reader, const struct weir_config *config, size_t bytes) {
 	size_t count = 0;
@@ -290,8 +291,8 @@ static void *for_each_bind(
 	return elements;
 }
 
-// Check for overlapping binds: the narrower bind takes precedence, and equally wide binds are
-// ambiguous.
+// Reports binds that are ambiguous. If two binds overlap, the narrower one takes precedence; if
+// they have equally many ports, neither does.
 static void check_binds(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	struct bind_number *all = for_each_bind(reader, config, sizeof(*all));
@@ -327,7 +328,8 @@ static int compare_addresses(const void *a, const void *b) {
 	return memcmp(a, b, sizeof(struct weir_address));
 }
 
-// Check for loops: packets to a backend with the address of a VIP would return to the balancer.
+// Reports backends with the address of a VIP: packets to such a backend would return to the
+// balancer, in a loop.
 static void check_loops(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	struct weir_address *vip = for_each_bind(reader, config, sizeof(*vip));
@@ -364,7 +366,7 @@ static void check_loops(struct weir_json_reader *reader, const struct weir_json_
 	free(vip);
 }
 
-struct vip { // VIP of a service
+struct vip { // a VIP, and the service that has it
 	struct weir_address address;
 	uint32_t service;
 };

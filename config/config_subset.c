@@ -3,8 +3,8 @@
 // Checks of the settings of a subset: dependencies between keys.
 #include "config_keys.h"
 
-// With algorithm "none" the other keys are allowed, so that subsetting can be switched off
-// temporarily.
+// Allows the other keys with algorithm "none", because a user may switch subsetting off for a
+// while.
 void weir_config_check_subset(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_subset *subset = into;

@@ -9,7 +9,8 @@
 
 #include "config_keys.h"
 
-// An attacker who knows the seed can choose ports so that all flows get the same backend.
+// Warns of the default hash_seed, which is public: an attacker who has the seed can choose ports so
+// that all flows get the same backend.
 static void warn_seed(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place instance = weir_json_place_member(root, "instance");
@@ -25,7 +26,8 @@ static void warn_seed(struct weir_json_reader *reader, const struct weir_json_pl
 	}
 }
 
-// Warn of no services: routers may still send packets to this instance, which forwards nothing.
+// Warns if there are no services: routers may send packets to this instance, but it forwards
+// nothing.
 static void warn_no_service(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	if (config->service_count == 0) {
@@ -48,8 +50,8 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 		"all weights are 0: the service gets no new flows; set a weight above 0");
 }
 
-// Without a port, the check connects to the port of the VIP, where the server listens instead of
-// the agent.
+// Warns of an agent-check without a port: it would connect to the port of the VIP, where the server
+// listens, and not the agent.
 static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_config_health_check *check = &service->health_check;
@@ -63,8 +65,8 @@ static void warn_agent_check(struct weir_json_reader *reader, const struct weir_
 	}
 }
 
-// Whether the service has a check that detects dead backends, or the file disables checks
-// explicitly.
+// Returns whether the service has a check that detects dead backends, or whether the file disables
+// checks explicitly.
 static bool is_checked(const struct weir_config_service *service) {
 	return service->has_health_check || service->agent.port != 0 ||
 	       service->agent_check.type != WEIR_CHECK_NONE || service->outlier_ejection.enabled;
@@ -215,8 +217,8 @@ static const struct weir_address *find_source(const struct weir_config *config,
 	return NULL;
 }
 
-// Warn if an outer source is the address of a backend or a VIP: a kernel drops packets from its own
-// address before its tunnel device gets them.
+// Warns if an outer source is the address of a backend or a VIP. The kernel of a host that has this
+// address would drop the encapsulated packets, because their source is its own address.
 static void warn_source(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config, uint32_t number) {
 	const struct weir_json_place ports = weir_json_place_member(root, "ports");

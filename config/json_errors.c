@@ -26,8 +26,8 @@ static bool is_known(const struct list *list, const struct weir_config_error *er
 	return false;
 }
 
-// Add an error unless the list contains it: a value that several overlays inherit from the root
-// would be reported several times.
+// Adds an error unless the list contains it. Several overlays may inherit a value from the root; an
+// error of this value would be found several times.
 static void add(struct weir_json_reader *reader, const struct list *list,
 	struct weir_config_error *error, const char *format, va_list arguments) {
 	char text[sizeof(error->reason)];
@@ -72,7 +72,7 @@ static void write_path(const struct weir_json_place *place, char *path, size_t b
 	}
 }
 
-// The node of a place, for a place whose root is the node `base`.
+// Returns the node (json_position.h) of a place. base: the node of the root of the place.
 static uint32_t find_node(
 	const struct weir_json_reader *reader, const struct weir_json_place *place, uint32_t base) {
 	uint32_t parent;
@@ -88,8 +88,8 @@ static uint32_t find_node(
 				  : weir_json_element(reader->positions, parent, place->index);
 }
 
-// The node of a place; a value that is not in the file gets the node of its parent. *overlaid: the
-// node is in the overlay.
+// Returns the node of a place. If the value is not in the file, returns the node of the object that
+// would contain it. *overlaid: whether the node is in the overlay.
 static uint32_t find_position(const struct weir_json_reader *reader,
 	const struct weir_json_place *place, bool *overlaid) {
 	*overlaid = false;
@@ -135,8 +135,9 @@ static void set_place(const struct weir_json_reader *reader, struct weir_config_
 	error->column = (int)(at_key ? node->key_column : node->column);
 }
 
-// Whether a further error is only counted, because finding the positions of 65,000 elements takes
-// seconds. With overlays, an error must be compared with earlier errors, so it is not only counted.
+// Counts a further error after WEIR_JSON_ERRORS_MAX, and returns true: the caller then does nothing
+// else, because finding the positions of 65,000 elements would take seconds. Returns false with
+// overlays, where an error must first be compared with earlier errors.
 static bool only_count(const struct weir_json_reader *reader, const struct list *list) {
 	if (reader->overlay_path || *list->count < WEIR_JSON_ERRORS_MAX) {
 		return false;

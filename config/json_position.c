@@ -124,7 +124,7 @@ static int scan_value(struct scanner *s, uint32_t *open) {
 	return s->at > start ? 0 : -EINVAL;
 }
 
-// While a container is open, its `next` holds the index of the enclosing container.
+// Scans the text. While a container is open, its `next` holds the index of the enclosing container.
 static int scan(struct scanner *s) {
 	uint32_t open = WEIR_JSON_NO_NODE;
 

@@ -5,8 +5,8 @@
 // json_reader.c and json_errors.c.
 //
 // Values are numbered in document order: 0 is the root, a container is followed by its members.
-// jansson also keeps members in document order, so values of jansson and of the index can be read
-// in parallel.
+// jansson keeps members in document order, too. Therefore a caller can step through the values of
+// jansson and the nodes of the index together.
 //
 // Threads: any; an index is immutable after it was made.
 #pragma once

@@ -32,7 +32,7 @@ static bool is_later(const struct weir_json_object *object, const char *name) {
 	return false;
 }
 
-// The known key that the user probably meant, or NULL.
+// Returns the known key that is most similar to an unknown one, or NULL.
 static const char *near_key(const struct weir_json_object *object, const char *name) {
 	const char *names[2 * WEIR_JSON_KEYS_MAX];
 	uint32_t count = 0;
@@ -129,7 +129,7 @@ static void read_default(
 		const struct weir_json_place nowhere = {.node = WEIR_JSON_NO_NODE};
 		json_t *json = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
 
-		// Reading a default can only fail if there is no memory.
+		// Defaults are valid, so reading a default can only fail for lack of memory.
 		if (json == NULL || !read_value(reader, &nowhere, key, json, into)) {
 			reader->out_of_memory = true;
 		}

@@ -19,7 +19,7 @@
 #include "config_error.h"
 #include "json_position.h"
 
-#define WEIR_JSON_ERRORS_MAX 1000 // one more entry gives the number of omitted ones
+#define WEIR_JSON_ERRORS_MAX 1000 // further errors are omitted; one more entry gives their number
 #define WEIR_JSON_KEYS_MAX 64 // maximum keys of an object
 #define WEIR_JSON_IDENTITY_BYTES 96
 
@@ -32,7 +32,8 @@ struct weir_json_place {
 	const struct weir_json_place *parent; // NULL = the root
 	const char *key; // NULL = an element of an array
 	uint32_t index;
-	uint32_t node; // json_position.h; WEIR_JSON_NO_NODE = looked up on demand
+	// Node in json_position.h; WEIR_JSON_NO_NODE = it is searched when it is needed.
+	uint32_t node;
 };
 
 // A type of values: how a value is read from JSON, stored in a struct and written as text.
@@ -86,7 +87,7 @@ struct weir_json_key {
 	enum weir_json_needs needs; // for a list: what adding or removing an element needs
 	bool names_object; // a difference shows the object's name instead of this key
 	bool secret; // a difference hides its values
-	// Bits for the owner of the table; the reader ignores them.
+	// Bits whose meaning the owner of the table defines; the reader ignores them.
 	uint8_t read_by, belongs_to;
 };
 
@@ -103,8 +104,11 @@ struct weir_json_object {
 	const struct weir_json_key *key;
 	uint32_t count; // at most WEIR_JSON_KEYS_MAX
 	size_t bytes; // size of the struct
-	const char *const *later; // names of keys that this version lacks; NULL-terminated or NULL
-	const struct weir_json_object *beside; // further keys of the same JSON object; or NULL
+	// Keys of later versions, which this version does not have; NULL-terminated, or NULL.
+	const char *const *later;
+	// another table with further keys of this JSON object, which the reader ignores here; or
+	// NULL
+	const struct weir_json_object *beside;
 	bool open; // unknown keys are allowed
 	bool has_line;
 	size_t line_offset; // offset of `int line`
@@ -116,8 +120,9 @@ struct weir_json_object {
 	// differences (NULL: no description). WEIR_JSON_IDENTITY_BYTES is enough.
 	void (*identify)(const void *element, char *text, size_t bytes);
 	void (*describe)(const void *element, char *text, size_t bytes);
-	bool ordered; // a changed order of elements is a difference, and an element whose identity
-		      // changes, but not its description and index, was renamed
+	// Another order of the elements is a difference. If only the identity of an element has
+	// changed, and not its description and index, the element was renamed.
+	bool ordered;
 	// Whether the file does not have the object. NULL: the defaults apply then.
 	bool (*is_absent)(const void *object);
 };
@@ -126,11 +131,13 @@ struct weir_json_reader {
 	const struct weir_json_index *positions; // NULL while there are no positions
 	struct weir_config_errors *errors;
 	bool at_keys; // errors have the position of the key instead of the value
-	const char *help; // such as "weir-sim keys lists the keys of", before an object's name;
-			  // NULL: keys are listed
+	// Text before an object's name in errors of unknown keys, such as "weir-sim keys lists the
+	// keys of"; NULL: the errors list the keys.
+	const char *help;
 
-	// Overlay: values are read from the object `overlay_path` (node `overlay`) if it has them,
-	// otherwise from the root. NULL = all values are read from the root.
+	// Overlay: an object of the file whose values replace values of the root. A value is read
+	// from the object at `overlay_path` (node `overlay`) if the object has the value, otherwise
+	// from the root. NULL = no overlay.
 	const char *overlay_path;
 	uint32_t overlay;
 
@@ -154,8 +161,8 @@ bool weir_json_valid(const struct weir_json_keys_read *read, const char *key);
 // The name of a value; "unknown" if there is none.
 const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value);
 
-// Add an error: at a place; at the key of a place; at a member of a place, or at the place if the
-// member is absent; for the whole file, where `line` 0 = no line.
+// Add an error. The functions differ in its position: a place; the key of a place; a member of a
+// place, or the place if the member is absent; the whole file, with a line (0 = no line).
 void weir_json_error(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 void weir_json_error_key(struct weir_json_reader *reader, const struct weir_json_place *place,

@@ -145,7 +145,7 @@ int weir_capabilities_drop_everywhere(bool keep_net_admin) {
 	if (r > 0) {
 		r = check_threads(keep_net_admin, false);
 	}
-	if (r == -ETIMEDOUT) { // the thread may still run the handler later
+	if (r == -ETIMEDOUT) { // end here: the thread may still run the handler later
 		return r;
 	}
 	sigaction(REQUEST, &before, NULL);

@@ -37,8 +37,8 @@ struct weir_dataplane {
 	uint32_t ports;
 	uint32_t devices;
 	bool running;
-	uint32_t any_mac_ports; // one bit per port
-	int claim[WEIR_DEVICES_MAX]; // -1 = none
+	uint32_t any_mac_ports; // bit p: port p accepts frames to any unicast MAC address
+	int claim[WEIR_DEVICES_MAX]; // claims of AF_XDP interfaces: descriptors, -1 = no claim
 	struct weir_device device[WEIR_DEVICES_MAX]; // devices in the order of the plan
 	struct weir_device_watch watch[WEIR_DEVICES_MAX];
 	struct weir_port_statistics statistics[WEIR_PORTS_MAX];
@@ -57,7 +57,8 @@ struct weir_dataplane {
 	struct weir_worker *worker[WEIR_WORKERS_MAX];
 };
 
-// The worker of the first queue of a device. An exception device belongs to the worker of its port.
+// Returns the worker that polls the first queue of a device. An exception device belongs to the
+// worker of its port.
 static uint32_t owner_of(const struct weir_dataplane *dataplane, const struct weir_device *device) {
 	return device->port % dataplane->workers;
 }
@@ -94,14 +95,15 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	}
 	ifindex = if_nametoindex(plan->interface);
 	if (ifindex == 0) {
-		return 0; // opening the device reports it in more detail
+		return 0; // no interface: opening the device reports the error in more detail
 	}
 	r = weir_steer_claim(ifindex, plan->interface, why, sizeof(why));
 	if (r >= 0) {
 		dataplane->claim[d] = r;
 		r = weir_steer_clear(ifindex, plan->interface, why, sizeof(why));
 	}
-	// Without a steer program, the driver uses its own program or the program that is still
+	// The interface has another XDP program. This is no error for a device without a steer
+	// program (xdp_prog): its driver uses its own program or the program that is still
 	// attached.
 	if (r == -EBUSY && dataplane->claim[d] >= 0 &&
 		!weir_devargs_get(&plan->devargs, "xdp_prog", program, sizeof(program))) {
@@ -351,9 +353,9 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 		if (device->exception) {
 			source.kind = WEIR_SOURCE_KERNEL;
 		} else if (distributor != NULL) {
-			// The rings have one producer. If queues share a distributor, one worker
-			// takes all of these queues: a flow stays in order when the kernel moves
-			// the flow to another queue.
+			// Each ring of a distributor has a single producer. Therefore one worker
+			// polls all queues that share a distributor. This also keeps a flow in
+			// order when the kernel moves the flow to another queue.
 			source.kind = WEIR_SOURCE_SHARED;
 			source.distributor = distributor;
 			worker = distributor->owner;
@@ -366,8 +368,9 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 	return r;
 }
 
-// If a NIC spreads flows and flows are not in buckets, the worker that has a flow is found by
-// offering packets of unknown flows from worker to worker (offer.h).
+// Connects each worker to the next worker by a ring. The rings are needed if a NIC spreads flows
+// and flows are not in buckets: a packet of an unknown flow is then offered from worker to worker,
+// until a worker has the flow (offer.h).
 static int connect_peers(struct weir_dataplane *dataplane) {
 	uint32_t workers = dataplane->workers, spreading = 0;
 	int r = 0;

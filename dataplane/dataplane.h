@@ -2,7 +2,8 @@
 //
 // Dataplane: opens devices and the segment as planned, connects them, and runs the workers.
 //
-// Order: claims, devices, segment, pipelines, paths, workers; closed in reverse.
+// Opens the parts in this order: claims of interfaces, devices, segment, pipelines, transmit paths,
+// workers. Closes the parts in the reverse order.
 //
 // Threads: main. Workers run between weir_dataplane_start and weir_dataplane_stop.
 #pragma once
@@ -22,8 +23,8 @@ struct weir_dataplane;
 // Returns 0 or negative errno.
 int weir_dataplane_open(const struct weir_config *config, const struct weir_plan *plan,
 	const struct weir_log *log, struct weir_dataplane **ret);
-// frees: also free the flow tables and packet buffers. A process that ends leaves this memory to
-// the kernel, because DPDK writes memory that it frees, which takes seconds.
+// frees: also free the flow tables and packet buffers. A process that is about to exit passes false
+// and leaves this memory to the kernel: DPDK overwrites memory that it frees, which takes seconds.
 void weir_dataplane_close(struct weir_dataplane *dataplane, bool frees);
 
 int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative errno

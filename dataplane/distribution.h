@@ -4,9 +4,9 @@
 // between workers when all ports have distributors.
 //
 // A port whose device spreads flows by RSS has a distributor for each of its queues, if packets
-// carry the hash and the device's RSS redirection table (RETA) can be set: the RETA maps each
-// bucket to a queue of its first worker, and the distributors pass on packets of buckets that have
-// moved since then.
+// carry the hash and the device's RSS redirection table (RETA) can be set. The RETA maps each
+// bucket to a queue of the bucket's first worker. When a bucket has moved to another worker, the
+// distributors pass its packets on.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -20,9 +20,10 @@
 
 struct weir_distributed_port {
 	bool distributed; // packets are spread by the software distributor, not by the device
-	bool by_queue; // packets are spread by the device, and the RETA can be set; else `why`
-	enum weir_bucketing
-		why; // UNKNOWN: the device spreads flows, without a more specific reason
+	bool by_queue; // packets are spread by the device, and the RETA can be set
+	// If not by_queue: why flows are not in buckets. UNKNOWN = the device spreads flows, and no
+	// more specific reason is known.
+	enum weir_bucketing why;
 	uint32_t owner; // worker of the port's first queue; the next workers have the next queues
 	uint16_t queues; // number of queues over which the device spreads packets
 	uint16_t table_entries; // number of entries of the device's RETA
@@ -43,20 +44,20 @@ struct weir_distribution {
 };
 _Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX, "one each");
 
-// Whether flows are in buckets. may_share: the workers can share a flow memory.
+// Returns whether flows are in buckets, or why not. may_share: the workers can share a flow memory.
 enum weir_bucketing weir_distribution_bucketing(
 	const struct weir_distributed_port *port, uint32_t ports, uint32_t workers, bool may_share);
-// The RSS key that gives the buckets of flows, if devices spread some of the flows; else NULL.
-// Borrowed.
+// Returns the RSS key that gives the buckets of flows if devices spread some of the flows,
+// otherwise NULL. The key is borrowed.
 const struct weir_rss_key *weir_distribution_key(
 	const struct weir_distributed_port *port, uint32_t ports);
 
-// The worker that owns a bucket before any bucket is moved: one worker for all buckets of an entry
-// of any device's RETA.
+// Returns the worker that owns a bucket before any bucket is moved. All buckets of one RETA entry,
+// of any device, have the same first worker.
 uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
 	uint32_t workers, uint32_t bucket);
-// The queue to set in an entry of the RETA of a port's device: if possible, a queue that this
-// worker receives.
+// Returns the queue to set in RETA entries of this worker's buckets. If the worker receives a queue
+// of the port, the result is this queue.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
 // The worker that receives a queue of a port.
@@ -65,8 +66,9 @@ static inline uint32_t weir_distribution_receiver(
 	return (port->owner + queue) % workers;
 }
 
-// Initialize a distribution. parcel: [workers], if the segment is bucketed; the owners in the
-// segment are then also set. Returns 0, -ENOMEM (nothing to free).
+// Initialize a distribution. parcel: one per worker, used only if the segment is bucketed. In this
+// case the function also writes the owners of the buckets to the segment. Returns 0, -ENOMEM
+// (nothing to free).
 int weir_distribution_create(const struct weir_segment *segment,
 	const struct weir_distributed_port *port, struct weir_flow_parcel *const *parcel,
 	struct weir_distribution *ret);

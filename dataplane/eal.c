@@ -92,7 +92,8 @@ static bool may_use(uint16_t cpu, const cpu_set_t *ours) {
 	return may;
 }
 
-// "0@(0,1),1@0,2@1": lcore at CPUs.
+// Appends the lcores and their CPUs. "0@(0,1),1@0,2@1": lcore 0 may run on CPUs 0 and 1, lcore 1 on
+// CPU 0, and lcore 2 on CPU 1.
 static int add_lcores(
 	struct list *list, const struct weir_config_workers *workers, char *why, size_t why_bytes) {
 	char text[LCORES_BYTES] = "0@(";
@@ -146,7 +147,8 @@ static void add_devices(struct list *list, const struct weir_plan *plan) {
 	}
 }
 
-// No memory is shared with other DPDK processes, and no file remains when the process is killed.
+// Appends options for memory that is not shared with other DPDK processes and leaves no file when
+// the process is killed.
 static void add_memory(struct list *list, const struct weir_memory *memory) {
 	if (memory->huge_pages) {
 		add(list, "--in-memory");
@@ -157,8 +159,9 @@ static void add_memory(struct list *list, const struct weir_memory *memory) {
 	add(list, "-m%" PRIu64, (memory->bytes + (1u << 20) - 1) >> 20);
 }
 
-// DPDK's file prefix: equal for all starts in one run directory, so that directories do not
-// accumulate, and different for instances that run at the same time.
+// Appends DPDK's file prefix, which names a directory of DPDK. All starts in one run directory have
+// the same prefix: otherwise directories would accumulate. Instances that run at the same time have
+// different prefixes.
 static void add_prefix(struct list *list, const char *instance, const char *run_dir) {
 	struct stat st;
 	uint64_t hash = 0;
@@ -240,7 +243,7 @@ int weir_eal_arguments(
 }
 
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes) {
-	// DPDK permutes the vector and loses a word, so that DPDK must get a copy.
+	// DPDK reorders the argument vector and loses a word. Therefore DPDK gets a copy.
 	char **copy = malloc(((size_t)count + 1) * sizeof(*copy));
 	int r = 0;
 

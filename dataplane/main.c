@@ -92,7 +92,8 @@ static bool take_signal(const struct context *context) {
 	return false;
 }
 
-// Any local process may try to attach, any number of times: one line summarizes a minute.
+// Logs how many processes were refused. Any local process may try to attach, any number of times:
+// therefore at most one line is logged per minute.
 static void log_refusals(struct context *context) {
 	uint64_t now = weir_monotonic_ms();
 	struct weir_handover_refusals refusals;
@@ -147,7 +148,8 @@ static void wait_for_event(const struct context *context) {
 	for (int i = 0; i < n; i++) {
 		fds[1 + i] = (struct pollfd){.fd = server[i], .events = POLLIN};
 	}
-	// A connection that cannot be accepted stays readable, so that poll would return at once.
+	// Do not poll the socket after an error: a connection that cannot be accepted stays
+	// readable, and poll would return at once.
 	if (context->serve_error != 0) {
 		fds[1].fd = -1;
 	}
@@ -217,8 +219,8 @@ static void write_running(const struct context *context, const struct weir_datap
 	const bool is_root = geteuid() == 0;
 	const bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
 	const gid_t group = is_root ? 0 : is_own ? (gid_t)-1 : params->group;
-	// The group is set as for the socket: a weir-control run as root has only the rights of the
-	// group.
+	// The file gets the group of the socket: a weir-control that runs as root has only the
+	// rights of the group.
 	int r = weir_config_running_write(params->run_dir, weir_dataplane_segment(dataplane)->epoch,
 		is_root ? params->control_user : (uid_t)-1, group, context->running);
 
@@ -289,7 +291,8 @@ close_dataplane:
 	return r;
 }
 
-// Log how to reach DPDK's socket: the last part of the directory is the file prefix.
+// Log the file prefix, by which dpdk-telemetry.py finds DPDK's socket. The prefix is the last part
+// of the run-time directory.
 static void log_telemetry(const struct context *context) {
 	const char *directory = rte_eal_get_runtime_dir();
 	const char *slash = strrchr(directory, '/');

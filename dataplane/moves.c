@@ -116,7 +116,7 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 		(mover->shift_holds && weir_shift_has(&moves->shift, bucket))) {
 		return WEIR_BUCKET_BUSY;
 	}
-	// The thief reads bucket and thief after it has read the claim.
+	// Set both fields before the claim: the thief reads them after it has read the claim.
 	move->bucket = bucket;
 	move->thief = thief;
 	if (!claim(mover, thief)) {
@@ -131,7 +131,8 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 
 // --- the victim -----------------------------------------------------------------------------
 
-// Whether no packet of the bucket is left in a ring to this worker, and no packet will arrive.
+// True if no packet of the bucket is left in the rings to this worker, and no further packet of the
+// bucket will arrive.
 static bool is_drained(const struct weir_mover *mover) {
 	const struct weir_moves *moves = mover->moves;
 
@@ -175,7 +176,7 @@ void weir_mover_settled(struct weir_mover *mover) {
 
 // --- the thief ------------------------------------------------------------------------------
 
-// The move by which this worker takes a bucket, or NULL.
+// Returns the move by which this worker takes a bucket, or NULL if it takes none.
 static struct weir_move *taking(const struct weir_mover *mover) {
 	uint64_t victim = __atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE);
 
@@ -287,7 +288,7 @@ void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distrib
 	uint32_t thief, bucket;
 
 	if (n < 2) {
-		return; // with one packet, its bucket has more than half of all packets
+		return; // the bucket of a single packet has more than half of all packets
 	}
 	if (now_ns - distributor->pressed_ns < WEIR_URGENT_NS ||
 		now_ns - distributor->looked_ns[victim] < WEIR_URGENT_NS) {

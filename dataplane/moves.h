@@ -58,10 +58,10 @@ enum weir_moving {
 
 // A move with one worker as the victim.
 struct weir_move {
-	uint32_t state; // enum weir_moving: [victim], while RELEASED [thief]
-	uint32_t bucket; // [victim], while NOTHING
-	uint32_t thief; // [victim], while NOTHING
-	struct weir_flow_parcel *parcel; // for the worker that writes the state next; borrowed
+	uint32_t state; // enum weir_moving; written by the victim, while RELEASED by the thief
+	uint32_t bucket; // written by the victim while the state is NOTHING
+	uint32_t thief; // written by the victim while the state is NOTHING
+	struct weir_flow_parcel *parcel; // used by the worker that writes the state next; borrowed
 } __attribute__((aligned(64)));
 
 // The state of one worker for moves.
@@ -117,9 +117,9 @@ static inline void weir_mover_took(struct weir_mover *mover, uint32_t distributo
 	mover->taken[distributor] += n;
 }
 
-// Give a bucket away. Call between bursts.
-// deadline_ns: on the clock of now_ns; later requests are refused. stealing: whether stealing is
-// enabled. Returns WEIR_BUCKET_CONFIRMED, or the reason of a refusal, which has no effect.
+// Give a bucket away. Call between bursts. deadline_ns: time after which the request is refused, on
+// the clock of now_ns. stealing: whether stealing is enabled. Returns WEIR_BUCKET_CONFIRMED, or the
+// reason of a refusal, which has no effect.
 enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bucket,
 	uint32_t thief, uint64_t deadline_ns, uint64_t now_ns, bool stealing);
 
@@ -159,10 +159,10 @@ static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 	return __builtin_expect(__atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE) != 0, 0);
 }
 
-// Hold the packets, of at most WEIR_BURST, of the bucket that the worker takes; other packets stay
-// in pkts, in order. Returns the number of packets that stay. *ret_refused: number of packets of
-// the bucket that did not fit the queue; these packets are at the end of pkts, and the caller drops
-// them.
+// Hold those of at most WEIR_BURST packets that belong to the bucket that the worker takes. Other
+// packets stay in pkts, in order. Returns the number of packets that stay. *ret_refused: number of
+// packets of the bucket that did not fit the queue; these packets are at the end of pkts, and the
+// caller drops them.
 uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint16_t *ret_refused);
 

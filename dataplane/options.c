@@ -54,7 +54,8 @@ const char *weir_dataplane_help(char *buffer, size_t bytes) {
 	return weir_help_text(&list, &help, buffer, bytes);
 }
 
-// The path becomes a device argument of DPDK, and these are separated by commas.
+// The path must not contain a comma: it becomes a device argument of DPDK, and commas separate
+// device arguments.
 static bool is_steer_object(const char *path) {
 	return path[0] != '\0' && strchr(path, ',') == NULL;
 }

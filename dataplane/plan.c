@@ -23,7 +23,7 @@
 #include "verdict.h"
 
 #define DESCRIPTORS 1024
-#define LAYER2_BYTES (14 + 2 * 4) // Ethernet header, two VLAN tags
+#define LAYER2_BYTES (14 + 2 * 4) // bytes of the Ethernet header and two VLAN tags
 #define FCS_BYTES 4
 #define ROOM_MIN RTE_MBUF_DEFAULT_BUF_SIZE
 #define ROOM_MAX 65472
@@ -44,9 +44,9 @@ _Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +
 #define XDP_QUEUE_BUFFERS (2048 + 2048)
 
 #define BUFFER_OVERHEAD (64 + 128) // object header of the mempool, and mbuf
-#define WORKER_BYTES (1 << 20) // pipeline, worker, reader
+#define WORKER_BYTES (1 << 20) // bytes of a worker's pipeline, worker object and reader
 #define RING_BYTES(packets) (512 + 8ull * (packets))
-// Memory of a mempool in addition to its buffers: caches of all lcores, and the ring
+// Bytes of a mempool in addition to its buffers, for the caches of all lcores and the ring
 #define POOL_BYTES (4 << 20)
 #define DEVICE_BYTES (4 << 20) // taps have separate mempools
 #define SLACK_BYTES (16ull << 20) // memory of DPDK itself
@@ -213,7 +213,8 @@ static uint32_t queue_buffers(const struct weir_device_plan *device) {
 	       (weir_devargs_is(&device->devargs, "net_af_xdp") ? XDP_QUEUE_BUFFERS : 0);
 }
 
-// Number of buffers that can be outside of a device's receive queue, for any size.
+// Returns the maximum number of buffers that can be in use outside of receive queues, for each size
+// of buffers.
 static uint32_t travelling_buffers(const struct weir_plan *plan) {
 	uint32_t buffers = plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST) +
 			   WEIR_HOLD_PACKETS; // packets held by a shift

@@ -61,7 +61,8 @@ static uint32_t mask_of(const struct weir_distributed_port *port) {
 	return RTE_MIN((uint32_t)port->table_entries, WEIR_BUCKETS) - 1;
 }
 
-// 1 + the worker that owns all buckets of an entry, or 0.
+// Returns 1 + the worker that owns all buckets of an entry, or 0 if the buckets have several
+// owners.
 static uint8_t worker_of(const struct weir_queue_tables *tables, uint32_t p, uint32_t entry) {
 	const struct weir_moves *moves = tables->distribution->moves;
 	uint32_t mask = mask_of(&tables->spreading->port[p]);
@@ -107,7 +108,8 @@ static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e
 	       weir_distribution_receiver(port, workers, table->queue[e]) != worker;
 }
 
-// The next entry to change, after the last changed entry; ports take turns.
+// Finds the next entry to change. The search starts after the entry of the last shift, and
+// continues with the other ports.
 static bool find(struct weir_queue_tables *tables, uint64_t now_ns, uint16_t *ret_queue) {
 	const struct weir_spreading *spreading = tables->spreading;
 
@@ -169,7 +171,7 @@ static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uin
 	}
 }
 
-// The owner holds packets of the buckets: change the table.
+// Changes the table. Call while the owner holds packets of the buckets.
 static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	uint32_t p = tables->requested_port, e = tables->requested_entry;

@@ -12,7 +12,8 @@
 #include "log.h"
 #include "spreading.h"
 
-#define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull // since the last move of an entry's buckets
+// Minimum time since an entry's buckets last moved.
+#define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull
 #define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // time before a failed change is tried again
 #define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // time between two readings of a device's table
 
@@ -40,8 +41,8 @@ struct weir_queue_tables {
 	struct weir_queue_table table[WEIR_PORTS_MAX];
 };
 
-// Create the queue tables. All arguments are borrowed; config: for names of ports. Returns 0,
-// -ENOMEM; *ret is NULL if no device spreads flows in buckets.
+// Create the queue tables. All arguments are borrowed. config: provides the names of ports. Returns
+// 0, -ENOMEM; *ret is NULL if no device spreads flows in buckets.
 int weir_queue_tables_create(const struct weir_spreading *spreading,
 	const struct weir_distribution *distribution, const struct weir_config *config,
 	const struct weir_log *log, struct weir_queue_tables **ret);

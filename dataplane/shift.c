@@ -67,8 +67,8 @@ static void answer(struct weir_mover *mover) {
 		set_state(shift, WEIR_SHIFT_HOLDING);
 		return;
 	}
-	// Done before the state is set, because main may request the next shift as soon as it reads
-	// the new state.
+	// Clear `shifting` before the state is set: main may request the next shift as soon as it
+	// reads the new state.
 	__atomic_store_n(&mover->shifting, 0, __ATOMIC_RELAXED);
 	set_state(shift, WEIR_SHIFT_REFUSED);
 }

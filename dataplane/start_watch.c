@@ -13,7 +13,7 @@ static void *watch_fd(void *argument) {
 
 	for (;;) {
 		if (poll(fds, 2, -1) < 0) {
-			continue; // EINTR: a debugger
+			continue; // EINTR, for instance caused by a debugger
 		}
 		if (fds[1].revents != 0) {
 			return NULL;

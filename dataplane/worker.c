@@ -19,7 +19,7 @@
 
 _Static_assert(WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "a bucket is a part of the flows");
 
-#define PREFETCH 4u // number of packets ahead
+#define PREFETCH 4u // number of packets that are prefetched ahead
 
 // --- sources ------------------------------------------------------------------------------
 
@@ -198,7 +198,8 @@ static void respond(struct weir_worker *worker) {
 	} else {
 		weir_flow_query_respond(worker->pipeline, &message, worker->now_ns);
 	}
-	// A response is lost if control does not take earlier responses.
+	// The result is ignored: a response is lost if control has not taken earlier responses and
+	// the ring is full.
 	(void)weir_mailbox_send(&ours->response, &theirs->response, &message);
 }
 
@@ -224,9 +225,11 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 	respond(worker);
 	weir_worker_move_buckets(worker);
 	if (unlikely(weir_pipeline_maintain(worker->pipeline, worker->now_ns))) {
-		worker->idle.turns = 0; // a large table: no sleep until expiry has caught up
+		// A large table has flows to expire: do not sleep until expiry has caught up.
+		worker->idle.turns = 0;
 	}
-	// A worker keeps no pointer into a table beyond an iteration.
+	// The worker may report a quiescent state here: it keeps no pointer into a table beyond an
+	// iteration.
 	weir_pipeline_quiescent(worker->pipeline);
 	return moved;
 }
@@ -304,7 +307,7 @@ int weir_worker_add_source(struct weir_worker *worker, const struct weir_source 
 	}
 	worker->idle.not_woken |=
 		source->ring !=
-		NULL; // a ring's producer makes no system call to wake the worker (S1)
+		NULL; // the producer of a ring does not wake the worker: no system calls (S1)
 	worker->source[worker->sources++] = *source;
 	return 0;
 }

@@ -19,9 +19,11 @@
 #include "worker_private.h"
 
 // Iterations without packets before the pause becomes longer.
-#define SPIN_TURNS 32 // each a pause instruction
-#define YIELD_TURNS 64 // each a sched_yield, which is free if no other thread needs the CPU
-#define SLEEP_TURNS 16 // short sleeps, in total about a millisecond; unlimited with `yield`
+#define SPIN_TURNS 32 // each iteration executes a pause instruction
+// Each iteration calls sched_yield, which costs little if no other thread needs the CPU.
+#define YIELD_TURNS 64
+// Each iteration sleeps briefly, in total about a millisecond. No limit in idle mode `yield`.
+#define SLEEP_TURNS 16
 #define SLEEP_FIRST_NS 8000
 #define SLEEP_LAST_NS 100000
 #define WAIT_MS 1

@@ -10,12 +10,12 @@
 // Maximum time that a move waits for packets in a transmit queue to depart: many drivers do not
 // report departures, or not for the last packets of an idle queue.
 #define DEPARTURE_NS 1000000ull
-// Time in which a device sends the packets that its driver does not report: 41 packets of 1,500
-// bytes at 10 Gbit/s.
+// Time in which a device sends the packets whose departure its driver does not report. The time
+// suffices for 41 packets of 1,500 bytes at 10 Gbit/s.
 #define UNREPORTED_NS 50000ull
 
-// Held packets are processed while more than this part of each transmit ring is free: the remaining
-// part is for other packets.
+// Held packets are processed while at least this number of packets fits each transmit ring. The
+// room that is left is for other packets.
 #define ROOM (WEIR_TX_RING / 4)
 _Static_assert(ROOM >= WEIR_BURST, "a burst fits");
 
@@ -51,7 +51,8 @@ enum weir_bucket_answer weir_worker_give(
 	return answer;
 }
 
-// Time of a step of a move, without the packets that would be processed anyway.
+// Counts the cycles since `since` as cost of a move. The caller leaves out the processing of held
+// packets, which would also be processed without a move.
 static void count_cycles(struct weir_worker *worker, uint64_t since) {
 	weir_counter_add(&worker->steals->move_cycles, rte_rdtsc() - since);
 }
@@ -75,7 +76,8 @@ static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t u
 	return true;
 }
 
-// until_ns: from then on held packets do not wait for space in transmit rings.
+// True if all transmit rings have room for held packets. After until_ns, a ring to a device that
+// accepts no packet counts as having room.
 static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 	for (uint32_t d = 0; d < worker->transmit->devices; d++) {
 		if (!weir_path_has_room(weir_worker_path(worker, (uint8_t)d), ROOM) &&
@@ -164,8 +166,9 @@ static __rte_noinline void shift_buckets(struct weir_worker *worker) {
 
 // --- the victim -------------------------------------------------------------------------------
 
-// The bucket's packets have been processed, but may wait in rings to the workers that own transmit
-// queues, or in the transmit queues.
+// Records how many packets were put into each path so far. The bucket's packets have been
+// processed, but may still wait in rings to the workers that own transmit queues, or in the
+// transmit queues.
 static void begin_release(struct weir_worker *worker) {
 	worker->release.begun = true;
 	worker->release.done = false;
@@ -176,8 +179,8 @@ static void begin_release(struct weir_worker *worker) {
 	}
 }
 
-// True if the thief sends on the queue that has this worker's packets, and therefore after these
-// packets.
+// True if the thief sends on the queue that has this worker's packets. Packets of the thief then
+// leave after packets of this worker.
 static bool keeps_queue(const struct weir_worker *worker, uint32_t device) {
 	const struct weir_path *paths = worker->transmit->path[device];
 
@@ -188,8 +191,9 @@ static bool has_departed(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL ? weir_path_has_departed(path, put) : weir_path_is_answered(path);
 }
 
-// Whether the packets given to a device are gone, or the move no longer waits for them. When the
-// device reports that all packets have departed, the last few packets may not have been reported.
+// True if the packets given to a device are gone, or the move no longer waits for them. Drivers do
+// not report the last few packets: after the report that all packets have departed, the move waits
+// UNREPORTED_NS longer.
 static bool is_gone(
 	const struct weir_worker *worker, const struct weir_path *path, struct leaving *leaving) {
 	if (!leaving->departed && has_departed(path, leaving->put)) {

@@ -47,7 +47,8 @@ struct weir_worker {
 	const struct weir_segment *segment;
 	struct weir_worker_counters *counters;
 	struct weir_pipeline *pipeline;
-	const uint64_t *capture_wanted; // order of control; 0 = no packet is captured
+	// Number of the capture order of control; 0 = no packet is captured.
+	const uint64_t *capture_wanted;
 	struct weir_packet_capture *capture;
 	bool capturing; // packets of the present burst are captured
 	struct weir_transmit *transmit;
@@ -64,7 +65,7 @@ struct weir_worker {
 	struct weir_outlet *outlet[WEIR_DEVICES_MAX * WEIR_WORKERS_MAX];
 	struct weir_verdict verdicts[WEIR_BURST];
 	struct rte_ring *next; // ring to the next worker; NULL = no packet is offered
-	struct weir_moves *moves; // NULL = flows are not in buckets, so is mover
+	struct weir_moves *moves; // NULL, like mover, if flows are not in buckets
 	struct weir_mover *mover;
 	struct weir_steal_counters *steals;
 	// The part that is being released.

@@ -5,7 +5,7 @@
 
 static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
 	const struct weir_verdict *verdict, enum weir_drop_reason reason) {
-	// Extra packets were not received, so that no extra packet is captured.
+	// Captures contain only received packets, not packets that the pipeline made in addition.
 	if (worker->capturing && verdict >= worker->verdicts &&
 		verdict < worker->verdicts + WEIR_BURST) {
 		weir_packet_capture_undelivered(
@@ -67,8 +67,8 @@ static void drop_or_offer(
 	}
 }
 
-// Carry out the verdicts of a burst of at most WEIR_BURST packets: sorted by device, in order
-// within each device.
+// Carry out the verdicts of a burst of at most WEIR_BURST packets. Packets are sorted by device,
+// and keep their order within each device.
 static void deliver(struct weir_worker *worker, struct rte_mbuf **pkts,
 	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
 	uint8_t touched[WEIR_DEVICES_MAX];
@@ -166,7 +166,7 @@ void weir_worker_process(
 	deliver_burst(worker, pkts, n, in_port);
 }
 
-// Process runs of packets from one port.
+// The packets may come from several ports. Process them in runs from one port.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
 	uint16_t run;
 

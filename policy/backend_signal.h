@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Signal: control's data about a backend for the policy of its service, in one word of 64 bits, so
-// that the data is read and written atomically. The word contains its kind: while a service changes
-// its policy, a worker may read a word that control wrote for the previous policy.
+// Signal: what weir-control writes about a backend, and the policy of the backend's service reads.
+// A signal is one word of 64 bits, because a word is read and written atomically. The highest two
+// bits are the kind of the signal: while a service changes its policy, a worker may read a word
+// that weir-control wrote for the previous policy.
 //
 //   cost     predicted cost of a flow, ns; 0 = unknown
-//   errors   errors reported by the backend, as a number of active flows per worker
-//   share    a worker's share of the requests in progress that the backend reports, and its errors
+//   errors   errors that the backend reports, converted to a number of active flows per worker
+//   share    a worker's share of the requests in progress that the backend reports; also the errors
 //   probe    requests in progress, latency, and the time of the backend's report
 //
 // Threads: control writes, workers read; relaxed accesses of whole words.
@@ -37,8 +38,9 @@ static inline uint32_t weir_signal_errors(uint64_t word) {
 	return word >> WEIR_SIGNAL_SHIFT == WEIR_SIGNAL_ERRORS ? (uint32_t)word : 0;
 }
 
-// A share: flows (26 bits), errors (14 bits), spread and gain (8 bits each), serial (6 bits). Flows
-// and spread in units of 1 / WEIR_SIGNAL_FLOW flow, gain from 0 = 1/256 to 255 = 1.
+// The bits of a share: flows (26 bits), errors (14 bits), spread and gain (8 bits each), serial (6
+// bits). Flows and spread are in units of 1 / WEIR_SIGNAL_FLOW flow. A gain of 0 means 1/256, and a
+// gain of 255 means 1.
 #define WEIR_SIGNAL_FLOW 256u
 #define WEIR_SIGNAL_SHARE_MAX 0x3ffffffu
 #define WEIR_SIGNAL_SHARE_ERRORS_SHIFT 26
@@ -49,17 +51,19 @@ static inline uint32_t weir_signal_errors(uint64_t word) {
 #define WEIR_SIGNAL_SERIALS 63u
 
 struct weir_signal_share {
-	double flows; // of each worker, if all workers had the same number
-	double spread; // flows: upper bound of the random part that a worker adds, 0 to 1
-	double gain; // part of the difference to the worker's own flows that counts, 0 to 1
-	uint32_t errors; // number of errors, as for weir_signal_of_errors
+	double flows; // flows that each worker would have if all workers had equally many
+	// Each worker adds a random number of flows, from -spread / 2 to spread / 2; 0 to 1.
+	double spread;
+	double gain; // how much of (flows - the worker's own flows) counts as load, 0 to 1
+	uint32_t errors; // errors, as a number of active flows (weir_signal_of_errors)
 };
 
 static inline uint64_t weir_signal_bits(double value, uint32_t most) {
 	return value < most ? (uint64_t)value : most;
 }
 
-// before: the word that is replaced. A changed serial marks a new report.
+// before: the word that the result replaces. The result gets the next serial, and workers detect a
+// new report by the changed serial.
 static inline uint64_t weir_signal_of_share(
 	const struct weir_signal_share *share, uint64_t before) {
 	uint64_t serial = (before >> WEIR_SIGNAL_SERIAL_SHIFT & WEIR_SIGNAL_SERIALS) + 1;
@@ -102,7 +106,8 @@ static inline uint32_t weir_signal_share_gain(uint64_t word) {
 	return (uint32_t)(word >> WEIR_SIGNAL_GAIN_SHIFT) & 255;
 }
 
-// A probe: latency in 2^14 ns (24 bits), time in 2^20 ns (24 bits), active requests (14 bits).
+// The bits of a probe: latency in units of 2^14 ns (24 bits), time in units of 2^20 ns (24 bits),
+// active requests (14 bits).
 #define WEIR_SIGNAL_LATENCY_SHIFT 38
 #define WEIR_SIGNAL_STAMP_SHIFT 14
 #define WEIR_SIGNAL_STAMP_MASK 0xffffffu

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define NS_PER_S 1000000000ull
-#define NEARLY_NONE 0.01 // factor of a negligible correction: 1 %
+#define NEARLY_NONE 0.01 // a fading correction that is smaller is set to 0: about 1 % of the weight
 #define MEAN_LEAST 0.02 // below this utilization, backends count as equal
 #define MEAN_TURNS 64u
 #define MEAN_NEAR 0.001
@@ -59,7 +59,8 @@ static double within(double value, double most) {
 	return value > most ? most : value < -most ? -most : value;
 }
 
-// The mean, with each value limited to `most`. Returns the number of values.
+// Computes the mean of the known utilizations, after limiting each to `most`. Returns the number of
+// known utilizations.
 static uint32_t mean_below(const double *utilization, uint32_t n, double most, double *ret_mean) {
 	double sum = 0;
 	uint32_t fresh = 0;
@@ -72,9 +73,10 @@ static uint32_t mean_below(const double *utilization, uint32_t n, double most, d
 	return fresh;
 }
 
-// Adjust corrections by the distance from the mean. Needs at least two values. Each value is
-// limited to twice the mean, like each distance: otherwise, beside one extreme report, all other
-// loads would count as equal.
+// Adjusts each correction by the distance of the backend's utilization from the mean. Does nothing
+// with fewer than two utilizations. For the mean, each utilization is limited to twice the mean:
+// otherwise one extreme report would raise the mean so far that all other backends would seem
+// equally idle.
 static void correct(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, double gain) {
 	double mean, before;
@@ -98,7 +100,8 @@ static void correct(const struct weir_balanced_settings *settings, const double 
 	}
 }
 
-// Only ratios of weights matter: keep the mean of the corrections at 0.
+// Keeps the mean of the corrections at 0. This changes all weights by one factor, and only the
+// ratios of weights matter.
 static void centre(const double *utilization, double *correction, uint32_t n) {
 	double sum = 0;
 	uint32_t known = 0;

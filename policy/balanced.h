@@ -4,15 +4,15 @@
 // periodic steps it corrects each configured weight until the backend's utilization is the mean of
 // all backends. Weights from capability (capability.h) reflect the cost of a request on a backend,
 // but not the requests of clients that use only some of the backends, nor clients with unequal
-// numbers of requests. Balanced weights reflect both effects, because the controller measures the
-// resulting utilization.
+// numbers of requests. Balanced weights reflect such clients too, because the controller measures
+// the utilization that results.
 //
 // Source: Dropbox's Robinhood (2024), which corrects weights by the distance from the mean.
 //
-// The correction is the logarithm of a factor. It grows by gain times the relative distance, by at
-// most the gain per second: after a sudden change of the load, the distance falls by 1/e in 1/gain
-// seconds, if the load follows the weights. Utilization is smoothed over a shorter time, so that
-// overshoot is negligible.
+// A correction is the logarithm of the factor of a weight. Each second, it changes by gain times
+// the relative distance of the utilization from the mean, and by at most the gain. If the load
+// follows the weights, the distance left by a sudden change of the load falls to 1/e within 1/gain
+// seconds. Utilization is smoothed over a shorter time than that, which keeps overshoot negligible.
 //
 // Called by weir-control and by the simulator.
 //
@@ -24,16 +24,17 @@
 
 struct weir_balanced_settings {
 	double gain; // per second; below 0.5
-	double most; // a factor is between 1 / most and this; > 1
-	double penalty; // per error, as in capability.h: without a penalty, a failing backend seems
-			// idle
+	double most; // maximum factor of a weight, > 1; the minimum is 1 / most
+	// Added to the utilization, times the share of failed requests: a backend that fails fast
+	// would seem idle otherwise.
+	double penalty;
 	uint64_t smoothing_ns; // time constant of the averages of utilization
-	uint64_t fresh_ns; // maximum age of a report that is used; without a newer report the
-			   // correction stays
+	// Maximum age of a report that is used; after this age the correction stays unchanged.
+	uint64_t fresh_ns;
 	uint64_t expiration_ns; // age of the last report after which the correction fades
 };
 
-// The defaults: 0.1, 10, 1, 5 s, 10 s, 180 s.
+// Returns the defaults: gain 0.1, most 10, penalty 1, smoothing 5 s, fresh 10 s, expiration 3 min.
 struct weir_balanced_settings weir_balanced_defaults(void);
 
 // The load that a backend reports: the larger of its CPU utilization, and its requests in progress
@@ -42,7 +43,7 @@ double weir_balanced_utilization(double cpu, double active, double most_active);
 
 // Load state of one backend.
 struct weir_balanced_load { // zeroed at first
-	double utilization; // smoothed; with the penalty
+	double utilization; // smoothed; includes the penalty
 	uint64_t last_ns;
 	bool known;
 };
@@ -59,8 +60,9 @@ void weir_balanced_report(struct weir_balanced_load *load,
 double weir_balanced_read(const struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, uint64_t now_ns);
 
-// One step: correct n backends by their utilizations, elapsed_ns after the previous step. Returns
-// whether a correction remains: if not, the configured weights apply.
+// Does one step: changes the corrections of n backends according to their utilizations. elapsed_ns:
+// time since the previous step. Returns whether any correction is not 0; if all are 0, the
+// configured weights apply.
 bool weir_balanced_step(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, uint64_t elapsed_ns);
 

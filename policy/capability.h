@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capability of a backend, from its load reports: requests per second over utilization, errors
-// penalised. The weight of weighted round robin when weights are "reported".
+// Capability of a backend, computed from its load reports: requests per second divided by
+// utilization. Errors lower it. With weights "reported", weighted round robin uses the capability
+// as the weight.
 //
-// Source: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy's order: the
-// penalty is added before a report of no utilization is refused. gRPC refuses first, so that a
-// backend that fails everything at no cost keeps its last good weight for 180 s (`grpc_order`).
-// gRPC divides the rate of all requests by the utilization; the book divides the rate of successful
-// requests (`successful`).
+// Source: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy for the order of
+// two steps: the penalty for errors is added first, then a report without utilization is refused.
+// gRPC refuses first (`grpc_order`): a backend that fails all requests at no cost then keeps its
+// last good weight for 180 s. gRPC divides the rate of all requests by the utilization; the book
+// divides the rate of successful requests (`successful`).
 //
 // Called by weir-control for each backend and by the simulator.
 //
@@ -18,18 +19,21 @@
 #include <stdint.h>
 
 struct weir_capability_settings {
-	uint64_t blackout_ns; // how long reports must arrive before they are used
-	uint64_t expiration_ns; // how long a report is used; > 0
+	uint64_t blackout_ns; // a backend must have sent reports for this time before they are used
+	uint64_t expiration_ns; // a report is used until this age; > 0
 	uint64_t smoothing_ns; // time constant of the averages of rates and utilization; 0 = none
-	double penalty; // added to the utilization, times failed requests per request; 0 = none
+	double penalty; // times the share of failed requests, added to the utilization; 0 = none
 	bool successful; // count successful requests only
-	bool grpc_order; // for replay: refuse before the penalty; expire only on request
+	// To replay gRPC: refuse before the penalty is added; check expiration only in
+	// weir_capability_read.
+	bool grpc_order;
 };
 
-// The defaults: 10 s, 180 s, 10 s, 1.0, all requests.
+// Returns the defaults: blackout 10 s, expiration 180 s, smoothing 10 s, penalty 1.0, all requests
+// count.
 struct weir_capability_settings weir_capability_defaults(void);
 
-// One load report. Rates have a single source: the backend, or the balancer's counters.
+// One load report. Both rates are from one source, either the backend or the balancer's counters.
 struct weir_capability_report {
 	double requests_per_second; // all requests, including failed ones
 	double errors_per_second;
@@ -46,19 +50,20 @@ struct weir_capability { // zeroed at first
 	bool has_last;
 };
 
-// The utilization to use: the largest of the configured named metrics; without named metrics the
-// application's, and without that the CPU's utilization. A value of 0 or less counts as absent. 0 =
-// no utilization.
+// Selects the utilization to use: the largest of the configured named metrics; if there are none,
+// the utilization that the application reports; if there is none, the CPU's. A value of 0 or less
+// counts as absent. Returns 0 if all are absent.
 double weir_capability_utilization(const double *named, uint32_t n, double application, double cpu);
 
-// The formula alone. 0 = refused: no requests, no utilization even with the penalty, or a number
-// that is negative or not finite. With `successful`, at least a hundredth of the requests counts: a
-// backend without any new flow could not show that it has recovered.
+// Computes the weight from one report, without smoothing. Returns 0 if the report is refused: it
+// has no requests, no utilization even with the penalty, or a number that is negative or not
+// finite. With `successful`, at least a hundredth of the requests counts as successful: with a
+// weight of 0 the backend would get no new flows, and could not show that it has recovered.
 double weir_capability_weight(const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report);
 
-// Add a report. Returns the resulting weight, usable or not yet; 0 if the report was refused and
-// nothing changed.
+// Adds a report. Returns the resulting weight, even during the blackout. Returns 0 if the report
+// was refused; nothing changes then.
 double weir_capability_add(struct weir_capability *capability,
 	const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report, uint64_t now_ns);
@@ -66,8 +71,8 @@ double weir_capability_add(struct weir_capability *capability,
 // The backend became ready: the blackout restarts with its next report.
 void weir_capability_ready(struct weir_capability *capability);
 
-// The current weight of the backend, according to the settings of this call, not those at the time
-// of the reports; 0 = unknown (blackout, expired, never reported).
+// Returns the current weight of the backend; 0 = unknown (blackout, expired, or never reported).
+// The settings of this call apply, also to reports that were added with other settings.
 double weir_capability_read(struct weir_capability *capability,
 	const struct weir_capability_settings *settings, uint64_t now_ns);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ejection.h"
 
-#define WORSE_BY 0.1 // minimum difference, as a share of the connections
+#define WORSE_BY 0.1 // minimum difference between two shares of failures
 #define DEVIATIONS_OF_CHANCE 4.0
 #define DEVIATIONS_OF_RATES 1.9 // distance below the mean of success rates, in standard deviations
 
@@ -68,8 +68,9 @@ static void expire_unreachable(const struct weir_ejection_settings *settings,
 	}
 }
 
-// Within one evaluation, the order of failures and established connections is unknown: failures
-// count as earlier than the connection.
+// Counts what happened to a backend since the last evaluation. The counters do not show the order
+// of failures and established connections: if a connection was established, all failures count as
+// earlier, and the run of failures ends.
 static void note(struct weir_ejection *service, struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = take(backend);
 
@@ -79,8 +80,8 @@ static void note(struct weir_ejection *service, struct weir_ejection_backend *ba
 	}
 	if (news.established > 0) {
 		backend->run = 0;
-		// The order of ICMP errors and connections since the last evaluation is unknown:
-		// the errors may be newer.
+		// Keep ICMP errors that began after the last evaluation: they may be newer than the
+		// connection.
 		if (backend->unreachable.first_ms <= service->looked_ms) {
 			backend->unreachable = (struct weir_ejection_unreachable){0};
 		}
@@ -232,7 +233,7 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection_count all = {0};
 	bool is_end = now_ms >= service->interval_end_ms && service->interval_end_ms != 0;
 
-	// The interval may also have been shortened in the settings meanwhile.
+	// The end is too far in the future if the setting was shortened meanwhile.
 	if (is_end || service->interval_end_ms > now_ms + settings->interval_ms ||
 		service->interval_end_ms == 0) {
 		service->interval_end_ms = now_ms + settings->interval_ms;
@@ -290,8 +291,8 @@ uint64_t weir_ejection_begin(const struct weir_ejection_settings *settings,
 	uint64_t most = settings->max_ms > settings->base_ms ? settings->max_ms : settings->base_ms;
 	uint64_t length_ms;
 
-	// The number is limited to the number needed for the maximum duration. Otherwise a backend
-	// that was ejected for days would also need days until its ejections are short again.
+	// Stop counting when the duration has reached its maximum. Otherwise a backend that was
+	// ejected again and again for days would need days until its ejections are short again.
 	if (backend->times == 0 || settings->base_ms * backend->times < most) {
 		backend->times++;
 	}

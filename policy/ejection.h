@@ -6,13 +6,13 @@
 // backend hosts about tunnel packets, which also work for UDP.
 //
 // Source: outlier detection of Envoy and gRFC A50: success rate, failure percentage, consecutive
-// failures, and the duration and number of ejections. One rule is added: an ejected backend must do
-// worse than the other backends together, by at least a tenth of the connections and by more than
-// chance (four standard deviations of the difference of two shares). Forged SYNs, as in a flood,
-// fail on all backends alike, so that no backend is ejected.
+// failures, and the duration and number of ejections. One rule is added: a backend is ejected only
+// if its share of failures is higher than the share of the other backends together, by at least a
+// tenth of the connections and by more than chance (four standard deviations of the difference).
+// Therefore a flood of forged SYNs ejects no backend: forged SYNs fail on all backends alike.
 //
-// ICMP errors can be forged. ICMP errors count only if they are about several flows, if they last
-// longer than a restart of the decapsulation takes, and if no connection is established meanwhile.
+// ICMP errors can be forged. Therefore they count only if they are about several flows, arrive for
+// longer than a restart of the decapsulation takes, and no connection is established meanwhile.
 //
 // Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
 #pragma once
@@ -33,23 +33,25 @@ enum weir_ejection_reason {
 #undef X
 };
 
-#define WEIR_EJECTION_RATE_BACKENDS 5u // backends with enough connections that success rates need
-#define WEIR_EJECTION_RATE_FLOWS 2u // times minimum_flows: connections for a success rate
+// Success rates are compared only with this many backends that have enough connections.
+#define WEIR_EJECTION_RATE_BACKENDS 5u
+#define WEIR_EJECTION_RATE_FLOWS 2u // a success rate needs this times minimum_flows connections
 #define WEIR_EJECTION_UNREACHABLE_FLOWS 8u // maximum of unreachable_flows
-// Minimum time from the first ICMP error to the last, or half an interval if half an interval is
-// less. Linux sends one ICMP error a second.
+// ICMP errors eject a backend only if at least this time lies between the first and the last; half
+// an interval is enough if that is less. Linux sends one ICMP error a second.
 #define WEIR_EJECTION_UNREACHABLE_MS 1500u
 
 struct weir_ejection_settings {
 	uint64_t interval_ms; // interval of success rates and failure percentages; above 0
 	uint64_t base_ms; // length of the first ejection; the n-th in a row lasts n times as long
 	uint64_t max_ms; // maximum length, or base_ms if that is more
-	uint32_t max_percent; // maximum share of ejected backends, at least one backend
+	// Maximum share of ejected backends; one backend may always be ejected.
+	uint32_t max_percent;
 	uint32_t failure_percent; // a higher share of failures ejects a backend; 100 = never
 	uint32_t minimum_flows; // connections per interval that a failure percentage needs
-	uint32_t consecutive_failures; // failures that eject a backend; 0 = never
-	uint32_t unreachable_flows; // flows with ICMP errors per interval that eject a backend; 0 =
-				    // never
+	uint32_t consecutive_failures; // failures in a row that eject a backend; 0 = never
+	// A backend with ICMP errors about this many flows in an interval is ejected; 0 = never.
+	uint32_t unreachable_flows;
 };
 
 struct weir_ejection_count {
@@ -70,27 +72,27 @@ struct weir_ejection_backend { // zeroed at first
 	bool candidate; // the backend gets new flows
 	// Set by an evaluation.
 	uint8_t reason; // enum weir_ejection_reason: why the backend is to be ejected
-	struct weir_ejection_count judged; // number of connections behind the decision
+	struct weir_ejection_count judged; // the connections on which the decision is based
 	// Private to this module.
 	bool known;
 	uint32_t times; // ejections in a row
 	uint64_t until_ms; // 0 = not ejected
 	struct weir_ejection_count last; // count at the last evaluation
 	struct weir_ejection_count interval; // connections in this interval
-	uint64_t run; // failures since the last established connection
-	struct weir_ejection_count others; // failures of the other backends when the run began
+	uint64_t run; // number of failures since the last established connection: a run
+	struct weir_ejection_count others; // total of all backends when the run began
 	struct weir_ejection_unreachable unreachable;
 };
 
 struct weir_ejection { // ejections of one service; zeroed at first
-	uint64_t interval_end_ms; // start of the interval; 0 = none
+	uint64_t interval_end_ms; // when the current interval ends; 0 = none
 	struct weir_ejection_count total; // connections of all backends, since the beginning
 	uint64_t looked_ms; // time of the last evaluation
 };
 
-// Evaluate the counters of a service's backends, about once a second. Sets the reason of each
-// backend that should be ejected; weir_ejection_allowed and the caller decide whether it is. Cost:
-// O(count).
+// Evaluates the counters of a service's backends; call about once a second. Sets the reason of each
+// backend that should be ejected. The caller ejects the backend if weir_ejection_allowed permits
+// it. Cost: O(count).
 void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection *service, struct weir_ejection_backend *backends, uint32_t count,
 	uint64_t now_ms);
@@ -100,8 +102,8 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 void weir_ejection_record_unreachable(const struct weir_ejection_settings *settings,
 	struct weir_ejection_backend *backend, uint32_t flow, uint64_t now_ms);
 
-// Whether one more of the backends may be ejected: the limit is a share of the candidates plus the
-// ejected backends, and one candidate always remains.
+// Returns whether one more backend may be ejected: max_percent limits the share of ejected backends
+// among candidates and ejected backends, and one candidate must remain.
 bool weir_ejection_allowed(const struct weir_ejection_settings *settings,
 	const struct weir_ejection_backend *backends, uint32_t count);
 

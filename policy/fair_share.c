@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fair share: chooses the candidate that is predicted to finish first. V of a backend is the
-// predicted end of all flows given to the backend. A choice takes the least max(now, V), in turn
-// among equal candidates, and a new flow sets V to max(now, V) + its predicted cost. (poolifier
-// charges at the end of a task, so that a burst goes to one worker.)
+// Fair share: chooses the candidate that is predicted to finish its flows first. V of a backend is
+// the predicted end of all flows that the backend was given. A choice takes the candidate with the
+// least max(now, V); equal candidates take turns. A new flow sets V to max(now, V) + its predicted
+// cost. (poolifier adds the cost only at the end of a task; a burst then goes to one worker.)
 //
-// Keys are V - base in units of 1,024 ns, 32 bits. They are not relative to now, because V runs
-// ahead of the clock without bound when backends serve many flows concurrently. base is advanced,
-// and all keys are recomputed, when the least key or the clock has passed half of the 73 minutes.
+// The key of a backend is V - base, in units of 1,024 ns, as a number of 32 bits: 73 minutes. Keys
+// are not relative to now, because V runs ahead of the clock without bound when backends serve many
+// flows concurrently. When the least key or the clock is more than half of the 73 minutes above
+// base, base is advanced and all keys are recomputed.
 //
 // If the V of other backends are far ahead of the clock, a new backend with V = 0 would get all
 // flows for a long time. Therefore a new backend starts at the V of the other backends. With more
-// than WEIR_POLICY_EXACT candidates, a choice does not take the least V of all, so that some
-// backends are behind. A backend that is behind by more than a lap (as many choices as candidates)
-// counts as new.
+// than WEIR_POLICY_EXACT candidates, a choice compares only some of them, and the V of a backend
+// may fall behind. A backend that is behind by more than a lap counts as new; a lap is as many
+// choices as there are candidates.
 #include "window.h"
 
 #define SHARERS_MOST 65536u
@@ -21,7 +22,7 @@
 #define KEY_MAX (WEIR_POLICY_KEY_NONE - 1)
 #define KEY_HALF (UINT32_C(1) << 31)
 #define HALF_NS ((uint64_t)KEY_HALF << UNIT_SHIFT)
-// base stays below the least V of this window, because other windows may have a lower V.
+// The distance of base below the least V of a window. Backends in other windows may have a lower V.
 #define SLACK_NS (HALF_NS / 2)
 
 static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
@@ -35,7 +36,7 @@ static uint32_t key(struct weir_policy_client *client, struct weir_policy_backen
 	return units < KEY_MAX ? (uint32_t)units : KEY_MAX;
 }
 
-// Recompute base from the candidates that can be chosen.
+// Recomputes base from the least V of the candidates that are below their limit.
 static void rebase(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
 	uint64_t least = UINT64_MAX;
@@ -96,8 +97,9 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	rebase(worker, client, now_ns);
 }
 
-// A backend that is predicted to be idle takes its turn like other backends, regardless of its
-// earlier charges.
+// Returns whether a backend in slow start takes the flow. A backend that still has predicted work
+// (waits) always does: its divided cost already limits its flows. An idle backend takes `part` of
+// its turns.
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t id, bool waits) {
 	(void)client;
@@ -140,7 +142,8 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 	uint64_t sharers = client->settings.sharers;
 	uint64_t cost = weir_policy_cost(worker, id);
 
-	// Each instance counts only its own share of the flows.
+	// All sharers give flows to the backend, but this worker charges only its own: each stands
+	// for the flows of all sharers.
 	cost *= sharers > 0 && sharers < SHARERS_MOST ? sharers : 1;
 	cost = cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 	cost = weir_policy_over_part(backend, cost);
@@ -148,7 +151,8 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 			  (cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS);
 }
 
-// The backend starts at the level of the other backends, like a new backend of a table.
+// Raises the V of a backend that is no longer closed to the V of the other backends, like that of a
+// new backend.
 static void open_backend(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];

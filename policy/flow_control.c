@@ -2,26 +2,29 @@
 //
 // Flow control: what happens to a new flow when its policy found no backend below the limit of
 // active flows. Searches for such a backend in blocks of WEIR_POLICY_WINDOW candidates, at most
-// WEIR_POLICY_SEARCH candidates for one flow. Control publishes a new table before
-// WEIR_POLICY_SEARCH candidates of a table are closed, so that a search finds an open backend.
+// WEIR_POLICY_SEARCH candidates for one flow. A search always finds a backend that is not closed,
+// because weir-control publishes a new table before WEIR_POLICY_SEARCH candidates of a table are
+// closed.
 //
 // A backend stays at its limit until one of its flows ends, or a new table arrives. Therefore a
-// search continues where the previous search stopped (spill_cursor, spill_full), and backends where
-// flows have ended meanwhile are recorded (spill_room): of the candidates already searched, only
-// recorded backends are checked again. When all candidates have been searched, the client is marked
-// (exhausted), and neither the policy nor flow control searches until a flow ends.
+// search continues where the previous search stopped (spill_cursor, spill_full). Backends whose
+// flows have ended meanwhile are recorded in a list (spill_room); of the candidates already
+// searched, only the recorded backends are checked again. When all candidates have been searched
+// without success, the client is marked `exhausted`. Then neither the policy nor flow control
+// searches until a flow ends.
 //
-// With limits that workers share, a flow may end on another worker: each search reads the number of
-// free slots, and after a check of full backends (shared_limit.h) all backends are candidates
-// again.
+// With limits that workers share, a flow may also end on another worker. Therefore each search
+// reads the number of free slots, and backends that were full are checked again from time to time
+// (shared_limit.h).
 //
-// Without limits only closed backends are skipped, and an open backend would stay the result of its
-// block whatever its load. Therefore the next search starts after that backend.
+// Without limits a search skips only closed backends. If it always began at one candidate, it could
+// return one backend again and again, whatever the load of that backend. Therefore the next search
+// starts after the backend that was found.
 #include "recent_errors.h"
 #include "shared_limit.h"
 
-// The value that a search minimises, from its highest bits: at the limit, load, order. UINT64_MAX:
-// closed.
+// The rank of a candidate; a search takes the least. From the highest bits: whether the backend is
+// at its limit, its load, its position in the block. UINT64_MAX: the backend is closed.
 #define AT_LIMIT (UINT64_C(1) << 63)
 #define LOAD_SHIFT 8
 _Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "order fits");
@@ -34,7 +37,7 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
 		weir_errors_look(worker, id);
 	} else {
-		backend->reported = 0; // the reported number is out of date
+		backend->reported = 0; // the policy no longer needs reports, and this number is old
 	}
 	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
 
@@ -77,12 +80,14 @@ void weir_policy_has_room(struct weir_policy_client *client, uint16_t id) {
 	if (count < WEIR_POLICY_ROOM) {
 		client->spill_room[client->spill_room_count++] = id;
 	} else {
-		client->spill_full = 0; // the list is full: a search soon finds such a backend
+		// The list is full: search all candidates again, which soon finds a backend with
+		// room
+		client->spill_full = 0;
 	}
 }
 
-// A backend where flows have ended, or WEIR_POLICY_NONE. The backend may no longer be a candidate,
-// or may be full again.
+// Returns a recorded backend that takes a flow, or WEIR_POLICY_NONE. Drops recorded backends that
+// are no longer candidates, or are full again.
 static uint32_t find_remembered(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table) {
 	while (client->spill_room_count > 0) {
@@ -109,7 +114,8 @@ static bool has_limits(const struct weir_policy_client *client) {
 	return client->limit != UINT32_MAX || client->limited > 0;
 }
 
-// Search all of few candidates; candidates with equal ranks take turns.
+// Searches all candidates, if there are at most WEIR_POLICY_WINDOW. Candidates with equal ranks
+// take turns.
 static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
@@ -122,9 +128,10 @@ static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy
 	return least;
 }
 
-// Search many candidates: the result is from the first block with a backend below its limit,
-// otherwise from the last searched block with an open backend. If all backends are known to be at
-// their limit, the result is from the first block with an open backend.
+// Searches more than WEIR_POLICY_WINDOW candidates, block by block. Stops at the first block with a
+// backend below its limit. If there is none, the result is the best backend of the last block with
+// an open backend. If all candidates are known to be at their limit, the search stops at the first
+// block with an open backend.
 static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
@@ -182,7 +189,8 @@ struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 	if (least < AT_LIMIT && !weir_policy_admits(worker, client, chosen.id)) {
 		least = search(worker, client, table, &chosen.id);
 		if (least < AT_LIMIT && !weir_policy_admits(worker, client, chosen.id)) {
-			least |= AT_LIMIT; // other workers took the slots: hardly any slot is left
+			// Twice, other workers took the last slot: treat the backend as full.
+			least |= AT_LIMIT;
 		}
 	}
 	if (least == UINT64_MAX) {

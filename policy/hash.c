@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "hash.h"
 
-// Little-endian on every host, so that all instances agree.
+// Reads a word as little-endian on every host, because all instances must compute equal hashes.
 static uint64_t word_at(const uint8_t *bytes, size_t n) {
 	uint64_t word = 0;
 

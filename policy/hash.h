@@ -15,15 +15,17 @@ static inline uint64_t weir_hash_mix(uint64_t a, uint64_t b) {
 	return (uint64_t)(product >> 64 ^ product);
 }
 
-// A seed, and the value derived from the seed for flow hashes: equal for every packet.
+// A seed, and the values that flow hashes derive from the seed. They are computed once, because
+// they are equal for all packets.
 struct weir_hash_keys {
 	uint64_t seed;
 	uint64_t source[2], destination[2];
 };
 
 static inline struct weir_hash_keys weir_hash_keys_of(uint64_t seed) {
-	// A product is 0 if one factor is 0. Without the seed in both factors, an attacker could
-	// choose an address that cancels the other factor.
+	// The seed goes into both factors of a product. A product is 0 if one factor is 0: without
+	// the seed in a factor, an attacker could choose an address that makes the factor 0,
+	// whatever the rest of the packet.
 	uint64_t turned = seed << 32 | seed >> 32;
 
 	return (struct weir_hash_keys){.seed = seed,
@@ -53,9 +55,10 @@ static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *de
 	memcpy(to_words, destination, sizeof(to_words));
 	from = (unsigned __int128)(from_words[0] ^ keys->source[0]) *
 	       (from_words[1] ^ keys->source[1]);
-	// The ports are mixed in twice. If they were mixed in only here, an address with the same
-	// bits flipped would give the same hash; if only in the last step, the ports would be mixed
-	// too little.
+	// The ports are mixed in here and in the last step. If they were mixed in only here,
+	// flipping some bits of the ports and the same bits of an address would not change the
+	// hash. If they were mixed in only in the last step, the ports would have too little
+	// effect.
 	to = (unsigned __int128)(to_words[0] ^ keys->destination[0]) *
 	     (to_words[1] ^ keys->destination[1] ^ rest);
 	return weir_hash_mix((uint64_t)from ^ (uint64_t)(to >> 64),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Health state: the state machine for all health information about a backend. It keeps two inputs,
-// and derives the state from both inputs: the result of the health checks (the verdict), and the
-// state that the backend announces (the word). docs/guide/health.md contains the tables of this
-// header, and a unit test compares them.
+// Health state: derives the state of a backend from two inputs: the result of the health checks
+// (the verdict), and the state that the backend announces (the word). docs/guide/health.md contains
+// the tables of this header, and a unit test compares them.
 //
 // Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck listens and can serve, but
-// requests that clients send no new requests.
+// has requested that clients send it no new requests.
 //
-// An operator's order (drain, maintenance) is kept separately and does not pass through here.
+// The administrative state that an operator sets (drain, maintenance) is kept separately, and is no
+// input of this state.
 //
 // Threads: pure functions.
 #pragma once
@@ -67,21 +67,21 @@ struct weir_health_facts { // inputs of one backend
 // The resulting state. Values out of range count as UNKNOWN and NONE.
 enum weir_health_state weir_health_state_of(struct weir_health_facts facts);
 
-// Initial facts for a backend of which only the state is known, because the state was adopted from
-// an earlier process. The state is `state` until the first check or announcement. If the service
-// has no health check, STARTING and REFUSING become HEALTHY, because no information may ever
-// arrive.
+// Makes the initial facts of a backend from a state that an earlier process left; no check result
+// or announcement is known yet. The facts give this state until the first check or announcement.
+// checked: the service has a health check. Without a health check, STARTING and REFUSING become
+// HEALTHY, because nothing might ever end these states.
 struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool checked);
 
-// Set the verdict of the checks, changed or not. When the checks fail, earlier announcements
-// expire, because the server that made them may have ended. A running server repeats its
-// announcement.
+// Sets the verdict of the checks, which may be unchanged. When the checks fail, the last
+// announcement expires, because the server that made it may have ended. A running server repeats
+// its announcement.
 struct weir_health_facts weir_health_set_verdict(
 	struct weir_health_facts facts, enum weir_health_verdict verdict);
 
-// Set the backend's announced state, changed or not. When DOWN ends, a passing verdict becomes
-// UNKNOWN: if the server was restarted quickly, the checks may have passed before the restart. The
-// caller must count the checks from 0 again.
+// Sets the state that the backend announces, which may be unchanged. When another state replaces
+// DOWN, a passing verdict becomes UNKNOWN, because the checks may have passed before the server was
+// restarted. The caller must then count the checks from 0 again.
 struct weir_health_facts weir_health_set_word(
 	struct weir_health_facts facts, enum weir_health_word word);
 
@@ -89,8 +89,8 @@ struct weir_health_facts weir_health_set_word(
 // starting, ready, nothing. Values out of range count as NONE.
 bool weir_health_word_is_worse(uint8_t word, uint8_t than);
 
-// The announcement has expired without a repetition, which also ends DOWN. A lame duck stays a lame
-// duck: a missing announcement does not mean "ready".
+// Removes an announcement that was not repeated in time; this also ends DOWN. A lame duck stays a
+// lame duck, because a missing announcement does not mean "ready".
 struct weir_health_facts weir_health_expire(struct weir_health_facts facts);
 
 const char *weir_health_state_name(enum weir_health_state state);

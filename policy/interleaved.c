@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Interleaved weighted round robin: in the round of weight R every candidate with weight R or more
-// is served until its flows are predicted to have used the round's quota of service time, in
-// milliseconds. The quota is R minus the weight of the previous round, so that a candidate's quotas
+// Interleaved weighted round robin: there is one round for each distinct weight R, in ascending
+// order. In the round of weight R, every candidate with weight R or more has a turn. The turn lasts
+// until the candidate's flows are predicted to have used the quota of the round, in milliseconds of
+// service time. The quota is R minus the weight of the previous round; a candidate's quotas then
 // add up to its weight. With WEIR_ROUNDS_DOCUMENTED the quota is R itself, as in the literature:
-// heavy candidates then get more than their weight. With WEIR_ROUNDS_TASKS the quota is one flow of
+// heavy candidates then get more than their weight. With WEIR_ROUNDS_TASKS a turn is one flow of
 // any service time: service times are not needed, and only the order of the weights counts.
 #include "interleaved.h"
 
@@ -50,7 +51,7 @@ static uint32_t weight_of(const struct weir_policy_table *table, uint32_t round)
 	return __atomic_load_n(&table->rounds[round].weight, __ATOMIC_RELAXED);
 }
 
-// The round with the nearest weight; 0 without rounds. Rounds are in ascending order.
+// Returns the round whose weight is nearest to `weight`; 0 if there are no rounds.
 static uint32_t nearest_round(const struct weir_policy_table *table, uint32_t weight) {
 	uint32_t low = 0, high = table->round_count;
 
@@ -87,8 +88,8 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	client->spent_ns = 0;
 }
 
-// A change of weights does not restart the schedule: changes more frequent than a schedule's length
-// would starve the heavy candidates, whose rounds are last.
+// Continues the schedule after a change of weights. If each change restarted the schedule, frequent
+// changes would starve the heavy candidates, because their rounds are last.
 static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
 	(void)worker;
@@ -103,8 +104,8 @@ static bool by_flows(const struct weir_policy_client *client) {
 	return client->settings.documented_rounds == WEIR_ROUNDS_TASKS;
 }
 
-// The quota of a round for each of its candidates, and the round's minimum weight. If quotas are
-// numbers of flows, a flow counts as 1 ns.
+// Returns the quota of a round for each of its candidates, in ns, and in *ret_weight the minimum
+// weight of the round. If quotas are numbers of flows, a flow counts as 1 ns.
 static uint64_t quota_ns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t round, uint32_t *ret_weight) {
 	uint32_t weight = weight_of(table, round);
@@ -120,9 +121,9 @@ static uint64_t quota_ns(const struct weir_policy_client *client,
 	return weight > before ? (weight - before) * NS_PER_WEIGHT : 0;
 }
 
-// The candidate after `at`; after the last candidate, the first candidate of the next round. While
-// no service time is known, the first round is repeated: a turn is then two flows, and only heavy
-// candidates would have turns in the other rounds.
+// Returns the candidate after `at`; after the last candidate, the first candidate of the next
+// round. While no service time is known, the first round is repeated. A turn is then two flows, and
+// the other rounds would give further turns only to heavy candidates.
 static uint32_t step(const struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at) {
 	uint32_t round = client->round + 1, first;

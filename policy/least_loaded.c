@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Least loaded: chooses the candidate with the fewest active flows and recent errors, in turn among
-// equal candidates. With more than WEIR_POLICY_EXACT candidates, two windows are compared instead
-// of all candidates. Errors count as load, so that a backend that fails fast does not seem idle.
+// equal candidates. With more than WEIR_POLICY_EXACT candidates, it compares the candidates of two
+// windows instead of all (window.h). Errors count as load, because a backend that fails fast would
+// seem idle otherwise.
 #include "recent_errors.h"
 #include "window.h"
 

@@ -3,30 +3,31 @@
 
 #include <string.h>
 
-// A table is built by claims, one per slot. The order of turns follows from the weights alone; the
-// slot of a claim follows from the slots that are free at the time of the claim.
+// A table is built by claims, one for each slot. The weights alone decide which backend claims next
+// (its turn). Which slot the backend gets depends on the slots that are free then.
 //
-// Turns. The accumulator method: in every sweep over the backends, in order, each backend gains its
-// weight; when it has gained the largest weight W, it pays W and claims a slot. Sweeps are executed
-// literally, unless that takes more than SWEEP_COST steps per claim: visiting all backends in every
-// sweep costs n * slots * W / sum(weights) steps, which is slots * n if one weight outweighs all
-// other weights. Instead, claims are scheduled: a backend that has `gained` g after a claim claims
-// again after ceil((W - g) / weight) sweeps. The schedule processes a window of sweeps at a time:
-// the claims of a window are sorted by sweep, in two passes over the backends, which also keeps the
-// backend order within a sweep. A window is long enough for about n claims.
+// Turns. The accumulator method: in every sweep over the backends, each backend gains its weight.
+// When it has gained the largest weight W, it pays W and claims a slot. A table needs n * slots * W
+// / sum(weights) visits of backends in sweeps; that is slots * n if one weight outweighs all other
+// weights. Therefore, if a claim would take more than SWEEP_COST visits, claims are scheduled
+// instead: a backend that has `gained` g after a claim claims again after ceil((W - g) / weight)
+// sweeps. The schedule processes a window of sweeps at a time, long enough for about n claims. Two
+// passes over the backends sort the claims of a window by sweep, and keep the order of the backends
+// within a sweep.
 //
 // Slots. A claim takes the first free slot of the backend's permutation. All claims together
 // inspect about slots * ln(slots) slots, most of them taken. If slots were inspected one by one,
-// each claim would end with an unpredictable branch. Therefore a backend inspects many positions at
-// once, without branches, and keeps the free positions. The resulting table does not change: a
-// taken slot stays taken, so that a position dropped early would be skipped later, and a kept
-// position is checked again before it is claimed. Each of the last slots would cost slots / left
-// inspections. The last slots are instead found in reverse: for each free slot, the number of steps
-// until the permutation reaches the slot is computed.
+// each claim would end with a branch that the CPU cannot predict. Therefore a backend inspects many
+// positions of its permutation at once, without branches, and keeps those that are free. The table
+// is the same: taken slots stay taken, and a kept position is checked again before it is claimed.
+// When only `left` slots are free, a claim would inspect slots / left slots. Therefore the last
+// slots are found in reverse: for each free slot, the number of steps until the permutation reaches
+// the slot is computed.
 
 #define SWEEP_COST 4u
 #define AHEAD_FEW 32u // positions inspected at once with few backends: the bits of a mask
-#define AHEAD_MANY 8u // with many backends, which soon take the slots of each other
+// With at least MANY backends, which soon take slots that another backend has inspected.
+#define AHEAD_MANY 8u
 #define MANY 1000u
 #define LAST_SHARE 256u // about sqrt(65,537): where inspection and reverse search cost the same
 #define LAST_MAX 1024u
@@ -39,11 +40,12 @@ struct build {
 	uint32_t heaviest;
 	bool scheduled;
 	bool alike; // all weights are 0 or the maximum: all sweeps are equal
-	uint32_t window; // sweeps, 1 .. n
+	uint32_t window; // length of a window, in sweeps: 1 .. n
 	uint32_t ahead; // positions inspected at once, a multiple of LOOK
 	uint32_t *positions; // [n * ahead] the last positions inspected
 	uint32_t *kept; // [n] bit i: position i was free and is not passed yet
-	uint32_t *gained; // [n] after the last scheduled claim, < weight; or after the last sweep
+	// [n] what each backend has gained after its last scheduled claim, or after the last sweep
+	uint32_t *gained;
 	uint32_t *next; // [n] sweeps from the window's start to the next claim
 	uint32_t *first; // [n + 1] first claim of each sweep of the window
 	uint16_t *claims; // [2 * n] backends in the order of their turns
@@ -80,7 +82,8 @@ size_t weir_maglev_scratch_bytes(uint32_t n) {
 // --- turns: the schedule ------------------------------------------------------------------
 
 static void schedule_init(struct build *b, uint64_t sum) {
-	// The window: it has at most window * sum / heaviest + n claims, hence no more than 2 * n.
+	// A window has at most window * sum / heaviest + n claims. With this length, that is at
+	// most 2 * n.
 	b->window = (uint32_t)((uint64_t)b->n * b->heaviest / sum);
 	for (uint32_t i = 0; i < b->n; i++) {
 		uint32_t weight = b->backends[i].weight;
@@ -95,8 +98,8 @@ static void schedule_init(struct build *b, uint64_t sum) {
 	}
 }
 
-// Advance from the claim in next/gained to the backend's next claim. Returns the distance of the
-// two claims in sweeps.
+// Advances *gained from a claim of a backend to the backend's next claim. Returns the number of
+// sweeps between the two claims.
 static uint32_t schedule_step(const struct build *b, uint32_t weight, uint32_t *gained) {
 	uint32_t missing = b->heaviest - *gained;
 	uint32_t sweeps = missing <= weight ? 1 : (missing - 1) / weight + 1;
@@ -105,7 +108,8 @@ static uint32_t schedule_step(const struct build *b, uint32_t weight, uint32_t *
 	return sweeps;
 }
 
-// Sort the claims of the next window into claims[]. Returns the number of claims.
+// Writes the claims of the next window to claims[], in the order of their sweeps. Returns the
+// number of claims.
 static uint32_t schedule_window(struct build *b) {
 	uint32_t total = 0;
 
@@ -144,7 +148,8 @@ static uint32_t schedule_window(struct build *b) {
 
 // --- turns: sweeps ------------------------------------------------------------------------
 
-// Weights are copied to next[]: without the gaps of backends[], four weights are processed at once.
+// Copies the weights to next[]. They are contiguous there, so the compiler can process four at
+// once; in backends[] other fields lie between them.
 static void sweep_init(struct build *b) {
 	for (uint32_t i = 0; i < b->n; i++) {
 		b->gained[i] = 0;
@@ -159,7 +164,8 @@ static uint32_t sweep(struct build *b) {
 	uint32_t *restrict gained = b->gained;
 	uint32_t *restrict due = b->first;
 
-	for (uint32_t i = 0; i < n; i++) { // 32-bit sums: paying W compensates for a carry
+	// A sum may wrap around at 2^32; subtracting W wraps it back
+	for (uint32_t i = 0; i < n; i++) {
 		due[i] = gained[i] >= heaviest - weights[i];
 		gained[i] += weights[i] - (heaviest & -due[i]);
 	}
@@ -190,7 +196,7 @@ static void init_turns(struct build *b) {
 	}
 }
 
-// The next claims, at most `most`. Returns the number and position of the claims.
+// Takes the next claims, at most `most`. *ret points to the first. Returns the number of claims.
 static uint32_t take_claims(struct build *b, uint32_t most, const uint16_t **ret) {
 	uint32_t n;
 
@@ -231,7 +237,7 @@ static void init_positions(struct build *b) {
 #define LOOK (2 * LANES)
 _Static_assert(WEIR_MAGLEV_EMPTY == 0xffff, "the largest value");
 
-// Inspect the next positions of a backend. Returns the bits of the free positions.
+// Inspects the next positions of a backend's permutation. Bit i of the result: position i is free.
 static uint32_t look_ahead(const struct build *b, uint16_t backend, uint32_t *positions) {
 	uint32_t slots = b->slots, ahead = b->ahead;
 	uint32_t skip = b->backends[backend].skip;
@@ -259,7 +265,8 @@ static uint32_t look_ahead(const struct build *b, uint16_t backend, uint32_t *po
 		const uint32_t *at = &positions[base];
 		uint32_t bits = 0;
 
-		for (uint32_t i = LOOK; i-- > 0;) { // adding 1 carries if the slot is empty
+		// WEIR_MAGLEV_EMPTY + 1 sets bit 16, other values do not
+		for (uint32_t i = LOOK; i-- > 0;) {
 			bits = 2 * bits + ((table[at[i]] + 1u) >> 16);
 		}
 		kept |= bits << base;
@@ -329,11 +336,13 @@ static uint32_t inverse(uint32_t a, uint32_t slots) {
 	return (uint32_t)(x < 0 ? x + slots : x);
 }
 
-// The number of steps in a backend's permutation from slot `from` to the first slot of `free`.
+// Returns the number of steps in a backend's permutation from slot `from` to the nearest of the n
+// slots in `free`.
 //
-// Steps to a slot are (slot - from) / skip modulo slots. The division is a product with the inverse
-// of skip, reduced by Shoup's method: with r = floor(inverse * 2^32 / slots), and q = floor(x * r /
-// 2^32), x * inverse - q * slots is below 2 * slots.
+// The number of steps to a slot is (slot - from) / skip modulo slots. The division is done as a
+// multiplication by the inverse of skip. The product is reduced by Shoup's method: with r =
+// floor(inverse * 2^32 / slots) and q = floor(x * r / 2^32), x * inverse - q * slots is below 2 *
+// slots.
 static uint32_t steps_to_first(
 	uint32_t skip, uint32_t slots, uint32_t from, const uint32_t *free, uint32_t n) {
 	uint32_t inv = inverse(skip, slots);

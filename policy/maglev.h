@@ -3,9 +3,10 @@
 // Weighted Maglev: a lookup table that gives each backend its share of slots and changes little
 // when the backends change.
 //
-// Source: Eisenbud et al., "Maglev" (NSDI 2016), section 3.4; weights by the accumulator method:
-// in each sweep, a backend gains its weight; when it has gained the largest weight, it claims one
-// slot. Ratios of weights are exact to within one slot per backend.
+// Source: Eisenbud et al., "Maglev" (NSDI 2016), section 3.4. Weights are applied by the
+// accumulator method: in each sweep over the backends, a backend gains its weight; when it has
+// gained the largest weight, it claims one slot. Each backend's number of slots is exact to within
+// one slot.
 //
 // Threads: pure functions; memory is the caller's.
 #pragma once
@@ -22,7 +23,7 @@ struct weir_maglev_backend {
 	uint32_t weight; // 0 = claims no slot
 };
 
-// offset and skip of an identity: two independent hashes of the identity.
+// Computes offset and skip as two independent hashes of a backend's identity.
 void weir_maglev_permutation(
 	uint64_t identity, uint32_t slots, uint32_t *ret_offset, uint32_t *ret_skip);
 
@@ -39,8 +40,8 @@ void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, u
 // last step.
 void weir_maglev_begin(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
-// Fill up to `most` slots. The last slots, at most 1,024, are filled together. Returns the number
-// of empty slots.
+// Fills up to `most` slots, or all of the last slots (at most 1,024) at once. Returns the number of
+// empty slots.
 uint32_t weir_maglev_step(void *scratch, uint32_t most);
 
 bool weir_is_prime(uint32_t n);

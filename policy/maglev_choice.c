@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev: the slot of the flow's hash selects the candidate, which is equal on every instance. If a
-// candidate is at its limit, the candidates of the following slots are tried.
+// Maglev: the hash of the flow selects a slot of the table, and the slot contains the candidate.
+// Every instance selects the same candidate for a flow. If the candidate is at its limit, the
+// candidates of the following slots are tried.
 //
-// Workers keep no state for this policy, so that adopting a table costs nothing.
+// Workers keep no state for this policy. Therefore adopting a table costs nothing.
 #include "policy_private.h"
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,

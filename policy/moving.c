@@ -12,7 +12,7 @@ struct weir_moving {
 	uint64_t last_ns;
 	uint64_t window_sum_ns;
 	uint64_t *sorted; // the window's samples in ascending order; NULL without median
-	uint32_t *length; // [window] of the runs in ring: number of equal samples in each
+	uint32_t *length; // [window] number of equal samples in each run of `ring`
 	uint32_t window;
 	uint32_t window_count; // number of samples
 	uint32_t oldest; // index of the oldest run
@@ -28,8 +28,8 @@ struct weir_moving *weir_moving_create(uint32_t window, bool median) {
 	if (window == 0) {
 		return NULL;
 	}
-	// The arrays behind the structure are written before they are read: pages of a window are
-	// allocated while the window fills.
+	// malloc, because the arrays are written before they are read. Their pages are then
+	// allocated only when the window fills.
 	moving = malloc(sizeof(*moving) + bytes);
 	if (moving == NULL) {
 		return NULL;
@@ -130,7 +130,8 @@ static void add_to_window(struct weir_moving *moving, uint64_t sample_ns, uint32
 
 void weir_moving_add_many(
 	struct weir_moving *moving, uint64_t sample_ns, uint64_t n, uint64_t now_ns) {
-	uint64_t most = UINT64_MAX / moving->window; // the sum of the window cannot overflow
+	// With samples up to this, the sum of the window cannot overflow.
+	uint64_t most = UINT64_MAX / moving->window;
 	uint64_t sum_ns;
 
 	if (n == 0) {
@@ -192,7 +193,8 @@ uint64_t weir_moving_estimate_ns(
 	const struct weir_moving *moving, uint64_t now_ns, uint64_t ttl_ns) {
 	uint64_t estimate;
 
-	// The newest sample may have a later time than the caller's, from another thread's clock.
+	// last_ns may be later than now_ns: another thread may have read the clock after the
+	// caller.
 	if (moving->count == 0 ||
 		(now_ns > moving->last_ns && now_ns - moving->last_ns >= ttl_ns)) {
 		return 0;

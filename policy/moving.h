@@ -46,12 +46,13 @@ void weir_moving_reset(struct weir_moving *moving);
 
 void weir_moving_read(const struct weir_moving *moving, struct weir_moving_stats *ret_stats);
 
-// The mean, or the median if it is kept, for policies: at least 1. 0 = unknown: no sample, or none
-// within ttl_ns. A new sample makes older samples valid again.
+// Returns the estimate of the service time for policies: the median if it is kept, otherwise the
+// mean; at least 1. Returns 0 (unknown) if there was no sample within ttl_ns. After a new sample,
+// the older samples of the window count again.
 uint64_t weir_moving_estimate_ns(
 	const struct weir_moving *moving, uint64_t now_ns, uint64_t ttl_ns);
 
-// Convert the estimates of a service's backends to the costs that workers read: an unknown estimate
-// (0) becomes the mean of the known estimates, or 0 if no estimate is known. Input and output may
-// be one array.
+// Converts the estimates of a service's backends to the costs that workers read. An unknown
+// estimate (0) becomes the mean of the known estimates, or stays 0 if no estimate is known. Input
+// and output may be one array.
 void weir_moving_costs(const uint64_t *estimates_ns, uint32_t n, uint64_t *costs_ns);

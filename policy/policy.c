@@ -56,14 +56,15 @@ bool weir_policy_uses_weights(enum weir_policy policy) {
 	       policy == WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN;
 }
 
-// Only adopt changes a client's settings, and it rejects unknown policies.
+// The index is valid: only weir_policy_adopt changes the settings of a client, and it rejects
+// unknown policies.
 static const struct weir_policy_ops *client_ops(const struct weir_policy_client *client) {
 	return ops_of[client->settings.policy];
 }
 
-// Find the backend of the cursor in another table, within WEIR_POLICY_WINDOW places of its old
-// index. If the backend was removed, the old index belongs to the next backend, as long as no other
-// backend was added or removed.
+// Sets the cursor to the backend that it had in the previous table, if that backend is within
+// WEIR_POLICY_WINDOW candidates of its old index. Otherwise the cursor keeps its index. If the
+// backend was removed and nothing else has changed, this is the index of the next backend.
 static bool find_cursor(struct weir_policy_client *client, const struct weir_policy_table *table) {
 	uint32_t at = weir_policy_cursor(client, table);
 
@@ -71,8 +72,8 @@ static bool find_cursor(struct weir_policy_client *client, const struct weir_pol
 		client->cursor = at;
 		return true;
 	}
-	// The backend has moved by about the number of added or removed backends. Search nearby,
-	// but not the whole table, because a table may be adopted in a burst of traffic.
+	// The index has changed by at most the number of added and removed backends. Search only
+	// nearby, because searching the whole table would delay a burst of packets.
 	for (uint32_t i = 1; i <= WEIR_POLICY_WINDOW && i < table->count; i++) {
 		uint32_t after = at + i < table->count ? at + i : at + i - table->count;
 		uint32_t before = at >= i ? at - i : at + table->count - i;
@@ -90,8 +91,9 @@ static bool find_cursor(struct weir_policy_client *client, const struct weir_pol
 	return false;
 }
 
-// Cursors that were set with few candidates, or are spread over only a part of the current
-// candidates, would make the workers choose in lockstep.
+// Returns whether the workers' cursors must be spread over the candidates again. If they were set
+// when there were fewer candidates than workers, or at most half of the current candidates, the
+// workers would choose the same candidates at the same time.
 static bool must_spread(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table) {
 	return worker->ranks > 1 && table->count > client->count &&
@@ -104,15 +106,15 @@ static void seed(struct weir_policy_worker *worker) {
 	}
 }
 
-// Compute whether any limit exists, and the values that depend on it.
+// Computes whether any backend has a limit, and the fields that depend on limits.
 static void set_limits(struct weir_policy_client *client) {
 	const struct weir_policy_ops *ops = client_ops(client);
 
 	bool limits = client->limit != UINT32_MAX || client->limited > 0;
 
 	client->limits = limits || client->closed > 0;
-	// A key based on a flow's charge stays when the flow ends, unless the backend was at its
-	// limit.
+	// If a policy charges flows when they start, the end of a flow does not change the key of
+	// the backend, except if the backend was at its limit.
 	client->reacts_to_end = (client->settings.needs & WEIR_NEEDS_ERRORS) != 0 ||
 				(ops->key != NULL && (ops->charge == NULL || limits));
 	client->exhausted = 0;
@@ -120,8 +122,8 @@ static void set_limits(struct weir_policy_client *client) {
 	client->spill_room_count = 0;
 }
 
-// A closed backend has a limit of 0, so that policies skip closed backends like backends at their
-// limit.
+// Sets the backend's own limit, and whether it is closed. A closed backend has a limit of 0:
+// policies skip it like a backend at its limit.
 static void set_own(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t withheld, bool closed) {
 	const struct weir_policy_ops *ops = client_ops(client);
@@ -138,7 +140,8 @@ static void set_own(struct weir_policy_worker *worker, struct weir_policy_client
 	backend->withheld = withheld;
 	backend->closed = closed;
 	if (client->started == 0) {
-		return; // the first table sets the remaining fields
+		// The client has no table yet; adopting the first table sets the remaining fields.
+		return;
 	}
 	set_limits(client);
 	if (was_closed && ops->open != NULL) {
@@ -202,7 +205,7 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	client->count = table->count;
 }
 
-// Update the keys of the scan after errors have expired or were reported.
+// Removes expired errors, reads reported errors, and updates the keys that depend on errors.
 static void tick(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
 	const struct weir_policy_ops *ops = client_ops(client);
@@ -243,7 +246,8 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	return chosen;
 }
 
-#define CHOICES 3u // further choices before the search for any backend below its limit
+// Number of further choices by the policy; then flow control searches a backend below its limit.
+#define CHOICES 3u
 
 struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
@@ -266,7 +270,8 @@ struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 
 // --- slow start ---
 
-#define PART_LEAST 64u // minimum, in 1 / WEIR_POLICY_PART_ONE; keeps cost / part far from wrapping
+// Minimum of `part`, in 1 / WEIR_POLICY_PART_ONE; cost / part cannot overflow with it.
+#define PART_LEAST 64u
 
 void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, struct weir_policy_share share) {

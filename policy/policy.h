@@ -9,15 +9,15 @@
 //   client    one worker's state for one service: cursors and the window of a scan. The "client
 //             task" of the SRE book, chapter 20.
 //
-// Life of a flow: choose -> started -> ended. A flow that was chosen but not entered into the flow
-// table is never started: the choice moves the cursor, and the flow does not count as load. A
-// half-open flow counts as load, but not towards the limit until the flow is established, unless
-// its handshake has reserved a slot (shared_limit.h).
+// Life of a flow: choose -> started -> ended. If a flow gets a backend but no entry in the flow
+// table, it is not started: the choice has moved the cursor, but the flow does not count as load. A
+// half-open flow counts as load. It counts towards the limit only when it is established, or if its
+// handshake has reserved a slot (shared_limit.h).
 //
-// Cost: O(1), or a branch-free scan of the minima of at most WEIR_POLICY_EXACT candidates, one for
-// each block of 16. With more candidates, a scanning policy compares two windows of
-// WEIR_POLICY_WINDOW (window.h). Flow control searches more candidates, but each candidate only
-// once until flows have ended (flow_control.c).
+// Cost of a choice: O(1) for most policies. Policies that scan keep the minimum of each block of 16
+// candidates, and scan these minima without branches, for up to WEIR_POLICY_EXACT candidates. With
+// more candidates, they compare two windows of WEIR_POLICY_WINDOW candidates (window.h). Flow
+// control searches more candidates, but each only once until flows have ended (flow_control.c).
 //
 // Threads: a worker and its clients belong to one thread. cost_ns is written by a thread of control
 // (relaxed stores of whole words, backend_signal.h). No allocation, no clock (time is an argument),
@@ -27,11 +27,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIR_POLICY_WINDOW 128u // candidates of a window, and maximum number of steps per choice
+// Number of candidates in a window, and maximum number of steps of a choice.
+#define WEIR_POLICY_WINDOW 128u
 #define WEIR_POLICY_EXACT 1024u // up to this number of candidates, scans cover all of them
 #define WEIR_POLICY_SEARCH 4096u // maximum number of candidates searched per choice
-#define WEIR_POLICY_ROOM 32u // length of the list of backends that are below their limit again
-#define WEIR_POLICY_BLOCK 16u // places per block with a cached minimum
+// Maximum length of the list of backends that are below their limit again.
+#define WEIR_POLICY_ROOM 32u
+#define WEIR_POLICY_BLOCK 16u // a block of this many places has a stored minimum
 #define WEIR_POLICY_KEY_NONE UINT32_MAX
 #define WEIR_POLICY_PROBES 16u // prequal: maximum number of probes of a client
 #define WEIR_POLICY_ERROR_SLOTS 8u // time slots for counting recent errors
@@ -50,16 +52,20 @@
 	X(POWER_OF_TWO, "power-of-two", WEIR_NEEDS_ERRORS) \
 	X(PREQUAL, "prequal", WEIR_NEEDS_PROBES)
 
-// The inputs of a policy: only inputs in this mask are collected for the policy's services.
+// The inputs of a policy, as bits. For a service, only the inputs that its policy needs are
+// collected.
 #define WEIR_NEEDS_SLOTS 0x01u // a weighted Maglev table
 #define WEIR_NEEDS_ROUNDS 0x02u // rounds of the interleaved schedule
 #define WEIR_NEEDS_ERRORS 0x04u // recent errors
 #define WEIR_NEEDS_COST 0x08u // estimates of the service time
 #define WEIR_NEEDS_PROBES 0x40u // reports of requests in progress and latency
-#define WEIR_NEEDS_OF_POLICY 0x0fu // checked by workers: fixed for a policy
-#define WEIR_NEEDS_TIMES 0x10u // flows' service times must be measured (set per table, by control)
-#define WEIR_NEEDS_RESULTS 0x20u // established connections must be counted (set as TIMES)
-#define WEIR_NEEDS_HALF_OPEN 0x80u // half-open flows of each backend must be shown (set as TIMES)
+#define WEIR_NEEDS_OF_POLICY 0x0fu // the bits that depend only on the policy; workers check them
+// Workers measure the service times of flows; weir-control sets this bit for each table.
+#define WEIR_NEEDS_TIMES 0x10u
+// Workers count established connections; weir-control sets this bit for each table.
+#define WEIR_NEEDS_RESULTS 0x20u
+// Workers publish the half-open flows of each backend; weir-control sets this bit for each table.
+#define WEIR_NEEDS_HALF_OPEN 0x80u
 
 enum weir_policy {
 #define X(name, key, needs) WEIR_POLICY_##name,
@@ -83,8 +89,8 @@ enum weir_outcome {
 				// flow
 	WEIR_OUTCOME_REFUSED, // refused by the backend: an error. Detected by weir-sim only
 	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout: an error
-	WEIR_OUTCOME_ABANDONED, // no error: reset by its client while half-open, evicted, or idle
-				// too long
+	// No error: the client reset the half-open flow, or the flow was evicted or idle too long.
+	WEIR_OUTCOME_ABANDONED,
 };
 
 // A backend that may be chosen. In a published table: control writes, workers read.
@@ -102,7 +108,7 @@ struct weir_round { // 8 bytes, ascending weights
 };
 _Static_assert(sizeof(struct weir_round) == 8, "segment ABI");
 
-// Interleaved: share of a candidate in each of its rounds (interleaved.c).
+// Interleaved weighted round robin: what a candidate gets in each of its rounds (interleaved.c).
 enum weir_rounds {
 	WEIR_ROUNDS_INCREMENTAL, // time: weight of the round minus weight of the previous round
 	WEIR_ROUNDS_DOCUMENTED, // time: the weight of the round
@@ -115,16 +121,17 @@ struct weir_policy_settings {
 	uint8_t needs; // WEIR_NEEDS_*: inputs of the policy, and configured inputs
 	uint8_t when_exhausted; // enum weir_when_exhausted
 	uint8_t documented_rounds; // interleaved: enum weir_rounds
-	// Maximum number of established flows, per backend and worker; 0 = no limit. Limits that
-	// workers share are in the rows of backends instead.
+	// Maximum number of established flows of each backend on each worker; 0 = no limit. A limit
+	// that workers share is in the backend's row of the segment instead.
 	uint32_t max_active_flows;
 	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
-	uint32_t sharers; // fair-share: workers of all instances that use a backend; 0 = 1
+	// fair-share: number of workers, of all instances, that use a backend; 0 counts as 1
+	uint32_t sharers;
 };
 _Static_assert(sizeof(struct weir_policy_settings) == 16, "segment ABI");
 
-// A published table. Pointers and counts are the reader's private copies, checked once; ids, slots
-// and rounds are checked at every use.
+// A published table. Pointers and counts are private copies of the reader, which were checked when
+// they were copied. Ids, slots and rounds are in shared memory, and are checked at every use.
 struct weir_policy_table {
 	const struct weir_candidate *candidates; // candidates in control's order
 	const uint16_t *slots; // Maglev table of the fallback: index into candidates
@@ -145,10 +152,11 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
 
-// Slow start of a backend, as published to workers; part and turns are 0 for a backend that is not
-// in slow start. In a published row: control writes, workers read.
-//   part   fraction of the backend's share (slow_start.h)
-//   turns  the backend's flows, as a multiple of the mean of its service's candidates
+// The slow start of a backend, in its published row: weir-control writes it, workers read it. part
+// and turns are 0 for a backend that is not in slow start.
+//   part   the fraction of its share that the backend gets (slow_start.h)
+//   turns  the maximum number of flows that the backend gets, as a multiple of the mean of its
+//          service's candidates
 // Effect in each policy:
 //   round-robin, weighted-round-robin, random   the backend gets `part` of its turns
 //   least-loaded, power-of-two                  the load counts as load / `part`. The backend also
@@ -159,7 +167,7 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 //                                               turns
 //   time-weighted, interleaved                  the backend gets `part` of the flows of its turn
 //   prequal                                     the backend gets at most `turns`; without reports,
-//                                               as for random
+//                                               it gets `part` of its turns, as for random
 //   maglev                                      none: the backend's weight in the table is lower
 // A limit of active flows is multiplied by `part`, at least 1.
 struct weir_policy_share {
@@ -182,44 +190,48 @@ struct weir_probe {
 // A worker's state of one backend. One cache line.
 struct weir_policy_backend {
 	uint64_t end_ns; // fair-share: predicted end of all flows given to the backend
-	uint32_t active; // flows started and not ended
-	uint32_t errors; // sum of error[]
-	uint32_t error_tick; // tick of the newest of error[]
-	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
+	uint32_t active; // number of flows that have started and not ended
+	uint32_t errors; // recent errors: sum of error[]
+	uint32_t error_tick; // tick of the newest element of error[]
+	// Errors of the last ticks; index: tick modulo WEIR_POLICY_ERROR_SLOTS.
+	uint16_t error[WEIR_POLICY_ERROR_SLOTS];
 	uint8_t closed : 1; // takes no new flow, even when all other backends are at their limit
-	uint8_t counted : 1; // flows take slots of the limit that workers share
-	uint8_t full : 6; // client->look when no slot was left; 0 = not full
+	uint8_t counted : 1; // flows take slots of a limit that workers share (shared_limit.h)
+	uint8_t full : 6; // the value of client->look when no slot was left; 0 = not full
 	uint8_t serial; // serial of the share in `reported`; 0 = none
-	uint16_t index; // candidate's index at the last scan or flow control; may be stale
+	// Index among the candidates when last scanned or searched; may be out of date.
+	uint16_t index;
 	uint32_t half_open; // half-open flows; included in active
 	uint32_t withheld; // UINT32_MAX minus the backend's own limit of active flows; 0 = none
-	// Added to active, in WEIR_SIGNAL_FLOW: errors as last read from the signal, and the number
-	// by which the worker's flows were then below its share of the reported requests.
+	// Added to the load, in units of 1 / WEIR_SIGNAL_FLOW flow. Sum of the errors in the
+	// signal, and of the flows that the worker lacked to its share of the reported requests
+	// when it read the signal (recent_errors.h).
 	uint32_t reported;
 	struct weir_policy_share share; // slow start
 	uint32_t turns_seen; // client->turns when credit was last updated
-	// Withheld so far: turns, in WEIR_POLICY_PART_ONE; or flows, in WEIR_POLICY_TURNS_ONE times
-	// the number of candidates. A policy uses one unit; prequal changes the unit when reports
-	// begin or end, which misplaces a few flows.
+	// Slow start: the part of a turn or flow that the backend has earned and not used
+	// (turns.c). For turns, in 1 / WEIR_POLICY_PART_ONE; for flows, WEIR_POLICY_TURNS_ONE times
+	// the number of candidates is one flow. A policy uses one of these units. prequal changes
+	// the unit when reports begin or end; then a few flows go to another backend.
 	uint32_t credit;
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
 
-// Memory for the keys of services with more than WEIR_POLICY_WINDOW candidates: a ring of places
-// (window.h).
+// A worker's memory for the keys of services with more than WEIR_POLICY_WINDOW candidates. It is a
+// ring of places, each for the key of one candidate (window.h).
 struct weir_policy_windows {
 	uint32_t *key; // [size]
 	uint32_t *least; // [size / WEIR_POLICY_BLOCK]
 	uint16_t *id; // [size]
 	uint64_t *stamp; // [size / WEIR_POLICY_WINDOW]
-	uint32_t size; // places; a multiple of WEIR_POLICY_WINDOW
+	uint32_t size; // number of places; a multiple of WEIR_POLICY_WINDOW
 	uint32_t next; // first place for the next service
-	uint64_t head; // `next` without wrapping: the last `size` places before head are in use
+	uint64_t head; // number of places taken so far; the last `size` of them are intact
 	uint64_t stamps; // number of stamps given
 };
 
-// The slots of a backend's limit that workers hold: in use, reserved, or idle (shared_limit.h). All
-// workers write it.
+// The number of slots of a backend's shared limit that workers hold: in use, reserved, or idle
+// (shared_limit.h). All workers write this word.
 struct weir_limit_word {
 	uint32_t held;
 	uint32_t reserved[15];
@@ -235,7 +247,8 @@ struct weir_policy_worker {
 	const uint64_t *cost_ns;
 	uint32_t backend_count;
 	uint32_t closed; // number of closed backends
-	uint32_t rank; // 0 .. ranks - 1: workers start their schedules at different points
+	// Number of this worker, 0 .. ranks - 1: each worker starts its schedules at another point.
+	uint32_t rank;
 	uint32_t ranks;
 	uint64_t random; // state of the generator
 	struct weir_policy_windows
@@ -243,18 +256,19 @@ struct weir_policy_worker {
 	// Shared limits (shared_limit.c).
 	struct weir_limit_word *words; // [backend_count] NULL = each worker has its own limits
 	struct weir_limit_part *parts; // [backend_count]
-	uint32_t tick; // time, in units of 2^WEIR_LIMIT_TICK_SHIFT ns
+	uint32_t tick; // current time, in units of 2^WEIR_LIMIT_TICK_SHIFT ns
 	uint32_t queue_count; // backends with idle slots or reservations
 	uint32_t queue_due; // backends in the queue still to be processed in this tick
 	uint16_t queue_first, queue_last;
 	uint8_t slice_shift;
 };
 
-// The memory that weir_policy_windows_init needs: about 19 bytes per backend, 0 for few.
+// Returns the bytes that weir_policy_windows_init needs: about 19 per backend; 0 if no service can
+// have more than WEIR_POLICY_WINDOW candidates.
 uint64_t weir_policy_windows_bytes(uint32_t backend_count);
 
-// Set a worker's memory for windows: zeroed, 64-aligned, owned by the caller; worker->windows.key
-// points to the memory. The worker's backend_count must be set. May replace earlier memory.
+// Sets a worker's memory for windows. memory: zeroed, 64-aligned, owned by the caller, who finds it
+// in worker->windows.key. The worker's backend_count must be set. May replace earlier memory.
 void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory);
 
 // Set a worker's memory for windows, allocated by malloc; frees memory of an earlier call. For
@@ -276,19 +290,22 @@ struct weir_policy_client {
 	uint32_t window_offset; // first place in worker->windows
 	uint32_t window_room; // number of places in worker->windows
 	uint32_t lap_turns; // fair-share: choices since the last start of a lap
-	uint64_t window_at; // worker->windows.head when the places were taken
-	uint64_t window_stamp; // windows with another stamp must be loaded anew
+	uint64_t window_at; // value of worker->windows.head when the places were taken
+	uint64_t window_stamp; // a window with another stamp must be loaded again
 	// Cursors.
 	uint32_t cursor; // candidate where a search starts
 	uint32_t spill_cursor; // candidate where the search for a less loaded candidate begins
-	uint32_t spill_full; // candidates before spill_cursor at their limit, except spill_room
+	// Number of candidates before spill_cursor that are at their limit, except those in
+	// spill_room.
+	uint32_t spill_full;
 	uint32_t generation; // weighted-round-robin: generation of the stride schedule
 	uint32_t phase; // weighted-round-robin: this worker's phase in the schedule
-	uint32_t turns; // choices of policies that use loads
+	uint32_t turns; // number of choices, for policies that use loads
 	uint32_t round; // interleaved
-	uint32_t round_weight; // interleaved: weight of the round, to find the round in the next
-			       // table
-	uint32_t last_id; // weighted-round-robin: the last choice, as a fallback
+	// interleaved: weight of the round, by which the round is found in the next table
+	uint32_t round_weight;
+	// weighted-round-robin: the last choice, which is repeated if no candidate has a turn
+	uint32_t last_id;
 	uint64_t spent_ns; // time-weighted, interleaved: time used in this turn
 	uint64_t base_ns; // fair-share: base of the keys
 	uint64_t virtual_ns; // fair-share: predicted end of the last choice before it was charged
@@ -309,7 +326,7 @@ struct weir_policy_client {
 	uint32_t tick;
 	// The adopted table.
 	uint32_t count; // candidates of the last nonempty table
-	uint32_t limit; // limit of established flows; UINT32_MAX = none
+	uint32_t limit; // limit of established flows of each backend; UINT32_MAX = none
 	uint32_t limited; // backends of the service with a limit of their own
 	uint32_t closed; // backends of the service that are closed
 	weir_policy_choice *choose; // the policy's function
@@ -318,13 +335,13 @@ struct weir_policy_client {
 	uint16_t spill_room_count;
 	uint16_t cursor_id; // backend at the cursor, to find the cursor in the next table
 	uint8_t exhausted; // all candidates are known to be at the limit
-	uint8_t blocked; // a backend was found full since the last check
-	uint8_t look; // number of the check of full backends, 1 to 63; 0 before the first
+	uint8_t blocked; // a backend was found full since the last check of full backends
+	uint8_t look; // number of the last check of full backends, 1 to 63; 0 = no check yet
 	uint32_t look_tick; // tick of the next check of full backends
 	uint8_t started; // the policy has adopted a table with candidates
 	uint8_t reacts; // the policy handles starts of flows
 	uint8_t reacts_to_end; // the policy handles ends of flows
-	uint8_t limits; // some backend may be at a limit, or is closed
+	uint8_t limits; // a backend may be at a limit, or is closed
 };
 
 enum weir_chosen_how {
@@ -341,8 +358,8 @@ struct weir_chosen {
 	uint8_t how; // enum weir_chosen_how
 };
 
-// Adopt a published table and continue from the client's position. Keeps cursors and all state of
-// backends. Call before the first choice with a new table. client is zeroed before the first call.
+// Adopts a published table. Cursors and the state of backends are kept, so choices continue where
+// they were. Call before the first choice with a new table. client is zeroed before the first call.
 void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns);
 
@@ -350,12 +367,12 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
-// The policy found no backend: the least loaded candidate below the limit, or the result for
-// exhaustion in the settings. table->count > 0. (flow_control.c)
+// Call when the policy found no backend. Returns the least loaded candidate below the limit; if
+// there is none, the result according to when_exhausted. table->count > 0. (flow_control.c)
 struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table);
 
-// Record that the backend is below its limit again, while nearly all backends are at their limit.
+// Records that the backend is below its limit again, for the next search of flow control.
 void weir_policy_has_room(struct weir_policy_client *client, uint16_t id);
 
 // Choose another backend, because another worker has taken the last slot of the chosen backend.
@@ -368,8 +385,8 @@ struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 bool weir_shared_limit_take(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 
-// Whether the backend's limit has room for a flow, for which an idle slot is then held. id <
-// backend_count.
+// Returns whether the backend's limit has room for a flow. If the limit is shared, the worker then
+// holds an idle slot for the flow. id < backend_count.
 static inline bool weir_policy_admits(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	return __builtin_expect(worker->backends[id].counted == 0, 1) ||
@@ -414,8 +431,9 @@ void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy
 // The reduced limit of a backend in slow start. (turns.c)
 uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit);
 
-// Whether the backend has fewer established flows than the service's limit and its own. With a
-// shared limit: whether a slot may be left, according to the last check of this worker.
+// Returns whether the backend has fewer established flows than the limit of the service and its own
+// limit. With a shared limit: whether this worker has not found the backend full since its last
+// check of full backends.
 static inline bool weir_policy_below_limit(
 	const struct weir_policy_client *client, const struct weir_policy_backend *backend) {
 	uint32_t own = UINT32_MAX - backend->withheld;
@@ -443,16 +461,16 @@ static inline bool weir_policy_would_admit(const struct weir_policy_worker *work
 	       (backend->counted == 0 || weir_shared_limit_has_room(worker, client, id));
 }
 
-// Limit the active flows on backend `id` (< backend_count) of the client's service, counted on this
-// worker, or on all workers after weir_policy_count_shared. 0 = no new flow while another backend
-// is below its limit, UINT32_MAX = no limit. A closed backend is open afterwards. Also allowed
-// before the client has adopted a table.
+// Limits the active flows on backend `id` (< backend_count) of the client's service. Flows on this
+// worker count; after weir_policy_count_shared, flows on all workers count. 0 = no new flow while
+// another backend is below its limit, UINT32_MAX = no limit. If the backend is closed, this opens
+// it. Also allowed before the client has adopted a table.
 void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t limit);
 
-// Start or stop counting the flows of backend `id` (< backend_count) in the slots of its shared
-// limit. While flows are counted, the limit of weir_policy_set_limit applies to the flows of all
-// workers. No effect if workers do not share limits. (shared_limit.c)
+// Starts or stops counting the flows of backend `id` (< backend_count) in the slots of its shared
+// limit. While they are counted, the limit from weir_policy_set_limit applies to the flows of all
+// workers together. No effect if workers do not share limits. (shared_limit.c)
 void weir_policy_count_shared(struct weir_policy_worker *worker, uint16_t id, bool counted);
 
 // Parts of weir_policy_started, weir_policy_ended and similar functions, for backends with a shared
@@ -542,15 +560,16 @@ static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	}
 }
 
-// Flows of a backend move between workers: one worker takes the flows, another worker releases
-// them. half_open: number of half-open flows, never established so far. Moved flows are not charged
-// again.
+// For flows of a backend that move between workers: the new worker takes the flows, the old worker
+// releases them. active: number of moved flows; half_open: how many of them are half-open. Moved
+// flows are not charged again.
 void weir_policy_take_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t active, uint32_t half_open);
 void weir_policy_give_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t active, uint32_t half_open);
 
-// The slot of a hash in a Maglev table: multiply and shift, no division. slots > 0.
+// Returns the slot of a hash in a Maglev table, by a multiplication and a shift instead of a
+// division. slots > 0.
 static inline uint32_t weir_policy_slot(uint64_t hash, uint32_t slots) {
 	return (uint32_t)(((hash >> 32) * slots) >> 32);
 }
@@ -558,5 +577,6 @@ static inline uint32_t weir_policy_slot(uint64_t hash, uint32_t slots) {
 const char *weir_policy_name(enum weir_policy policy); // "unknown" when out of range
 int weir_policy_parse(const char *name); // enum weir_policy or -EINVAL
 uint8_t weir_policy_needs(enum weir_policy policy);
-// Whether shares follow the weights. With every policy a weight of 0 means no new flows.
+// Returns whether the shares of backends follow their weights. Under every policy, a weight of 0
+// means no new flows.
 bool weir_policy_uses_weights(enum weir_policy policy);

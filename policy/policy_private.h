@@ -3,8 +3,9 @@
 // Shared by the files of the policies: the interface that each policy implements, and small
 // helpers. Used only by policy.c and the policies.
 //
-// Trust: candidates, slots and rounds are in memory that another process may write at any time. A
-// value is read from shared memory once, and compared with private counts before use as an index.
+// Candidates, slots and rounds are in memory that another process may write at any time. Therefore
+// a value is read from shared memory once, and compared with a private count before it is used as
+// an index.
 #pragma once
 
 #include <stddef.h>
@@ -12,8 +13,9 @@
 #include "backend_signal.h"
 #include "policy.h"
 
-#define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // cost charged for a flow of unknown cost
-#define WEIR_POLICY_COST_MAX_NS (UINT64_C(1) << 42) // 73 minutes; keeps sums far from wrapping
+#define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // predicted cost of a flow while no cost is known
+// 73 minutes; with this limit, sums cannot overflow
+#define WEIR_POLICY_COST_MAX_NS (UINT64_C(1) << 42)
 
 // All members except choose may be NULL.
 struct weir_policy_ops {
@@ -21,8 +23,8 @@ struct weir_policy_ops {
 	// is at the worker's start.
 	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, uint64_t now_ns);
-	// Called for each later table of the policy. The cursor is at the same backend as before if
-	// that backend still exists (found), otherwise at the old index. NULL: start is called
+	// Called for each later table with this policy. found: the cursor is at the backend where
+	// it was in the previous table; otherwise it is at the old index. NULL: start is called
 	// instead.
 	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, bool found, uint64_t now_ns);
@@ -30,8 +32,8 @@ struct weir_policy_ops {
 	// A flow began.
 	void (*charge)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		uint16_t id, uint64_t now_ns);
-	// For policies that scan the window (window.h): the key of one backend; a scan selects the
-	// least key. Below WEIR_POLICY_KEY_NONE.
+	// For policies that scan (window.h): returns the key of a backend, below
+	// WEIR_POLICY_KEY_NONE. A scan selects the least key.
 	uint32_t (*key)(struct weir_policy_client *client, struct weir_policy_backend *backend);
 	// A backend (< backend_count) is no longer closed; the table is unchanged.
 	void (*open)(
@@ -80,7 +82,8 @@ static inline void weir_policy_set_cursor(
 	client->cursor_id = weir_policy_id(table, index);
 }
 
-// First index of this worker's cursor: workers start at different candidates. table->count > 0.
+// Returns the first index of this worker's cursor. Each worker starts at another candidate.
+// table->count > 0.
 static inline uint32_t weir_policy_start(
 	const struct weir_policy_worker *worker, const struct weir_policy_table *table) {
 	uint32_t ranks = worker->ranks > 0 ? worker->ranks : 1;
@@ -95,10 +98,12 @@ static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 	       (client->limits == 0 || weir_policy_below_limit(client, &worker->backends[id]));
 }
 
-// Whether a backend in slow start takes a turn: the backend takes `part` of its turns. (turns.c)
+// Call when a backend in slow start has a turn. Returns whether it takes the turn; it takes `part`
+// of its turns. (turns.c)
 bool weir_policy_has_part(struct weir_policy_backend *backend);
 
-// Whether a backend in slow start takes a flow: the backend takes at most `turns` times the mean.
+// Returns whether a backend in slow start takes a flow; it takes at most `turns` times the mean of
+// the candidates. (turns.c)
 bool weir_policy_has_turns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, struct weir_policy_backend *backend);
 
@@ -109,7 +114,8 @@ static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uin
 	return __builtin_expect(backend->share.part == 0, 1) || weir_policy_has_part(backend);
 }
 
-// Whether the backend takes a flow, according to its turns. id < backend_count.
+// Returns whether the backend takes a flow; true unless it is in slow start and has taken its
+// `turns`. id < backend_count.
 static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table,
 	uint32_t id) {
@@ -119,7 +125,7 @@ static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
 	       weir_policy_has_turns(client, table, backend);
 }
 
-// A load or cost, divided by the backend's part.
+// Divides a load or cost by the `part` of a backend in slow start.
 static inline uint64_t weir_policy_over_part(
 	const struct weir_policy_backend *backend, uint64_t value) {
 	if (__builtin_expect(backend->share.part == 0, 1)) {
@@ -143,8 +149,9 @@ static inline bool weir_policy_cost_is_known(const struct weir_policy_worker *wo
 	       weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED)) > 0;
 }
 
-// The predicted cost of a flow if a turn lasts until quota_ns are used. While no cost is known, a
-// turn is two flows: with a guessed cost, the first hundred flows could go to one backend.
+// Returns the predicted cost of a flow, for policies whose turns last until quota_ns is used. While
+// no cost is known, returns half of the quota: a turn is then two flows. With a guessed cost, the
+// first hundred flows could go to one backend.
 static inline uint64_t weir_policy_turn_cost(
 	const struct weir_policy_worker *worker, uint32_t id, uint64_t quota_ns) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));

@@ -13,7 +13,8 @@ static uint64_t load_of(const struct weir_policy_worker *worker,
 	return weir_policy_load_over_part(client, backend);
 }
 
-// The better of two ids that may be invalid or at their limit; the first id if both are equal.
+// Returns the less loaded of two backends; the first if the loads are equal. An id may be invalid
+// or at its limit.
 static uint32_t better(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	uint32_t first, uint32_t second) {
 	if (!weir_policy_can_take(worker, client, first)) {
@@ -27,8 +28,8 @@ static uint32_t better(struct weir_policy_worker *worker, const struct weir_poli
 	return load_of(worker, client, second) < load_of(worker, client, first) ? second : first;
 }
 
-// The better of two ids; a candidate that skips the flow in slow start leaves the flow to the other
-// candidate.
+// Returns the less loaded of two candidates. If it is in slow start and skips the flow, returns the
+// other.
 static uint32_t choose_of(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t first, uint32_t second) {
 	uint32_t id = better(worker, client, first, second);

@@ -3,24 +3,27 @@
 // Prequal: chooses the backend with the lowest latency among a few random backends, except backends
 // with unusually many requests in progress.
 //
-// A probe is the last report of a backend, as stored by control (backend_signal.h): for each flow,
-// three random backends are read. Therefore probes cost no packets, for any number of flows; a
-// probe is as old as the report, and expires after a second. A worker's own count of flows is newer
-// than the reported number: the higher of the two is used.
+// A probe is the last report of a backend, which weir-control has stored in the backend's signal
+// (backend_signal.h). For each flow, the worker reads the signals of three random backends and adds
+// them to its pool of probes. Therefore probes cost no packets. A probe is as old as the report,
+// and expires after a second. The worker's own count of flows is newer than the reported number of
+// requests; the higher of the two is used.
 //
-// With fewer than two probes, a random backend is chosen, as without reports.
+// With fewer than two probes in the pool, a random backend is chosen.
 #include "prequal.h"
 
 #include <math.h>
 
 #include "policy_private.h"
 
-#define QUANTILE 215u // in 1/256: the 0.84 quantile of active requests divides hot from cold
-#define STAMP_LATE 0xff0000u // minimum age (modulo 2^24) of reports written after the burst began
-#define AGE_MAX 954u // 1 s
-#define REMOVE_EVERY 4u // flows: WEIR_PREQUAL_REMOVE
+#define QUANTILE 215u // in 1/256: a probe above the 0.84 quantile of active requests is hot
+// An age from here to 2^24 is negative: the report was written after now_ns was read.
+#define STAMP_LATE 0xff0000u
+#define AGE_MAX 954u // 1 s, in units of 2^20 ns
+#define REMOVE_EVERY 4u // remove a probe after this many flows; 1 / WEIR_PREQUAL_REMOVE
 #define REUSE_UNIT 256.0
-// Reports are delayed. With all backends in the pool, every client would choose one backend.
+// The pool holds probes of at most a quarter of the backends. With probes of all backends, all
+// clients would choose one backend until the next reports arrive.
 #define BACKENDS_PER_PROBE 4u
 #define ROOM_LEAST 2u
 
@@ -68,8 +71,8 @@ static uint32_t age_of(uint32_t stamp, uint64_t now_ns) {
 	return age < STAMP_LATE ? age : 0;
 }
 
-// Above this number of active requests a probe is hot. Rounded up: if all probes are equal, no
-// probe is hot.
+// Returns the number of active requests above which a probe is hot. Rounded up: if all probes have
+// equal numbers, no probe is hot.
 static uint32_t hot_above(const struct weir_policy_client *client) {
 	return (client->probe_hot + 255) >> 8;
 }
@@ -78,7 +81,8 @@ static void drop(struct weir_policy_client *client, uint32_t i) {
 	client->probe[i] = client->probe[--client->probe_count];
 }
 
-// Track the quantile: up by 0.84 of a step, or down by 0.16.
+// Adjusts the estimate of the 0.84 quantile: up by 0.84 of a step if `active` is above it,
+// otherwise down by 0.16 of a step.
 static void learn_hot(struct weir_policy_client *client, uint32_t active) {
 	uint32_t step = (client->probe_hot >> 8) + 1;
 
@@ -103,8 +107,8 @@ static uint32_t oldest(const struct weir_policy_client *client, uint64_t now_ns)
 	return found;
 }
 
-// The probe to remove: the probe with the most active requests if a probe is hot, otherwise the
-// slowest probe.
+// Selects the probe to remove: if any probe is hot, the probe with the most active requests;
+// otherwise the probe with the highest latency.
 static uint32_t worst(const struct weir_policy_client *client) {
 	uint64_t most = 0;
 	uint32_t found = 0;
@@ -135,7 +139,7 @@ static void add(struct weir_policy_worker *worker, struct weir_policy_client *cl
 	if (!weir_signal_is_probe(word) || age_of(probe.stamp, now_ns) > AGE_MAX) {
 		return;
 	}
-	probe.active = probe.active > own ? probe.active : own; // the report is older
+	probe.active = probe.active > own ? probe.active : own; // the worker's own count is newer
 	learn_hot(client, probe.active);
 	while (at < client->probe_count && client->probe[at].id != id) {
 		at++;
@@ -164,8 +168,8 @@ static void remove_some(
 	}
 }
 
-// The best probe whose backend takes a flow: a backend in slow start takes at most its part of a
-// mean share. Skipped probes are removed.
+// Returns the best probe whose backend takes the flow, or WEIR_POLICY_NONE. A backend in slow start
+// may skip the flow; its probe is then removed.
 static uint32_t pick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table) {
 	while (client->probe_count > 0) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent errors of backends: errors seen by the worker are counted in WEIR_POLICY_ERROR_SLOTS time
-// slots, so that an error counts as an active flow for at least seven eighths of the window, and at
-// most all of it. Errors reported by backends come from control (reported_errors.h), and are read
-// several times a second. Called by policy.c and by the policies that use loads.
+// Recent errors of backends, which count as active flows. Errors that the worker detects are
+// counted in WEIR_POLICY_ERROR_SLOTS time slots: each counts for seven eighths of the error window
+// to the whole window. Errors that backends report come from weir-control (reported_errors.h), and
+// are read several times a second. Called by policy.c and by the policies that use loads.
 //
-// Control also writes a worker's share of the requests that a backend reports (reported_share.h):
-// the flows of all workers, instances and others. What the worker's own flows lack of it is added
-// to them, until the next report. So flows that the worker starts and ends later count at once, and
-// the sum of all workers' loads is the reported number and what they all have changed since. A
-// share below the own flows changes nothing.
+// weir-control also writes a worker's share of the requests in progress that a backend reports
+// (reported_share.h). The report includes the flows of all workers, all instances and other
+// clients. If the worker has fewer flows at the backend than its share, the difference is added to
+// its load until the next report. Flows that the worker starts or ends later change the load at
+// once. If the worker has more flows than its share, nothing is added.
 //
 // Threads: as policy.h. Ticks advance by comparison, after a pause of any length.
 #pragma once
@@ -27,7 +27,7 @@ void weir_errors_age(const struct weir_policy_client *client, struct weir_policy
 
 void weir_errors_add(const struct weir_policy_client *client, struct weir_policy_backend *backend);
 
-// Adopt the share of a new report (below).
+// Adopts the share of a new report; called by weir_errors_look.
 void weir_errors_adopt_share(struct weir_policy_worker *worker, uint32_t id, uint64_t word);
 
 // Read control's signal for a backend (< backend_count). Only for policies with WEIR_NEEDS_ERRORS.
@@ -48,7 +48,8 @@ static inline bool weir_errors_look(struct weir_policy_worker *worker, uint32_t 
 	return backend->reported != before;
 }
 
-// Active flows, recent errors, and what was reported, in WEIR_SIGNAL_FLOW.
+// Returns the load: active flows, recent errors, and the reported addition, in units of 1 /
+// WEIR_SIGNAL_FLOW flow.
 static inline uint64_t weir_policy_load(
 	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	if (backend->errors != 0) {
@@ -57,9 +58,9 @@ static inline uint64_t weir_policy_load(
 	return ((uint64_t)backend->active + backend->errors) * WEIR_SIGNAL_FLOW + backend->reported;
 }
 
-// The load, divided by the backend's part in slow start and rounded down to whole flows: with few
-// flows each, a backend with a load above other loads by a fraction would not be chosen. Among
-// equal loads, turns limit the flows of the backend.
+// Returns the load, divided by the backend's `part` in slow start, and rounded down to whole flows.
+// Without rounding, a backend whose load is higher by a fraction of a flow would not be chosen
+// while backends have few flows. Among equal loads, `turns` limits the flows of the backend.
 static inline uint64_t weir_policy_load_over_part(
 	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	uint64_t load = weir_policy_load(client, backend);

@@ -7,8 +7,8 @@
 #define FIRST_NS 1000000000u // assumed interval before the first report
 #define HOLD_MAX_NS 30000000000u
 #define ACTIVE_MAX 1000000000.0 // leaves room to add active flows
-// Error-free requests added to the count, so that few requests have little effect, and a backend
-// without reports for a long time is tried again.
+// This many successful requests are added to the count. Then a few failed requests have little
+// effect, and a backend without reports for a long time is tried again.
 #define REQUESTS_BEFORE 1.0
 
 static uint64_t since(const struct weir_reported_errors *reported, uint64_t now_ns) {
@@ -30,7 +30,7 @@ void weir_reported_errors_add(struct weir_reported_errors *reported, double requ
 	reported->last_ns = now_ns;
 }
 
-// The remaining weight, 0..1.
+// Returns the remaining weight of the reports, 0..1.
 static double left(
 	const struct weir_reported_errors *reported, uint64_t window_ns, uint64_t now_ns) {
 	uint64_t passed_ns = since(reported, now_ns);
@@ -46,8 +46,7 @@ uint32_t weir_reported_errors_active(const struct weir_reported_errors *reported
 	double errors = reported->errors * left(reported, window_ns, now_ns);
 	double active = rint(errors / sharers);
 
-	// The threshold is half an error, because the newest report alone may cover less than a
-	// window.
+	// Half an error is enough, because the newest report may cover less than a window.
 	if (active < 1 && errors >= 0.5) {
 		active = 1;
 	}

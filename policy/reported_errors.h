@@ -5,7 +5,8 @@
 // error counts like an error detected by a worker (recent_errors.h): as an active flow for the
 // length of a window.
 //
-// The errors of a report have full weight until the next report is due, then fade within a window.
+// The errors of a report have full weight until the next report is due. Then their weight fades,
+// with a time constant of window_ns.
 //
 // Called by weir-control and by the simulator.
 //

@@ -4,16 +4,18 @@
 #include <math.h>
 #include <stddef.h>
 
-#define MEAN_ROUNDS 8u // reports of each backend in the averages
-#define FOLLOWS_ROUNDS 64.0 // reports of each backend in the sums, which need more
-#define TRUST 8.0 // initial number of changes that count as followed
-#define SPREADS 2.0 // times the flows that a worker begins at a backend between two reports
+#define MEAN_ROUNDS 8u // number of reports of each backend that the averages cover
+// Number of reports of each backend that the sums cover; sums of changes need more.
+#define FOLLOWS_ROUNDS 64.0
+#define TRUST 8.0 // before the first report: this many changes of one flow count as followed
+// `spread` is this times the flows that a worker begins at a backend between two reports
+#define SPREADS 2.0
 #define NEARLY_ALL 0.875
 #define HOLD_INTERVALS 3u
 #define HOLD_LEAST_NS UINT64_C(3000000000)
 #define HOLD_MOST_NS UINT64_C(180000000000)
-#define ALL_MOST 1e9 // keeps products finite
-#define OUTLIER 4.0 // times the mean
+#define ALL_MOST 1e9 // maximum reported number; keeps products finite
+#define OUTLIER 4.0 // a report above this times the mean is limited to it
 
 static uint64_t hold_ns(const struct weir_reported_count *count, uint64_t now_ns) {
 	uint64_t hold = count->last_ns > 0 && now_ns > count->last_ns
@@ -24,7 +26,7 @@ static uint64_t hold_ns(const struct weir_reported_count *count, uint64_t now_ns
 	return hold < HOLD_MOST_NS ? hold : HOLD_MOST_NS;
 }
 
-// The change since the previous report of the same backend.
+// Adds the changes between two reports of a backend to the sums, and the report to the averages.
 static void add_change(struct weir_reported_share *share, const struct weir_reported_count *count,
 	const struct weir_reported_count *next, bool outside, uint32_t backends) {
 	uint32_t most = MEAN_ROUNDS * backends;
@@ -44,7 +46,7 @@ static void add_change(struct weir_reported_share *share, const struct weir_repo
 	share->begun += ((double)(next->begun - count->begun) - share->begun) * part;
 }
 
-// A single number of thousands of millions would be most of all sums for minutes.
+// Limits a reported number. A single extreme number would dominate the sums for minutes.
 static double bounded(
 	const struct weir_reported_share *share, uint32_t backends, double all, double own) {
 	double most = share->reports < backends ? ALL_MOST : OUTLIER * (share->all + own + 1);
@@ -61,13 +63,14 @@ void weir_reported_share_add(struct weir_reported_share *share, struct weir_repo
 		.last_ns = now_ns,
 		.until_ns = now_ns + hold_ns(count, now_ns)};
 
-	// Without own flows, a false 0 looks like a true one.
+	// Without flows of this instance, a report of 0 may be true or false: keep the last result.
 	next.too_few =
 		next.own > 0 ? next.all < WEIR_REPORTED_SHARE_FOLLOWS * next.own : count->too_few;
 	if (share->square <= 0) { // the first report
 		share->product = share->square = TRUST;
 	}
-	// Not after a pause; nor after another dataplane, whose counts begin at 0.
+	// Skip the change if the previous report has expired, or if the dataplane was restarted and
+	// its counts began again at 0.
 	if (now_ns < count->until_ns && next.begun >= count->begun) {
 		add_change(share, count, &next, own->outside, backends);
 	}
@@ -82,7 +85,7 @@ static double gain(const struct weir_reported_share *share) {
 	return r > 1e-3 ? (1 - exp(-r)) / r : 1;
 }
 
-// Of one worker.
+// Returns the part of one worker in the requests in progress at a backend, 0..1.
 static double part(const struct weir_reported_share *share, uint32_t workers) {
 	return (share->own < share->all ? share->own / share->all : 1) / workers;
 }
@@ -141,7 +144,7 @@ uint64_t weir_reported_share_refresh(const struct weir_reported_share *share,
 		return weir_signal_of_errors(errors);
 	}
 	if (now_ns < count->until_ns && weir_signal_serial(before) != 0) {
-		return before; // with the errors of that report
+		return before; // unchanged, with the errors of the backend's last report
 	}
 	return signal_of(share, share->all, workers, errors, before);
 }

@@ -19,7 +19,9 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 			if (weir_policy_takes_turn(worker, id)) {
 				chosen = id;
 			} else {
-				steps = WEIR_POLICY_WINDOW; // the backend may be the only candidate
+				// Slow start: the backend may be the only candidate, so it must get
+				// its turn soon again.
+				steps = WEIR_POLICY_WINDOW;
 			}
 		}
 		at = weir_policy_next(table, at);

@@ -4,7 +4,7 @@
 #include "window.h"
 
 #define NONE UINT16_MAX // end of the queue; backend ids are below NONE
-#define QUARTER_SHIFT 2 // a slice is a quarter of the worker's share of the free slots
+#define QUARTER_SHIFT 2 // a worker takes a quarter of its share of the free slots at once
 #define LOOKS 63 // checks of full backends are numbered 1 to LOOKS
 
 void weir_shared_limit_init(struct weir_policy_worker *worker, struct weir_limit_word *words,
@@ -47,7 +47,7 @@ static uint32_t limit_of(
 	return backend->share.part != 0 ? weir_policy_part_of_limit(backend, limit) : limit;
 }
 
-// Slots in use or reserved.
+// Returns the number of slots that the worker needs: in use or reserved.
 static uint32_t needed(const struct weir_policy_worker *worker, uint16_t id) {
 	const struct weir_policy_backend *backend = &worker->backends[id];
 	uint32_t established =
@@ -63,7 +63,7 @@ static uint32_t idle(const struct weir_policy_worker *worker, uint16_t id) {
 	return held > need ? held - need : 0;
 }
 
-// The worker's share of a quarter of a number of slots; at least one.
+// Returns a quarter of a number of slots, divided by the number of workers; at least 1.
 static uint32_t quarter(const struct weir_policy_worker *worker, uint32_t slots) {
 	uint32_t quarter = slots >> worker->slice_shift;
 
@@ -103,8 +103,8 @@ static uint16_t dequeue(struct weir_policy_worker *worker) {
 	return id;
 }
 
-// End reservations that were not confirmed in a whole interval; after a pause of two intervals, all
-// reservations.
+// Ends the reservations that were not confirmed within an interval of WEIR_LIMIT_HANDSHAKE_TICKS.
+// After a pause of two intervals or more, ends all reservations.
 static void age(struct weir_policy_worker *worker, uint16_t id) {
 	struct weir_limit_part *part = &worker->parts[id];
 	uint32_t past = worker->tick - part->since;
@@ -170,7 +170,8 @@ bool weir_shared_limit_take(
 	if (spare > 0 && taken <= limit) {
 		return true;
 	}
-	give_back(worker, id, spare); // the limit was lowered, or flows were spilled
+	// More slots are held than the limit allows: it was lowered, or flows were spilled.
+	give_back(worker, id, spare);
 	taken -= spare;
 	for (uint32_t i = 0; i < WEIR_LIMIT_TRIES && taken < limit; i++) {
 		uint32_t slice = quarter(worker, limit - taken);

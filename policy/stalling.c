@@ -9,8 +9,8 @@
 
 struct passed { // since the last evaluation
 	uint64_t ms;
-	double recent; // remaining weight of the recent average since the last evaluation
-	double late; // remaining weight of the short average
+	double recent; // weight of earlier new flows in the recent sum (memory_ms)
+	double late; // weight of the earlier rate in the short average (half of after_ms)
 };
 
 static struct passed pass(const struct weir_stalling_settings *settings, uint64_t ms) {
@@ -48,7 +48,8 @@ static int compare(const void *a, const void *b) {
 				    : (x->backend > y->backend) - (x->backend < y->backend);
 }
 
-// moved: include flows moved from other backends. Returns the sum of new flows of all backends.
+// Sorts the backends by half-open flows per new flow. moved: count flows moved from other backends,
+// too. Returns the sum of new flows of all backends.
 static double put_in_order(struct weir_stalling_backend *backends, uint32_t count, bool moved,
 	struct weir_stalling_place *order) {
 	double sum = 0;
@@ -71,8 +72,8 @@ static double put_in_order(struct weir_stalling_backend *backends, uint32_t coun
 	return sum;
 }
 
-// The first index in [first, end) for which the sum of new flows up to the index is at least
-// `flows`.
+// Returns the first index in [first, end) up to which the backends have at least `flows` new flows
+// together; end if there is none.
 static uint32_t search(
 	const struct weir_stalling_place *order, uint32_t first, uint32_t end, double flows) {
 	while (first < end) {
@@ -87,7 +88,8 @@ static uint32_t search(
 	return first;
 }
 
-// Expected half-open flows of a backend, according to the other backends; below 0 = unknown.
+// Returns how many half-open flows a backend should have, judged by the other backends; below 0 =
+// unknown.
 static double expected(const struct weir_stalling_backend *backend,
 	const struct weir_stalling_place *order, uint32_t count, double sum) {
 	double others = sum - backend->recent, flows = others * WEIR_STALLING_MEASURE;
@@ -100,14 +102,16 @@ static double expected(const struct weir_stalling_backend *backend,
 	if (place == own) {
 		place = search(order, own + 1, count, flows + backend->recent);
 	}
-	// Due to rounding errors, no entry may reach the sum.
+	// If rounding errors keep every entry below the sum, take the last entry of another
+	// backend.
 	place = place < count ? place : own > 0 && own == count - 1 ? own - 1 : count - 1;
 	return order[place].share * backend->recent;
 }
 
 // --- judging --------------------------------------------------------------------------------
 
-// Whether too many flows are half-open for too long. part: fraction of the limit of flows.
+// Returns whether too many flows are half-open, and have waited too long on average. part: fraction
+// of the number that is too many.
 static bool too_many(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected, double part) {
 	double half_open = (double)backend->own;
@@ -116,14 +120,15 @@ static bool too_many(const struct weir_stalling_settings *settings,
 	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
 }
 
-// Whether all half-open flows can have arrived within half of after_ms. If not, some flows have
-// waited longer.
+// Returns whether the half-open flows are no more than the flows that arrive within half of
+// after_ms. If they are more, some have waited longer.
 static bool may_all_be_new(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend) {
 	return (double)backend->own <= backend->rate * settings->after_ms / 2;
 }
 
-// Whether a stalling backend still stalls. The last few flows of a queue must also be moved.
+// Returns whether a stalling backend still stalls. With few half-open flows left, it stalls longer,
+// because the last flows must also be moved.
 static bool too_many_still(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected) {
 	double half_open = (double)backend->own;
@@ -159,8 +164,8 @@ static void judge_other(const struct weir_stalling_settings *settings,
 	}
 }
 
-// Evaluate either the stalling or the remaining backends. Returns the number of backends that stall
-// afterwards.
+// Evaluates the backends that stall, or (stalling false) those that do not. Returns the number of
+// backends that stall afterwards.
 static uint32_t judge(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backends, uint32_t count, bool stalling,
 	struct weir_stalling_place *order) {

@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stalling: detects the backends of a service that accept no connections, by their half-open flows:
-// flows with a SYN and no other packet. Half-open flows accumulate on a server that hangs or whose
-// host drops SYNs, independent of reports about its accept queue.
+// Stalling: detects the backends of a service that accept no connections. The sign is many
+// half-open flows: flows with a SYN and no other packet. They accumulate on a server that hangs or
+// whose host drops SYNs. This needs no report of the backend about its accept queue.
 //
-// A backend starts to stall when in each of WEIR_STALLING_LOOKS consecutive evaluations
+// A backend starts to stall when WEIR_STALLING_LOOKS evaluations in a row find all of these:
 //
-//   - it has WEIR_STALLING_TIMES as many half-open flows as expected for its new flows, and
-//     at least WEIR_STALLING_LEAST more: an idle backend does not stall
-//   - half-open flows have waited for half of after_ms or longer on average: a round trip is
-//     shorter
-//   - half-open flows are more than recently arrived within half of after_ms
-//   - and the number of half-open flows has not decreased.
+//   - The backend has at least WEIR_STALLING_TIMES * e + WEIR_STALLING_LEAST half-open flows, where
+//     e is the number that is expected for its new flows. Therefore an idle backend does not stall.
+//   - On average, flows have been half-open for at least half of after_ms, which is longer than a
+//     round trip.
+//   - There are more half-open flows than new flows that arrive within half of after_ms.
+//   - The number of half-open flows is not below the number in the first of these evaluations.
 //
-// The backend stalls until an evaluation finds less than half as many half-open flows, or a shorter
-// wait; below WEIR_STALLING_LEAST flows, until the flows are only half of WEIR_STALLING_TIMES as
-// many as expected. In any case the backend stalls until WEIR_STALLING_LOOKS consecutive
-// evaluations find no more half-open flows than arrived within half of after_ms: then the backend
-// accepts its clients, even if the clients are few.
+// The backend stalls until one of these happens:
 //
-// The expected number is measured on the other backends: half-open flows per new flow, of the best
-// backends that together have a quarter of the new flows. In a flood of forged SYNs all backends
-// have many half-open flows, so that no backend stalls; if most backends stall, the few remaining
-// backends are the reference. Without new flows on other backends there is no reference, and no
-// backend starts to stall. Older new flows count less, by a time constant of memory_ms, the timeout
-// of half-open flows.
+//   - An evaluation finds less than half of the half-open flows above, or a shorter wait. If fewer
+//     than WEIR_STALLING_LEAST flows are half-open, the backend stalls until their number is at
+//     most half of WEIR_STALLING_TIMES * e.
+//   - WEIR_STALLING_LOOKS evaluations in a row find no more half-open flows than arrive within half
+//     of after_ms. The backend then accepts its clients, even if the clients are few.
 //
-// Flows moved to a backend are half-open until their clients retransmit; the number of moved flows
-// that still wait is unknown. Moved flows do not count against the backend that took them, nor in
-// the expectation for a backend that already stalls: flows taken from the stalled backend do not
-// raise its reference. All moved flows count in the expectation for the remaining backends, so that
-// these do not seem worse than backends that took flows.
+// The expected number is measured on the other backends. The reference are the backends with the
+// fewest half-open flows per new flow that together have a quarter of the new flows. In a flood of
+// forged SYNs all backends have many half-open flows; the expected number is then high, and no
+// backend stalls. If most backends stall, the few remaining backends are the reference. Without new
+// flows on other backends there is no reference, and no backend starts to stall. Older new flows
+// count less; the time constant is memory_ms, the timeout of half-open flows.
+//
+// Flows that move to a backend are half-open until their clients retransmit; how many of them still
+// wait is unknown. Moved flows do not count against the backend that took them. They also do not
+// count in the number expected of a backend that already stalls, because its own flows would raise
+// that number. They count in the number expected of the other backends; these could seem worse than
+// backends that took flows otherwise.
 //
 // Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
 #pragma once
@@ -39,19 +41,20 @@
 #include <stdint.h>
 
 #define WEIR_STALLING_LOOKS 3u
-#define WEIR_STALLING_LEAST 8.0 // half-open flows; also new flows on other backends for a reference
+// Minimum number of half-open flows; a reference needs this many new flows.
+#define WEIR_STALLING_LEAST 8.0
 #define WEIR_STALLING_TIMES 4.0
-#define WEIR_STALLING_MEASURE 0.25 // share of the new flows of other backends used as reference
+#define WEIR_STALLING_MEASURE 0.25 // the backends of the reference have this share of the new flows
 
 struct weir_stalling_settings {
-	uint32_t memory_ms; // time constant of new flows, above 0
+	uint32_t memory_ms; // time constant by which older new flows count less, above 0
 	uint32_t after_ms; // a flow that has waited this long may be moved
 };
 
 struct weir_stalling_backend { // zeroed at first
 	// Set by the caller before each evaluation.
 	uint64_t half_open; // current number of half-open flows
-	uint64_t moved; // upper bound of half-open flows moved from other backends
+	uint64_t moved; // half-open flows that moved from other backends: at most this many
 	uint64_t new_flows; // cumulative; a decrease counts as a restart from 0
 	// Set by an evaluation.
 	bool stalls;
@@ -62,12 +65,13 @@ struct weir_stalling_backend { // zeroed at first
 	uint64_t first; // `own` at the first evaluation that contradicts `stalls`
 	uint64_t last; // new_flows at the last evaluation
 	double recent; // new flows
-	double recent_ms; // time in which the recent new flows arrived
-	double rate; // recent new flows per ms
-	uint32_t place; // index in the order
+	// Time in which the recent new flows arrived; older time counts less, like the flows.
+	double recent_ms;
+	double rate; // new flows per ms, averaged over about half of after_ms
+	uint32_t place; // index of the backend in the order
 };
 
-struct weir_stalling_place { // entry of the order by half-open flows per new flow
+struct weir_stalling_place { // a backend in the order by half-open flows per new flow
 	double share; // half-open flows per new flow
 	double recent; // new flows
 	double before; // new flows of this and all earlier entries

@@ -4,8 +4,9 @@
 
 #include "steal_plan_private.h"
 
-#define FALLBACK_VICTIMS 10u // number of most loaded workers to use if no worker is saturated
-// Below this number, all victims are tried, from the most loaded victim on.
+// If no worker is saturated, this many of the most loaded workers are victims.
+#define FALLBACK_VICTIMS 10u
+// Up to this number, all victims are sorted by load, and tried from the most loaded on.
 #define SORTED_VICTIMS 20u
 
 // --- idle and saturated workers -----------------------------------------------------------
@@ -118,7 +119,7 @@ static void drop_thief(struct weir_steal_plan *plan, uint32_t worker) {
 	}
 }
 
-// No worker starts to steal while the maximum number of workers steal.
+// Returns whether the maximum number of workers steal already; no other worker may begin then.
 static bool enough_steal(const struct weir_steal_plan *plan) {
 	return plan->stealing >= (uint32_t)ceil(plan->params.steal_share * plan->worker_count);
 }
@@ -144,7 +145,8 @@ static void keep_those_who_may(struct weir_steal_plan *plan) {
 	}
 }
 
-// List the idle workers that may steal now. Returns the number of all idle workers.
+// Lists the idle workers that may steal now in plan->thieves. Returns the number of all idle
+// workers.
 static uint32_t gather_thieves(struct weir_steal_plan *plan, double now) {
 	uint32_t idle = 0;
 
@@ -185,9 +187,9 @@ static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
 	return best;
 }
 
-// The best thief for a restricted task if the cost is equal for all thieves: the first allowed
-// thief in the heap. No thief below an allowed thief in the heap is better, so that only disallowed
-// thieves and their children are visited.
+// Returns the best thief for a restricted task, if moving the task costs the same for all thieves.
+// This is the allowed thief that would begin first. In the heap, no thief below an allowed thief
+// begins sooner; therefore only disallowed thieves and their children are visited.
 static uint32_t first_allowed(
 	const struct weir_steal_plan *plan, const struct weir_steal_slot *restricted) {
 	uint32_t best = WEIR_STEAL_NONE, left[64] = {0}, count = 1; // the heap is less than 32 deep
@@ -220,13 +222,15 @@ static uint32_t find_thief(const struct weir_steal_plan *plan, uint32_t task) {
 			return found;
 		}
 	}
-	// The cost is equal for all thieves: the first thief of the heap begins first.
+	// Without a transfer function, the cost is equal for all thieves, and the top of the heap
+	// begins first.
 	return plan->transfer == NULL ? plan->thieves[0] : search_thief(plan, task, NULL);
 }
 
 // --- victims ------------------------------------------------------------------------------
 
-// Sort victims by load, highest first; of many victims, only the highest few.
+// Inserts a worker into the list of victims, which has the highest load first. Keeps only the first
+// `most` victims.
 static void insert_victim(struct weir_steal_plan *plan, uint32_t worker, uint32_t most) {
 	uint32_t i = plan->victim_count;
 	double occupancy = combined(&plan->workers[worker]);
@@ -283,7 +287,7 @@ static void gather_victims(struct weir_steal_plan *plan) {
 
 // --- the plan -----------------------------------------------------------------------------
 
-// Request a task if a move is worthwhile. Returns whether the task was requested.
+// Requests a task if a thief would gain from the move. Returns whether the task was requested.
 static bool try_task(struct weir_steal_plan *plan, uint32_t task, uint8_t level, double now,
 	struct weir_steal_request *request) {
 	const struct weir_steal_slot *t = &plan->tasks[task];

@@ -163,13 +163,13 @@ double weir_steal_cost_at(const struct weir_steal_plan *plan, uint32_t task, uin
 	return worker == t->worker || t->transfer < 0 ? 0 : t->transfer;
 }
 
-// The task's part of the work of a worker.
+// Returns how much work the task adds to a worker.
 static double burden_at(const struct weir_steal_plan *plan, uint32_t task, uint32_t worker) {
 	return plan->tasks[task].duration +
 	       (plan->params.parallel ? 0 : weir_steal_cost_at(plan, task, worker));
 }
 
-// When all terms of a sum are removed, set the sum to 0 to drop the rounding error.
+// When the worker has no tasks left, sets the sum to 0, which drops rounding errors.
 static void burden(struct weir_steal_worker *worker, double change, int32_t tasks) {
 	worker->tasks += (uint32_t)tasks;
 	worker->occupancy = worker->tasks == 0 ? 0 : worker->occupancy + change;

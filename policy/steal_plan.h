@@ -3,11 +3,12 @@
 // Stealing: which tasks of busy workers should move to idle workers. A task is work that can move
 // between workers: a bucket of flows of a worker thread, or a connection that waits on a backend.
 //
-// Source: work stealing of dask.distributed. Tasks are in bins by the ratio of their compute time
-// to the cost of moving them: tasks in bin 0 move at no cost, bins 1 to 14 have ratios from 32 down
-// to 1/256, and tasks with lower ratios stay. Cheap bins are tried first, from the most loaded
-// victims on. A task moves if the thief is expected to finish the task before the victim would
-// begin the task. A requested task counts as moved until the answer, and is not requested again.
+// Source: work stealing of dask.distributed. Tasks are sorted into bins by the ratio of their
+// compute time to the cost of moving them. Tasks in bin 0 move at no cost, bins 1 to 14 have ratios
+// from 32 down to 1/256, and tasks with lower ratios are not moved. The bins with the cheapest
+// moves are tried first, and in each bin the most loaded victims. A task is requested if the thief
+// is expected to finish it before the victim would begin it. Until the victim answers, the task
+// counts as moved, and is not requested again.
 //
 // Two limits come from poolifier: at most a share of the workers steal at once, and a worker whose
 // request is refused waits before it becomes a thief again, twice as long each time.
@@ -28,15 +29,19 @@
 #define WEIR_STEAL_NO_LEVEL UINT8_MAX
 
 struct weir_steal_params {
-	double latency; // fixed cost of a move, in addition to the data
+	double latency; // fixed cost of a move, in addition to the transfer of the task's data
 	double victim_floor; // a worker with at most this much work is not a victim
-	double pending_floor; // minimum of waiting work per thread of a saturated worker
-	double pending_ratio; // minimum as for pending_floor, as a multiple of the mean per thread
-	double idle_ratio; // a worker with less than this times the mean per thread is idle
+	// A worker is saturated if its waiting work per thread is above pending_floor, and above
+	// pending_ratio times the mean work per thread.
+	double pending_floor;
+	double pending_ratio; // see pending_floor
+	double idle_ratio; // a worker with less work per thread than this times the mean is idle
 	bool all_in_mean; // the mean includes workers that do not run
-	bool parallel; // moves only take time: their costs do not add up in a thief's work
+	bool parallel; // moves take time, but no work of the thief: their costs do not add up
 	double steal_share; // share of the workers that may steal at once (rounded up), 0 to 1
-	double backoff; // wait after a first refusal, doubled with each further refusal; 0 = none
+	// Time that a thief waits after a first refusal; doubles with each further refusal; 0 =
+	// none.
+	double backoff;
 	double backoff_max;
 	double rest; // minimum time that a moved task stays; 0 = none
 	double answer_limit; // timeout of a request
@@ -47,12 +52,13 @@ struct weir_steal_params weir_steal_params_dask(void);
 
 struct weir_steal_plan;
 
-// Properties of a task when it starts to wait on a worker.
+// Properties of a task that waits on a worker.
 struct weir_steal_task {
 	double duration; // compute time, above 0
 	double transfer; // cost of moving the task, without latency; below 0: no cost
-	const uint64_t *allowed; // one bit per worker that may have the task; NULL = all. Borrowed
-				 // until removed
+	// One bit for each worker, set if it may have the task; NULL = all. Borrowed until the task
+	// is removed.
+	const uint64_t *allowed;
 	bool loose; // if no allowed worker is idle, any idle worker may have the task
 	bool fixed; // never moves
 };
@@ -61,7 +67,8 @@ struct weir_steal_request {
 	uint32_t task, victim, thief;
 	uint32_t id; // returned in the answer; not 0
 	uint8_t level;
-	double victim_occupancy, thief_occupancy; // before this request, including requested tasks
+	// Work of both before this request; tasks requested earlier count as moved.
+	double victim_occupancy, thief_occupancy;
 };
 
 // The victim's answer about a requested task.
@@ -91,50 +98,53 @@ enum weir_steal_outcome {
 #undef X
 };
 
-// params: copied. workers: 1 or more, numbered from 0, each with one thread and not running. tasks:
-// maximum number of concurrent tasks, numbered by the caller from 0. Returns 0 or -ENOMEM.
+// Creates a plan. params: copied. workers: number of workers, 1 or more; they are numbered from 0,
+// and at first have one thread and do not run. tasks: maximum number of tasks at a time; the caller
+// numbers tasks from 0. Returns 0 or -ENOMEM.
 int weir_steal_plan_create(const struct weir_steal_params *params, uint32_t workers, uint32_t tasks,
 	struct weir_steal_plan **ret);
 void weir_steal_plan_free(struct weir_steal_plan *plan); // NULL is allowed
 
-// threads: 1 or more. A worker that does not run is neither thief nor victim, and keeps its tasks.
-// stored: amount of data that the worker holds; of two equal thieves, the one with less data is
-// chosen.
+// Sets the properties of a worker. threads: 1 or more. A worker that does not run is neither thief
+// nor victim, and keeps its tasks. stored: amount of data that the worker holds; of two equal
+// thieves, the thief with less data is chosen.
 void weir_steal_plan_worker(struct weir_steal_plan *plan, uint32_t worker, uint32_t threads,
 	bool running, double stored);
 
-// Put a task that waits on a worker. A task must not be put twice. O(1).
+// Adds a task that waits on a worker. A task must not be added twice. O(1).
 void weir_steal_plan_put(struct weir_steal_plan *plan, uint32_t task, uint32_t worker,
 	const struct weir_steal_task *what);
 // Update the properties of a task. A refused task may then be requested again. A pending request
 // for the task is unaffected. O(1).
 void weir_steal_plan_update(
 	struct weir_steal_plan *plan, uint32_t task, const struct weir_steal_task *what);
-// A task has begun: the task cannot move, but counts until it is removed. O(1).
+// Records that a task has begun. The task cannot move any more, but counts as work until it is
+// removed. O(1).
 void weir_steal_plan_begin(struct weir_steal_plan *plan, uint32_t task);
 // Remove a task that has ended or whose worker has ended; a pending request for the task becomes
-// void. Does nothing if the task is not put. O(1).
+// void. Does nothing if the task was not added. O(1).
 void weir_steal_plan_remove(struct weir_steal_plan *plan, uint32_t task);
 
-// The cost for a worker to fetch a task's data, without latency (0 if it has the data). NULL: the
-// task's `transfer` for every worker except its own.
+// A function that returns what it costs a worker to fetch a task's data, without latency; 0 if the
+// worker has the data. NULL: the cost is the task's `transfer` for every worker except its own.
 typedef double (*weir_steal_transfer)(void *context, uint32_t task, uint32_t worker);
 void weir_steal_plan_set_transfer(
 	struct weir_steal_plan *plan, weir_steal_transfer transfer, void *context);
 
-// Compute up to max requests. now: monotonic. Returns the number of requests. Without a transfer
-// function each try costs O(log thieves), plus O(log thieves) for each disallowed thief that would
-// begin a restricted task before the chosen thief; with a transfer function, O(thieves).
+// Computes up to max requests. now: monotonic. Returns the number of requests. Cost for each task
+// that is tried: with a transfer function, O(thieves); without, O(log thieves), and for a
+// restricted task also O(log thieves) for each disallowed thief that would begin sooner than the
+// chosen thief.
 uint32_t weir_steal_plan_balance(struct weir_steal_plan *plan, double now,
 	struct weir_steal_request *requests, uint32_t max);
 
-// Process a victim's answer. thief_alive: whether the thief can take the task. All numbers are
-// validated.
+// Processes a victim's answer. thief_alive: whether the thief can take the task. Wrong values of
+// task and id are detected.
 enum weir_steal_outcome weir_steal_plan_answer(struct weir_steal_plan *plan, uint32_t task,
 	uint32_t id, enum weir_steal_answer answer, bool thief_alive, double now);
 
-// Cancel the next request that has timed out: its task stays with the victim. Returns the task, or
-// UINT32_MAX if no request has timed out. Call repeatedly until UINT32_MAX.
+// Cancels the oldest request if it has timed out; its task stays with the victim. Returns the task,
+// or UINT32_MAX if no request has timed out. Call repeatedly until UINT32_MAX.
 uint32_t weir_steal_plan_expire(struct weir_steal_plan *plan, double now);
 
 // --- introspection ---
@@ -147,5 +157,5 @@ bool weir_steal_plan_is_saturated(const struct weir_steal_plan *plan, uint32_t w
 uint32_t weir_steal_plan_owner(const struct weir_steal_plan *plan, uint32_t task); // or NO_WORKER
 uint32_t weir_steal_plan_in_flight(const struct weir_steal_plan *plan); // number of requests
 double weir_steal_plan_occupancy(const struct weir_steal_plan *plan, uint32_t worker);
-// The change of a worker's load when all pending requests are confirmed.
+// Returns how much a worker's load will change if all pending requests are confirmed.
 double weir_steal_plan_correction(const struct weir_steal_plan *plan, uint32_t worker);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the two files of the steal planner: steal_plan.c (tasks, bins, requests and answers)
-// and steal_balance.c (idle and saturated workers, requests to make).
+// Shared by the two files of the steal planner: steal_plan.c keeps tasks, bins and pending
+// requests, and processes answers; steal_balance.c finds idle and saturated workers, and makes
+// requests.
 #pragma once
 
 #include "steal_plan.h"
@@ -17,8 +18,8 @@ struct weir_steal_list {
 };
 
 struct weir_steal_worker {
-	double occupancy; // sum of the burdens of the worker's tasks
-	double correction; // change of occupancy by requests in flight
+	double occupancy; // work of the worker: sum of the burdens of its tasks
+	double correction; // change of occupancy if all requests in flight are confirmed
 	double stored;
 	double not_before; // cannot be a thief before this time
 	uint32_t threads;
@@ -38,7 +39,8 @@ struct weir_steal_slot {
 	double duration, transfer;
 	double burden; // the task's part of its worker's load
 	double moved_at;
-	double requested_at, victim_burden, thief_burden; // values of the request
+	// Time of the request, and its effect on the work of victim and thief.
+	double requested_at, victim_burden, thief_burden;
 	uint32_t worker; // WEIR_STEAL_NONE = not put
 	uint32_t thief;
 	uint32_t id; // id of the request, 0 = none

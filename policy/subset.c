@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsetting: the common part of all algorithms. An algorithm returns an order of preference; the
-// subset consists of the first usable backends in this order (U2, U3).
+// Subsetting: the common part of all algorithms. An algorithm returns all backends in an order of
+// preference. The subset consists of the first usable backends in this order, which ensures U2 and
+// U3 (subset.h).
 #include <errno.h>
 #include <string.h>
 
@@ -72,8 +73,8 @@ uint32_t weir_subset_client_index(
 	return index * place->workers + place->worker;
 }
 
-// Rocksteadier needs the most scratch memory: the lots, with the last lot padded, and the order of
-// the lots.
+// Returns the size for rocksteadier, which needs the most scratch memory: all lots (the last is
+// padded), and the order of the lots.
 size_t weir_subset_scratch_count(uint32_t n) {
 	size_t lots = ((size_t)n + WEIR_ROCKSTEADIER_LOT - 1) / WEIR_ROCKSTEADIER_LOT;
 

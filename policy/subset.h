@@ -14,8 +14,8 @@
 //   U1 Pure: equal lists, clients and parameters give equal subsets, on every machine, and
 //      independent of earlier calls and of the number of clients.
 //   U2 A subset has the requested number of usable backends, unless fewer backends are usable.
-//   U3 When a backend becomes unusable, only the subsets with the backend change, each by that one
-//      member; when the backend is usable again, the old subsets are restored.
+//   U3 When a backend becomes unusable, only the subsets that contain it change, and each replaces
+//      only this member. When the backend is usable again, the old subsets are restored.
 //   U4 deterministic, spread: with clients 0 .. m - 1 and all backends usable, the numbers of
 //      clients of any two backends differ by one at most.
 //
@@ -42,8 +42,8 @@ enum weir_subset_algorithm {
 		WEIR_SUBSET_ALGORITHM_COUNT,
 };
 
-// For the deterministic algorithm: mode if the size does not divide the number of backends. X(NAME,
-// "name")
+// How the deterministic algorithm handles a number of backends that is no multiple of the size.
+// X(NAME, "name")
 #define WEIR_SUBSET_MODES(X) \
 	X(SPREAD, "spread") /*some subsets are larger; no backend is left out*/ \
 	X(EXACT, "exact") /*every subset has the requested size; some backends are left out*/
@@ -55,7 +55,7 @@ enum weir_subset_mode {
 		WEIR_SUBSET_MODE_COUNT,
 };
 
-// The unit that counts as one client, whose members share a subset. X(NAME, "name")
+// What counts as one client. All workers of a client share a subset. X(NAME, "name")
 #define WEIR_SUBSET_CLIENTS(X) \
 	X(GROUP, "group") /*all instances that may receive each other's flows*/ \
 	X(INSTANCE, "instance") \
@@ -92,7 +92,8 @@ struct weir_subset_slice {
 	uint32_t length;
 };
 
-// Index of the client at a position: 0, 1, 2 ... without gaps over the fleet.
+// Returns the index of the client at a position. Indexes are 0, 1, 2 ... without gaps over the
+// fleet.
 uint32_t weir_subset_client_index(
 	enum weir_subset_client client, const struct weir_subset_place *place);
 
@@ -103,8 +104,8 @@ size_t weir_subset_scratch_count(uint32_t n);
 //
 // ret_order  [n]
 // scratch    [weir_subset_scratch_count(n)]
-// Returns the number of backends that the client uses if all are usable: the size, more if the size
-// does not divide the number of backends (spread), or n. Cost: O(n).
+// Returns the number of backends that the client uses if all are usable: the size, or n if that is
+// less. In mode spread it may be more than the size, if n is no multiple of the size. Cost: O(n).
 uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order,
 	uint32_t *scratch);
 
@@ -131,9 +132,9 @@ void weir_subset_count(const struct weir_subset_params *params, uint32_t clients
 struct weir_subset_slice weir_subset_slice(
 	enum weir_subset_mode mode, uint32_t client, uint32_t n, uint32_t size);
 
-// Canonical order of names: like strcmp, but digits compare as numbers, so that web-10 comes after
-// web-9 and a backend added with the next number comes last. For qsort-like use: < 0, 0 (equal
-// names only) or > 0.
+// Compares names in the canonical order: like strcmp, but digits compare as numbers. Therefore
+// web-10 comes after web-9, and a backend that is added with the next number comes last. Returns <
+// 0, 0 (only for equal names) or > 0, as for qsort.
 int weir_subset_compare_names(const char *a, const char *b);
 
 const char *weir_subset_name(enum weir_subset_algorithm algorithm); // "unknown" when out of range

@@ -14,8 +14,9 @@
 
 #define LOT WEIR_ROCKSTEADIER_LOT
 
-// [lots][LOT] backends, each lot shuffled. All lots use one random stream, so that an additional
-// lot does not change earlier lots.
+// Fills table[lots][LOT] with the backends, and shuffles each lot. The lots take random numbers
+// from one stream, one lot after the other; therefore an additional lot does not change earlier
+// lots.
 static void shuffle_lots(struct weir_prng prng, uint32_t *table, uint32_t lots) {
 	for (uint32_t lot = 0; lot < lots; lot++) {
 		uint32_t *rows = table + (size_t)lot * LOT;

@@ -3,9 +3,9 @@
 // Time-weighted round robin: a backend keeps its turn until its flows of this turn are predicted to
 // have used its weight, in milliseconds of service time.
 //
-// The first flow of a turn is also charged, so that shares follow the weights; poolifier does not
-// charge the first flow. A flow is charged when its backend is chosen, so that a burst does not go
-// to one backend.
+// The first flow of a turn is also charged, as shares would not follow the weights otherwise;
+// poolifier does not charge it. A flow is charged when its backend is chosen, not when it ends:
+// otherwise a burst would go to one backend.
 #include "policy_private.h"
 
 #define NS_PER_WEIGHT UINT64_C(1000000)

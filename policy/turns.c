@@ -20,7 +20,7 @@ bool weir_policy_has_part(struct weir_policy_backend *backend) {
 	return credit >= WEIR_POLICY_PART_ONE;
 }
 
-// A backend's credit is updated irregularly, not at each of its turns.
+// A backend may keep credit for this many flows, because credit is updated irregularly.
 #define TURNS_KEPT 8u
 
 bool weir_policy_has_turns(const struct weir_policy_client *client,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weighted round robin by the static stride schedule (stride.h): in generation g, candidate i of
-// stride w has a turn unless (w * g + i * 32767) mod 65535 < 65535 - w. A choice takes max / mean
-// steps on average, and the schedule is exact over 65,535 generations.
+// Weighted round robin by the static stride schedule (stride.h). A generation is one pass over all
+// candidates. In generation g, candidate i of stride w has a turn unless (w * g + i * 32767) mod
+// 65535 < 65535 - w. The shares are exact over 65,535 generations. A choice takes (largest stride /
+// mean stride) steps on average.
 //
 // Each worker adds its own phase, a multiple of 65535 / r for r workers. Without a common counter,
 // the turns of r workers then add up to the turns of one worker with r times as many turns
 // (Hermite's identity).
 //
-// grpc keeps one sequence number and divides it; here index and generation are two counters. If a
-// few heavy candidates are among so many light candidates that no candidate has a turn in
-// WEIR_POLICY_WINDOW steps, the last choice is repeated: the last choice is probably a heavy
-// candidate, which has more turns.
+// grpc divides one sequence number into index and generation; here they are two counters. If few
+// candidates are heavy, WEIR_POLICY_WINDOW steps may find no candidate with a turn. Then the last
+// choice is repeated, because it was probably a heavy candidate.
 #include "policy_private.h"
 
 #define STRIDE_MAX 65535u
@@ -47,7 +47,7 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 	(void)table;
 	(void)found;
 	(void)now_ns;
-	client->last_id = WEIR_POLICY_NONE; // the candidate may have been removed
+	client->last_id = WEIR_POLICY_NONE; // its backend may have been removed
 }
 
 static uint32_t step(

@@ -15,7 +15,7 @@ _Static_assert(BLOCKS *WINDOWS_MOST <= 64, "a word of bits");
 
 // --- memory ---------------------------------------------------------------------------------
 
-#define RING_SHARE 3u // places per backend (window.h)
+#define RING_SHARE 3u // places for each backend of the worker (window.h)
 
 static uint32_t round_up(uint32_t places) {
 	return (places + WEIR_POLICY_WINDOW - 1) / WEIR_POLICY_WINDOW * WEIR_POLICY_WINDOW;
@@ -39,7 +39,8 @@ void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory) {
 	struct weir_policy_windows *all = &worker->windows;
 
 	*all = (struct weir_policy_windows){.size = size,
-		.head = all->head + size, // places taken before are no longer intact
+		// Places that clients took in the earlier memory are no longer intact.
+		.head = all->head + size,
 		.stamps = all->stamps};
 	if (size == 0) {
 		return;
@@ -62,8 +63,8 @@ int weir_policy_windows_alloc(struct weir_policy_worker *worker) {
 	return 0;
 }
 
-// Take places of the ring, the places that were taken longest ago. room: at most the size of the
-// ring.
+// Takes the next places of the ring, which were taken longest ago. room: number of places, at most
+// the size of the ring.
 static void take_room(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint32_t room) {
 	struct weir_policy_windows *all = &worker->windows;
@@ -84,7 +85,7 @@ static void take_room(
 
 // --- loading --------------------------------------------------------------------------------
 
-// Issue all cache misses at once, not one after the other.
+// Prefetches the backends, so that their cache misses overlap.
 static void fetch_backends(const struct weir_policy_worker *worker,
 	const struct weir_policy_table *table, uint32_t first, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
@@ -96,7 +97,7 @@ static void fetch_backends(const struct weir_policy_worker *worker,
 	}
 }
 
-// Enter the candidate with index `index` (< table->count), and return its key.
+// Sets the place of the candidate with index `index` (< table->count). Returns the candidate's key.
 static uint32_t enter(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t index,
 	uint16_t *ret_id) {
@@ -217,7 +218,7 @@ static __m128i at_most(__m128i keys, __m128i most) {
 	return _mm_cmpeq_epi32(_mm_min_epu32(keys, most), keys);
 }
 
-// One bit for each of a window's minima that is at most `most`.
+// Returns one bit for each block of a window, set if the minimum of the block is at most `most`.
 static uint32_t blocks_at_most(const uint32_t least[BLOCKS], uint32_t most) {
 	const __m128i *leasts = (const __m128i *)(const void *)least;
 	__m128i mosts = _mm_set1_epi32((int)most);
@@ -286,9 +287,9 @@ static inline struct scan scan_of(const struct weir_policy_worker *worker,
 		.windows = all ? windows : 1};
 }
 
-// The first place at or after the cursor, cyclic, whose key is at most `most`. Such a place must
-// exist. The cursor's own block is searched first, from the cursor on, then the next block with
-// such a key, which may be the same block. The result is unpredictable, so there is no branch.
+// Returns the first place at or after the cursor, cyclic, whose key is at most `most`. Such a place
+// must exist. Searches the cursor's block from the cursor on, then the next block with such a key,
+// which may be the cursor's block again. Has no branches, because the CPU could not predict them.
 static ALWAYS_INLINE uint32_t find_first(
 	const struct scan *scan, uint32_t windows, uint32_t most, uint32_t cursor) {
 	uint32_t at = cursor - scan->first;
@@ -309,7 +310,8 @@ static ALWAYS_INLINE uint32_t find_first(
 	return scan->first + block * WEIR_POLICY_BLOCK + (uint32_t)__builtin_ctz(here);
 }
 
-// max(key, floor) is minimal where the key is at most max(least key, floor).
+// Returns the place with the least max(key, floor): the first place whose key is at most max(least
+// key, floor).
 static ALWAYS_INLINE uint32_t least_of_windows(const struct scan *scan, uint32_t windows,
 	uint32_t floor, uint32_t cursor, uint32_t *ret_least) {
 	uint32_t least = least_of_blocks(scan->least, windows);
@@ -324,12 +326,13 @@ static ALWAYS_INLINE uint32_t least_of_windows(const struct scan *scan, uint32_t
 
 static uint32_t least_of_scan(
 	const struct scan *scan, uint32_t floor, uint32_t cursor, uint32_t *ret_least) {
-	// With a constant, the compiler generates no loop.
+	// With a constant number of windows, the compiler generates no loop.
 	return scan->windows == 1 ? least_of_windows(scan, 1, floor, cursor, ret_least)
 				  : least_of_windows(scan, scan->windows, floor, cursor, ret_least);
 }
 
-// More than WEIR_POLICY_EXACT candidates: the better of two windows.
+// For more than WEIR_POLICY_EXACT candidates: returns the better of the least places of two
+// windows.
 static NOINLINE uint32_t least_of_two(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table,
 	const struct weir_policy_ops *ops, uint32_t floor, uint32_t *ret_least) {
@@ -366,7 +369,7 @@ static NOINLINE uint32_t least_of_two(struct weir_policy_worker *worker,
 	return found;
 }
 
-// Scan of 2 windows up to the maximum of a choice.
+// Scans all windows of a client with 2 to WINDOWS_MOST windows.
 static NOINLINE uint32_t least_of_several(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table,
 	const struct weir_policy_ops *ops, uint32_t floor, uint32_t *ret_least) {

@@ -17,9 +17,9 @@
 // places that were taken longest ago. The client that had those places detects the loss by their
 // age, and loads its keys again at its next choice. Places are never released, so that services
 // that end or change their policy need no cleanup. The ring has room for three times the worker's
-// backends. Services in use occupy at most two thirds, because each has more than
-// WEIR_POLICY_WINDOW candidates and is rounded up to a multiple of WEIR_POLICY_WINDOW: therefore,
-// for each taken place, at most two places are loaded again.
+// backends. A service in the ring has more than WEIR_POLICY_WINDOW candidates, rounded up to a
+// multiple of WEIR_POLICY_WINDOW. Therefore the services in use need at most two thirds of the
+// ring. For each place that a client takes, other clients load at most two places again.
 //
 // Threads: as policy.h. Code that changes an input of a key must update the key:
 // weir_window_refresh.
@@ -40,8 +40,8 @@ struct weir_window {
 };
 
 // Adopt a table: load the keys of all candidates; with more than WEIR_POLICY_EXACT candidates, each
-// window is loaded when it is needed. Candidates without room in worker->windows are left out; up
-// to worker->backend_count candidates always have room.
+// window is loaded when it is needed. worker->windows always has room for worker->backend_count
+// candidates; candidates beyond its room are left out.
 void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops);
 
@@ -53,22 +53,23 @@ void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_cl
 void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// The place of the least max(key, floor) among backends below their limit; of several equal places,
-// the first place at or after the cursor (in a random window, at or after a random place).
-// WEIR_POLICY_NONE if all backends are at their limit; ret_least is untouched then. floor <
-// WEIR_POLICY_KEY_NONE. table: the adopted table.
+// Returns the place with the least max(key, floor) among backends below their limit. Of several
+// equal places, returns the first at or after the cursor; in a random window, at or after a random
+// place. Returns WEIR_POLICY_NONE if all backends are at their limit; ret_least is unchanged then.
+// floor < WEIR_POLICY_KEY_NONE. table: the adopted table.
 uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t floor,
 	uint32_t *ret_least);
 
-// Whether backend id takes a flow according to its slow start. waits: the backend's key is above
-// the floor.
+// Returns whether backend `id` takes a flow, or skips it because of its slow start. waits: the
+// backend's key is above the floor.
 typedef bool weir_window_takes(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table, uint16_t id,
 	bool waits);
 
-// The backend at `place`, which has the least key, skips a flow in slow start: returns the next
-// best place whose backend does not skip the flow, or `place` itself if every backend does.
+// Call when the backend at `place`, which has the least key, skips a flow because of its slow
+// start. Returns the next best place whose backend does not skip the flow, or `place` if every
+// backend does.
 uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least);
@@ -77,8 +78,8 @@ uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_po
 uint32_t weir_window_take(const struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t place);
 
-// Write an element of an array that is read as vectors, with a vector store: a vector load after a
-// narrow store would stall until the store reaches the cache.
+// Writes an element of an array that is read as vectors. Uses a vector store, because a vector load
+// soon after a narrow store would stall until the store reaches the cache.
 static inline void weir_window_put(uint32_t *array, uint32_t index, uint32_t value) {
 #ifdef WEIR_WINDOW_VECTORS
 	__m128i *four = (__m128i *)(void *)&array[index & ~3u];

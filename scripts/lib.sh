@@ -73,8 +73,8 @@ project_files() {
 	done
 }
 
-# tool NAME: the command of a tool in the list of packages, where the name may contain a version
-# (clang-format-19), so that the version is defined only there.
+# tool NAME: print the command of a tool, by its name in the list of packages. That name may
+# contain a version (clang-format-19); the version is defined only there.
 tool() {
 	local command
 	command=$(sed 's/[[:space:]]*#.*//' "$WEIR/scripts/packages" | grep -xE "$1(-[0-9]+)?") ||
@@ -91,7 +91,8 @@ missing_packages() {
 	done
 }
 
-# Prevent apt from starting services, by a policy-rc.d that is removed afterwards.
+# Path of the script that apt runs before it starts a service. A temporary script here prevents
+# all starts.
 POLICY=/usr/sbin/policy-rc.d
 POLICY_HELD=0
 
@@ -114,7 +115,7 @@ allow_services() {
 	POLICY_HELD=0
 }
 
-# Install missing packages; contact a package mirror only if there are any.
+# Install missing packages. If none are missing, no package mirror is contacted.
 install_packages() {
 	local missing
 	mapfile -t missing < <(missing_packages)
@@ -135,7 +136,7 @@ install_packages() {
 	[ ${#missing[@]} -eq 0 ] || die "still missing after installation: ${missing[*]}"
 }
 
-# Run a command so that a signal to this script is forwarded to it at once, and wait for its end.
+# Run a command and wait for its end. A signal to this script is forwarded to the command at once.
 run_attended() {
 	local status=0
 	"$@" &
@@ -145,8 +146,8 @@ run_attended() {
 	return $status
 }
 
-# configure DIR [MESON OPTION...]: create a build directory, or set these options. Environment (CC)
-# as given.
+# configure DIR [MESON OPTION...]: create a build directory; if it exists, set these options in
+# it. CC comes from the environment.
 configure() {
 	local dir=$WEIR/$1
 	shift

@@ -100,7 +100,7 @@ static bool subset_sound(const struct weir_selection_subset *subset,
 		       8);
 }
 
-// The parts of a selection that are common to its subsets.
+// Reads and checks the parts of a selection that are common to its subsets.
 static bool read_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_selection *ret) {
 	struct weir_blob_extent extent;

@@ -22,7 +22,8 @@ static uint32_t record_bytes(uint32_t saved) {
 
 // --- orders, control ----------------------------------------------------------------------
 
-// A worker that reads concurrently finds a changed or an odd version.
+// Writes the terms under a sequence lock. A worker that reads the terms at the same time finds a
+// changed or an odd version, and discards them.
 static void write_terms(struct weir_capture_control *control, const union terms *from) {
 	uint64_t version = __atomic_load_n(&control->version, __ATOMIC_RELAXED) | 1;
 	uint64_t *to = (uint64_t *)(void *)&control->terms;

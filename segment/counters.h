@@ -101,7 +101,7 @@
 		"Flows moved because their backend was down, gone or took no new flows.") \
 	X(reset, FLOWS, "reset_flows", "Flows ended with an RST because their backend was down.")
 
-// Counters per worker of buckets of flows that moved between workers (WEIR_MESSAGE_STEAL).
+// Counters per worker: buckets of flows that have moved between workers (WEIR_MESSAGE_STEAL).
 #define WEIR_STEAL_COUNTERS(X) \
 	X(buckets_taken, BUCKETS, "taken_buckets", \
 		"Buckets of flows taken over from other workers.") \

@@ -19,8 +19,9 @@
 #include "foreign_descriptors.h"
 #include "refuse.h"
 
-// Without H2, other processes may connect at any rate. A refusal costs a few microseconds. The
-// queue is long enough for control to connect, and is emptied faster than one peer can fill it.
+// If the socket's mode does not keep other processes out (H2 of handover.h), they may connect at
+// any rate. A refusal costs a few microseconds. The queue is long enough for control to connect,
+// and is emptied faster than one peer can fill it.
 #define BACKLOG 1024
 #define ACCEPTS_MAX 64 // maximum per call, so that many connections do not block the caller
 #define ANSWER_MS 2000
@@ -34,7 +35,7 @@ struct answer {
 	uint64_t magic; // WEIR_SEGMENT_MAGIC
 	uint64_t fingerprint; // weir_layout_fingerprint()
 	uint32_t abi; // WEIR_SEGMENT_ABI
-	uint32_t error; // 0, or EBUSY or EPERM (message without descriptors)
+	uint32_t error; // 0; EBUSY or EPERM in a message without descriptors
 	uint32_t pid; // for EBUSY: pid of the attached control process
 	uint32_t vip_maps;
 	uint32_t steered; // bit i: vip_map_fd[i] is included
@@ -193,7 +194,7 @@ int weir_handover_listen(
 	if (r < 0) {
 		goto free_server;
 	}
-	// The name is shorter than the address, which fits.
+	// The path fits: it is shorter than the path of the socket, which has been checked.
 	snprintf(server->lock_path, sizeof(server->lock_path), "%s/" WEIR_HANDOVER_LOCK,
 		params->run_dir);
 	server->listen_fd = open_socket();
@@ -358,8 +359,8 @@ static void serve_connection(
 		weir_foreign_close(fd);
 	} else if (send_offer(fd, offer)) {
 		server->connection_fd = fd;
-		// 0 means "none" for the caller, but a process of another pid namespace also has
-		// pid 0.
+		// A process of another pid namespace has pid 0, which would mean "none" to the
+		// caller: store 1 instead.
 		server->pid = peer.pid > 0 ? peer.pid : 1;
 	} else {
 		weir_foreign_close(fd);

@@ -59,11 +59,11 @@
 #define WEIR_NAME_BYTES 64 // names of services, backends and ports, with the final NUL
 #define WEIR_TABLE_SLOTS_MAX 16777213u // the largest prime below 2^24
 
-// A reference to a published blob: the lower half of the blob's generation in the upper 32 bits,
-// offset / 64 in the lower 32 bits. 0 = nothing published. The generation is unique per
-// publication: equal generations mean the same blob even when memory is reused. A generation has 64
-// bits and never wraps; the half in the reference serves only to check that reference and blob
-// belong together.
+// A reference to a published blob. The upper 32 bits contain the lower half of the blob's
+// generation, the lower 32 bits the blob's offset / 64. 0 = nothing published. The generation is
+// unique per publication: equal generations mean the same blob even when memory is reused. A
+// generation has 64 bits and never wraps; the half in the reference serves only to check that
+// reference and blob belong together.
 typedef uint64_t weir_ref;
 
 enum weir_blob_kind {
@@ -99,12 +99,13 @@ enum weir_closed_ports {
 
 // Flags of the service id in a bind or a range. WEIR_SERVICE_NONE also has these bits: use the
 // functions of service_table.h.
-#define WEIR_ABI_DRAINS 12 // first ABI with WEIR_BIND_DRAINED; for older workers: no service
-#define WEIR_BIND_DRAINED 0x8000u // takes no new flows: first packets of flows are refused
-#define WEIR_BIND_ENDED 0x4000u // with DRAINED: existing flows of the bind have also ended
+// first ABI with WEIR_BIND_DRAINED; older workers read the flags as no service
+#define WEIR_ABI_DRAINS 12
+#define WEIR_BIND_DRAINED 0x8000u // the bind takes no new flows: first packets of flows are refused
+#define WEIR_BIND_ENDED 0x4000u // set with DRAINED: existing flows of the bind have also ended
 #define WEIR_ABI_REMOVALS 13 // first ABI with WEIR_BIND_REMOVED
-// With DRAINED, TCP only: no longer in the configuration. With ENDED: workers end the flows of the
-// bind themselves.
+// Set with DRAINED, TCP only: the bind is no longer in the configuration. If ENDED is also set,
+// workers end the flows of the bind themselves.
 #define WEIR_BIND_REMOVED 0x2000u
 #define WEIR_BIND_FLAGS (WEIR_BIND_DRAINED | WEIR_BIND_ENDED | WEIR_BIND_REMOVED)
 _Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_REMOVED, "ids leave room for the flags");
@@ -149,11 +150,12 @@ _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");
 enum weir_backend_flag {
 	WEIR_BACKEND_PRESENT = 1u << 0, // the id is in use; flows may refer to it
 	WEIR_BACKEND_RESOLVED = 1u << 1, // header[] holds the next hop's MAC address
-	// Takes no new flows: workers skip the backend in a selection, which may be older, and
-	// choose another backend for a flow that sends a new SYN.
+	// The backend takes no new flows. Workers skip it in selections, which may be older than
+	// this flag, and choose another backend for a flow that sends a new SYN.
 	WEIR_BACKEND_CLOSED = 1u << 2,
-	WEIR_BACKEND_DOWN = 1u << 3, // CLOSED because the backend is refusing, in maintenance or
-				     // removed: a datagram of a flow is chosen again
+	// Set with CLOSED if the backend is refusing, in maintenance or removed: workers choose
+	// another backend for a UDP flow at its next datagram.
+	WEIR_BACKEND_DOWN = 1u << 3,
 	// What happens to the TCP flows of a backend that is DOWN; without REHASH and RESET, flows
 	// stay.
 	WEIR_BACKEND_REHASH = 1u << 4, // flows move to another backend
@@ -168,9 +170,9 @@ enum weir_backend_flag {
 #define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
 #define WEIR_SOURCE_BITS_MAX 16 // maximum number of variable bits of an IPv4 source prefix: a /16
 
-// The data of one backend for workers: a prebuilt outer header to copy in front of the packet. The
-// worker fills in only total length, TTL, DSCP/ECN and the IPv4 checksum. Health and administrative
-// state determine selections, and through the flags what happens to existing flows.
+// The data of one backend for workers, with a prebuilt outer header that workers copy in front of
+// packets. The worker fills in only total length, TTL, DSCP/ECN and the IPv4 checksum. Health and
+// administrative state determine selections, and through the flags what happens to existing flows.
 struct weir_backend_row { // 80 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on
@@ -194,7 +196,8 @@ _Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
 // and after copying, it has copied a whole row.
 struct weir_row_pair { // 192 bytes, [control]; indexed by backend id
 	uint64_t version; // 0 = never written: the row in use is all zeroes
-	// Slow start: changed by one store and an entry in the update log, like a row.
+	// Slow start of the backend. A change takes one store and an entry in the update log, like
+	// a change of the row.
 	struct weir_policy_share share __attribute__((aligned(4)));
 	uint32_t reserved0;
 	uint64_t reserved[2];
@@ -237,19 +240,21 @@ _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 // allocates or frees the id, and one store changes a state or a weight. Therefore a reader never
 // finds a partial change.
 
-#define WEIR_IDENTITY_USED 1u // value of state; a free id has state 0
+#define WEIR_IDENTITY_USED 1u // value of `state` while the id is in use; a free id has state 0
 
 struct weir_identity_service { // 128 bytes, [control]
 	uint32_t state; // WEIR_IDENTITY_USED
 	uint32_t policies; // weir_identity_policies(): the configured and the run-time policy
 	uint32_t error_window_ms; // automatic error window; 0 = not computed yet
 	uint32_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0
-	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only during a drain of binds
+	// CLOCK_MONOTONIC; 0 = no deadline. Set only during a drain of binds
+	uint64_t drain_until_ns;
 	uint32_t drain; // enum weir_drain_phase; the service table has the drained binds
 	// Since ABI 13: the removal of binds or of the service; the service table has the removed
 	// binds.
 	uint32_t removed_ms; // the configured interval, 0 = none
-	uint64_t removal_until_ns; // CLOCK_MONOTONIC: end of the phase; odd in phase DROPPED
+	// CLOCK_MONOTONIC: end of the phase; lowest bit: the phase is DROPPED
+	uint64_t removal_until_ns;
 	uint32_t removal; // enum weir_drain_phase: NONE, DRAINING, or DROPPED
 	uint32_t reserved[5];
 	char name[WEIR_NAME_BYTES];
@@ -267,7 +272,7 @@ struct weir_identity_backend { // 128 bytes, [control]
 	uint8_t reserved0;
 	uint16_t service;
 	uint32_t reserved1;
-	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only during a drain
+	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Set only during a drain
 	uint64_t slow_start_ms; // CLOCK_MONOTONIC when slow start began; 0 = no slow start
 	uint32_t reserved2[2];
 	char name[WEIR_NAME_BYTES];
@@ -310,8 +315,9 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 // The data that a worker reads in every iteration, in one cache line that changes only with a
 // publication.
 struct weir_news { // [control]
-	uint64_t updates; // position of the next entry in the update log; a new control process
-			  // skips more entries than the log has
+	// Position of the next entry in the update log. A new control process advances the position
+	// by more entries than the log has: then workers read all tables.
+	uint64_t updates;
 	uint64_t token; // token of the newest grace period (grace.h); odd
 	uint64_t stealing; // enum weir_stealing: whether workers may steal buckets now
 	uint64_t capture; // number of the active order (capture.h), 0 = none
@@ -384,7 +390,7 @@ struct weir_worker_counters { // [worker]
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_worker_counters) == 704, "segment ABI");
 
-// Per worker and service, and per worker and backend.
+// Counters per worker and service, and counters per worker and backend.
 struct weir_share_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_SHARE_FIGURES(X)
@@ -481,7 +487,7 @@ enum weir_bucket_answer {
 #define WEIR_BUCKET_ANSWER_SLOTS 16 // counters per worker, indexed by enum weir_bucket_answer
 _Static_assert((int)WEIR_BUCKET_ANSWER_COUNT <= WEIR_BUCKET_ANSWER_SLOTS, "segment ABI");
 
-// Number of packets of each bucket that a worker received and distributed.
+// For each bucket: number of packets that a worker has received from queues and distributed.
 struct weir_bucket_packets { // [worker]
 	uint64_t packets[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
@@ -520,10 +526,12 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 #define WEIR_SAMPLE_TICK_NS 1024u
 
 struct weir_sample { // 16 bytes, [worker]
-	uint64_t service_ns; // first packet to FIN or RST, or to the last packet of a UDP flow
+	// Time from the first packet to the FIN or RST, or to the last packet of a UDP flow.
+	uint64_t service_ns;
 	uint16_t backend;
 	uint16_t reserved;
-	uint32_t end; // time of writing: lower bits of CLOCK_MONOTONIC in WEIR_SAMPLE_TICK_NS
+	// Time of writing: lower bits of CLOCK_MONOTONIC in units of WEIR_SAMPLE_TICK_NS.
+	uint32_t end;
 };
 _Static_assert(sizeof(struct weir_sample) == 16, "segment ABI");
 

@@ -6,8 +6,8 @@
 
 #define DIGIT_BITS 11u
 #define DIGITS (1u << DIGIT_BITS)
-#define IDENTITY_PASSES 3u // passes over the upper 33 bits
-#define WEIGHT_PASSES 3u // passes over 32 bits
+#define IDENTITY_PASSES 3u // passes of the radix sort over the upper 33 bits of identities
+#define WEIGHT_PASSES 3u // passes of the radix sort over the 32 bits of weights
 #define FEW 64u // up to this number, members are sorted by comparison
 #define MISPLACED_FEW 64u
 

@@ -85,7 +85,7 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 	if ((*refused != 0) != (now != 0)) {
 		reader->refusals.refused += now != 0 ? 1 : (uint64_t)-1;
 		show_refusals(reader);
-		// Further tables may be refused: report one refused table.
+		// Other tables may still be refused: a full scan finds one of them and reports it.
 		if (now == 0 && reader->refusals.refused > 0 &&
 			reader->scan == WEIR_READER_NO_SCAN) {
 			begin_scan(reader);
@@ -114,8 +114,9 @@ static bool adopt_services(struct weir_reader *reader) {
 	struct weir_blob_extent extent;
 	bool sound;
 
-	if (!rows_complete(reader)) { // covers selections, which are adopted as far as rows
-				      // when this is called
+	// Selections are adopted up to the position of the rows when this function is called.
+	// Therefore this check also covers selections.
+	if (!rows_complete(reader)) {
 		return false;
 	}
 	sound = ref == 0 || weir_blob_services(reader->segment, ref, &extent, &view);

@@ -178,7 +178,8 @@ uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
 	return base;
 }
 
-// Returns NULL if the region does not exist in this (previous, served) layout.
+// Returns a region of statistics, or NULL if the dataplane has a previous layout without the
+// region. abi: the first ABI with the region.
 static void *since(const struct weir_segment *segment, uint32_t abi, uint64_t offset) {
 	return segment->abi < abi ? NULL : segment->statistics + offset;
 }
@@ -284,9 +285,9 @@ static int create_tables(
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0) {
 		return -errno;
 	}
-	// Data that workers read in every turn, even before any table exists. With huge pages,
-	// everything except the heap: a page with ids in use also contains unused ids, and control
-	// reads both.
+	// Allocate the data that workers read in every iteration, even before any table exists.
+	// With huge pages, everything except the heap: a page with ids in use also contains unused
+	// ids, and control reads both.
 	taken = huge_pages ? header->heap_off : header->identity_services_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
@@ -320,17 +321,18 @@ static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
 
 #define COUNTED_STEP 1024u // number of ids
 
-// Control's numbers are untrusted: limited to the maximum.
+// Limits a number. Numbers that control has written are untrusted.
 static uint64_t at_most(uint64_t value, uint64_t most) {
 	return value < most ? value : most;
 }
 
-// Number of backends whose counters are allocated with the counters of the last backend.
+// Returns the number of backends that have counters after the counters of `backends` backends were
+// allocated: counters are allocated for COUNTED_STEP ids at a time.
 static uint32_t counted_with(const struct weir_segment *segment, uint32_t backends) {
 	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
 }
 
-// Position in statistics of one worker's counters for backends [from, to).
+// Finds the position in statistics of one worker's counters for backends [from, to).
 static void counters_of(const struct weir_segment *segment, uint32_t worker, uint32_t from,
 	uint32_t to, uint64_t *ret_start, uint64_t *ret_end) {
 	const uint8_t *base = (const uint8_t *)weir_segment_backend_counters(segment, worker, 0);

@@ -44,7 +44,7 @@ struct weir_segment {
 	struct weir_refusals *refusals; // [workers]
 	struct weir_worker_counters *worker_counters; // [workers]
 	struct weir_worker_box *worker_boxes; // [workers]
-	struct weir_port_counters *port_counters; // [workers]; NULL = the dataplane has none
+	struct weir_port_counters *port_counters; // [ports]; NULL = the dataplane has none
 	struct weir_bucket_packets *bucket_packets; // [workers]; NULL = the dataplane has none
 	struct weir_bucket_owners *bucket_owners; // NULL = the dataplane has none
 	struct weir_steal_counters *steal_counters; // [workers]; NULL = the dataplane has none

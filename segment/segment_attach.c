@@ -90,7 +90,7 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 		uint64_t at = *regions[i].offset;
 
 		if (header->abi < weir_region_since(i)) {
-			continue; // the region does not exist in this layout
+			continue; // this layout, an older ABI, does not have the region
 		}
 		if (at % WEIR_LINE_BYTES != 0 || regions[i].bytes % 8 != 0 ||
 			regions[i].bytes == 0 || at < first || at > end ||

@@ -39,7 +39,8 @@ enum weir_region {
 	WEIR_REGIONS,
 };
 
-// The first ABI with a region, for regions added since the oldest served ABI; otherwise 0.
+// Returns the first ABI with a region if the region was added after the oldest ABI that control can
+// serve; otherwise 0.
 static inline uint32_t weir_region_since(unsigned int region) {
 	switch (region) {
 	case WEIR_REGION_PORT_COUNTERS:

@@ -94,7 +94,9 @@ static void make_permutations(struct assembly *assembly, uint32_t most) {
 	}
 }
 
-// With rounds, candidates are not in the order of identities.
+// Replaces positions in the order of identities by numbers of candidates in up to `most` slots.
+// Needed only with rounds, because candidates are then not in the order of identities. Returns true
+// if slots are left.
 static bool number_slots(struct assembly *assembly, uint32_t most) {
 	uint32_t slots = assembly->subset->slots;
 	uint32_t end = slots - assembly->next < most ? slots : assembly->next + most;
@@ -119,7 +121,7 @@ static bool assembly_step(struct assembly *assembly, uint32_t most) {
 	return weir_maglev_step(assembly->scratch, most) > 0 || number_slots(assembly, most);
 }
 
-#define SLOTS_PER_CANDIDATE 16u // for a table that serves only packets without a flow
+#define SLOTS_PER_CANDIDATE 16u // for a small table, which serves only packets without a flow
 #define SLOTS_LEAST 251u
 
 uint32_t weir_selection_slots(
@@ -192,7 +194,7 @@ static int fill(struct weir_selection *selection, const struct weir_selection_su
 static bool is_same(const struct weir_selection_params *params,
 	const struct weir_selection_subset *subset, const struct weir_selection_member *members,
 	const struct weir_policy_table *table) {
-	// Strides also depend on weights_reported.
+	// Weighted round robin is excluded, because its strides also depend on weights_reported.
 	if (params->settings.policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ||
 		table->count != subset->candidates || table->slot_count != subset->slots ||
 		table->round_count != subset->rounds ||
@@ -221,7 +223,8 @@ static void copy(struct weir_selection *selection, const struct weir_selection_s
 	}
 }
 
-// `members` are sorted by weight where rounds are needed.
+// Counts the different weights. Valid only if members are sorted by weight, as for policies with
+// rounds.
 static uint32_t count_weights(const struct weir_selection_member *members, uint32_t n) {
 	uint32_t weights = 0;
 

@@ -65,8 +65,8 @@ int weir_selection_finish(
 	struct weir_selection_work *work, struct weir_writer *writer, struct weir_selection **ret);
 void weir_selection_work_free(struct weir_selection_work *work); // NULL is allowed
 
-// The number of slots of a selection with n candidates: params_slots, or the slots of a small
-// table.
+// Returns the number of slots of a selection with n candidates: params_slots if the policy chooses
+// by slots, otherwise the slots of a small table.
 uint32_t weir_selection_slots(
 	const struct weir_policy_settings *settings, uint32_t params_slots, uint32_t n);
 

@@ -240,7 +240,8 @@ static bool same_group(const struct weir_service_bind *a, const struct weir_serv
 	return compare_address(a, b) == 0 && a->protocol == b->protocol;
 }
 
-// Order of binds: by address, by protocol, and within a group the narrowest bind first.
+// Orders binds by address, then by protocol. Binds of one address and protocol are ordered by
+// width, the narrowest first.
 static int compare_binds(const void *left, const void *right) {
 	const struct weir_service_bind *a = left;
 	const struct weir_service_bind *b = right;

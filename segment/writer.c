@@ -32,7 +32,8 @@
 struct live {
 	struct weir_blob_extent extent; // bytes 0 = nothing published
 	uint64_t generation;
-	// The previous blob, in the queue of retired blobs: replaces a refused blob.
+	// The previous blob, which is in the queue of retired blobs. It replaces the present blob
+	// if a worker refuses the present blob.
 	struct weir_blob_extent former; // bytes 0 = none
 	uint64_t former_generation;
 };
@@ -60,8 +61,8 @@ static struct weir_blob *blob_at(const struct weir_writer *writer, uint64_t offs
 	return (struct weir_blob *)(void *)(writer->segment->tables + offset);
 }
 
-// Every extent in use may be freed, isolated between two used extents. With room for one entry more
-// than extents in use, weir_heap_give never has to allocate.
+// Reserves room in the free list. In the worst case every extent in use becomes a separate free
+// extent. With room for one entry more than extents in use, weir_heap_give never has to allocate.
 static bool reserve_for_one_more(struct weir_writer *writer) {
 	size_t extents =
 		writer->owned.count + writer->retired.count + writer->segment->max_services + 1 + 2;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replaces the compiler's header of this name for DPDK's rte_vect.h, which includes the intrinsics
-// of every x86 extension. Without AVX (-march), only the intrinsics up to SSE4.2 can be used. The
-// intrinsics of AVX-512, two megabytes, take half of the time that the compiler and clang-tidy need
-// for a file.
+// Replaces the compiler's header of this name, which defines the intrinsics of every x86 extension.
+// DPDK's rte_vect.h includes it. The intrinsics of AVX-512 are two megabytes of text, and take half
+// of the time that the compiler and clang-tidy need for a file. Without AVX (-march), they cannot
+// be used: this header then includes only the intrinsics up to SSE4.2.
 #pragma once
 
 #ifdef __AVX__

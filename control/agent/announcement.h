@@ -17,7 +17,7 @@ struct weir_announcement_params {
 	struct weir_log *log;
 	struct weir_balancers *balancers; // must outlive the announcement
 	int saved; // descriptor of weir_saved_state_open, owned by the caller
-	// Send the state to a balancer that has not probed.
+	// Send the state to a balancer at once, in an answer without a new probe (a notice).
 	void (*notify)(void *context, const struct weir_balancer *balancer);
 	// Count the connections at the ports of the service; UINT32_MAX = unknown.
 	void (*connections)(void *context, uint32_t *ret_open, uint32_t *ret_half_open);
@@ -29,13 +29,14 @@ struct weir_announcement {
 	struct weir_announcement_params params;
 	enum weir_health_word word;
 	uint32_t serial; // increases with each change of the state or of a port's state
-	uint32_t word_serial; // serial of the last change of the state; the drain waits for its
-			      // acknowledgement
-	char why[WEIR_AGENT_WHY_BYTES]; // with zeros after the text
+	// Serial of the last change of the state. A drain waits until the balancers acknowledge
+	// this serial.
+	uint32_t word_serial;
+	char why[WEIR_AGENT_WHY_BYTES]; // padded with zeros
 	struct weir_drain drain;
 	bool final; // the process ends: the state is no longer saved
-	uv_timer_t notice; // runs while a notice is unacknowledged
-	uv_timer_t drain_turn; // runs while a lame duck
+	uv_timer_t notice; // runs until all balancers have acknowledged the state
+	uv_timer_t drain_turn; // runs while the announced state is lame duck
 };
 
 // Begin with the saved state. Without a saved state: STARTING with warm_up, otherwise READY. Sends
@@ -45,8 +46,8 @@ int weir_announcement_start(uv_loop_t *loop, const struct weir_announcement_para
 // After this call, run the loop to close the handles.
 void weir_announcement_stop(struct weir_announcement *announcement);
 
-// Become a lame duck and start the drain, or set another deadline for the drain. patient: see
-// drain.h.
+// Become a lame duck and start the drain, or set another deadline for the drain. patient: if no
+// balancer is known, the drain lasts for the whole interval (drain.h).
 void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_t interval_ms,
 	bool patient, const char *why);
 void weir_announcement_ready(struct weir_announcement *announcement, const char *why);

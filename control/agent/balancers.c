@@ -5,7 +5,9 @@
 
 #define NOTICE_FIRST_MS 50
 #define NOTICE_MOST_MS 500
-#define REPLAY_KEEP_MS 60000 // minimum; longer than any silence by packet loss alone
+// Minimum time for which a silent balancer keeps its replay window. Packet loss alone does not
+// cause a silence of this length.
+#define REPLAY_KEEP_MS 60000
 
 static uint64_t patience_ms(uint32_t interval_ms) {
 	return (uint64_t)interval_ms * WEIR_AGENT_SILENT_PROBES;
@@ -57,7 +59,7 @@ struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 	case WEIR_REPLAY_FULL:
 		*refusal = WEIR_AGENT_REFUSAL_FULL;
 		return NULL;
-	default: // the sequence number is not above those already answered
+	default: // the sequence number is not above the highest answered number
 		*refusal = WEIR_AGENT_REFUSAL_REPLAY;
 		return NULL;
 	}

@@ -17,7 +17,7 @@
 
 #define WEIR_BALANCERS_MAX WEIR_REPLAY_SENDERS
 
-struct weir_path { // path of a datagram; the answer takes this path back
+struct weir_path { // addresses of a datagram; the answer is sent from `own` to `peer`
 	struct sockaddr_storage peer;
 	socklen_t peer_bytes;
 	struct sockaddr_storage own; // local address, without port; source of the answer
@@ -25,7 +25,7 @@ struct weir_path { // path of a datagram; the answer takes this path back
 
 struct weir_balancer {
 	uint64_t id; // 0 = unused entry
-	uint16_t key_id; // of the newest probe, like all fields below
+	uint16_t key_id; // key of the newest probe; the fields below are also of the newest probe
 	uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES];
 	struct weir_path path;
 	uint32_t wants;
@@ -33,17 +33,18 @@ struct weir_balancer {
 	uint64_t seen_ms;
 	uint32_t heard; // serial of the announced state that the balancer has acknowledged
 	uint64_t notify_ms; // when to send the state again
-	uint32_t wait_ms; // delay until the next repetition after notify_ms
+	uint32_t wait_ms; // time from notify_ms to the repetition after it
 };
 
 struct weir_balancers {
 	struct weir_replay replay;
 	struct weir_balancer entry[WEIR_BALANCERS_MAX];
-	struct weir_balancer stranger; // sender of the last probe to another process
+	struct weir_balancer stranger; // sender of the last probe that names another agent process
 };
 
-// Process a probe. agent: the number of this process. Returns the balancer to answer, valid until
-// the next call, or NULL with the refusal in *refusal (REPLAY or FULL).
+// Process a probe. agent: the random number of this process. Returns the balancer to answer, which
+// is valid until the next call. Returns NULL if the probe is refused, with the reason (REPLAY or
+// FULL) in *refusal.
 struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 	const struct weir_agent_probe *probe, uint64_t agent, const struct weir_path *path,
 	uint64_t now_ms, enum weir_agent_refusal *refusal);
@@ -52,14 +53,16 @@ struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 uint32_t weir_balancers_expire(struct weir_balancers *balancers, uint64_t now_ms);
 
 uint32_t weir_balancers_count(const struct weir_balancers *balancers);
-uint32_t weir_balancers_wants(const struct weir_balancers *balancers); // union over all balancers
-// The number of balancers that have not acknowledged this serial.
+// Fields that any balancer requests.
+uint32_t weir_balancers_wants(const struct weir_balancers *balancers);
+// Returns the number of balancers that have not acknowledged this serial.
 uint32_t weir_balancers_unacknowledged(const struct weir_balancers *balancers, uint32_t serial);
 
-// The announced state has changed: schedule a notice to every balancer, due now.
+// Schedule a notice to every balancer, due now. Call this function when the announced state has
+// changed.
 void weir_balancers_announce(struct weir_balancers *balancers, uint64_t now_ms);
 
-// The next balancer whose notice is due now, or NULL. A notice is repeated after 50, 100, 200 and
-// 400 ms, and then every 500 ms until it is acknowledged.
+// Returns the next balancer whose notice is due now, or NULL. A notice is repeated after 50, 100,
+// 200 and 400 ms, and then every 500 ms until it is acknowledged.
 struct weir_balancer *weir_balancers_next_to_notify(
 	struct weir_balancers *balancers, uint32_t serial, uint64_t now_ms);

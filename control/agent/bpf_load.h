@@ -12,8 +12,8 @@
 // Stop the output of libbpf. Returns the function to restore with libbpf_set_print.
 libbpf_print_fn_t weir_bpf_quiet(void);
 
-// Fill in the constants of bpf/socket.h: this network namespace, and one bit for each port. words:
-// 1,024 words for the bits. Returns 0 or negative errno.
+// Fill in the constants of bpf/socket.h: this network namespace, and a bitmap with one bit for each
+// port number. ret_words: the bitmap, 1,024 words. Returns 0 or negative errno.
 int weir_bpf_set_sockets(
 	const uint16_t *ports, uint32_t port_count, uint32_t *ret_namespace, uint64_t *ret_words);
 

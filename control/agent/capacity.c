@@ -13,17 +13,17 @@
 #include "capacity_loop.h"
 #include "clocks.h"
 
-#define SLICE_ROUNDS 4 // 0.6 ms on the reference CPU
+#define SLICE_ROUNDS 4 // rounds per slice; a slice takes 0.6 ms on the reference CPU
 #define SLICES_MOST 250
-#define SLICES_LEAST 20 // for slow CPUs, such as emulated CPUs
+#define SLICES_LEAST 20 // minimum, for slow CPUs such as emulated CPUs
 #define TIME_MOST_NS 100000000
-#define FASTEST 10 // percent of the slices
+#define FASTEST 10 // the fastest 10 percent of the slices give the result
 #define TEXT_BYTES 8192
 
 // --- which CPU ----------------------------------------------------------------------------
 
-// The value of the first line of /proc/cpuinfo with this name, or NULL. The value ends at a line
-// feed.
+// Returns the value of the first line of /proc/cpuinfo with this name, or NULL. The value ends at a
+// line feed.
 static const char *value_of(const char *text, const char *name) {
 	size_t length = strlen(name);
 

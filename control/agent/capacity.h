@@ -5,8 +5,8 @@
 // virtual machine, which takes WEIR_CAPACITY_REFERENCE_NS for a round of the loop
 // (capacity_loop.h).
 //
-// Other programs only add to the time of a round. So many short slices are measured in CPU time,
-// and the result is the speed of the fastest tenth of the slices.
+// Other programs on the host can make a round slower, but never faster. Therefore the CPU time of
+// many short slices is measured, and the result is the speed of the fastest tenth of the slices.
 //
 // Threads: any.
 #pragma once
@@ -29,10 +29,11 @@ struct weir_capacity_cpu {
 // "CPU 0x41 0xd0c".
 void weir_capacity_cpu_read(const char *proc_root, struct weir_capacity_cpu *ret);
 
-// Measure with the lowest priority, which the calling thread gets (nice 19). Takes 100 ms
-// of CPU time, and more time while other programs use the CPUs. Returns 0, -ENOMEM, or -ERANGE (an
-// impossible time: no clock of CPU time).
+// Measure the speed. The calling thread gets the lowest priority (nice 19), and keeps it. Takes 100
+// ms of CPU time, and more real time while other programs use the CPUs. Returns 0, -ENOMEM, or
+// -ERANGE (the result is impossible, because the host has no clock of CPU time).
 int weir_capacity_measure(double *ret_gcu);
 
-// Compute the result from the times of slices, and sort the times. count: at least 1.
+// Compute the speed in GCU from the times of slices. Sorts slice_ns. count: number of slices, at
+// least 1. rounds: rounds in each slice.
 double weir_capacity_of_slices(uint64_t *slice_ns, size_t count, uint32_t rounds);

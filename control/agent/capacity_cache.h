@@ -9,7 +9,7 @@
 
 #include "capacity.h"
 
-#define WEIR_CAPACITY_CACHE "capacity" // in the run directory
+#define WEIR_CAPACITY_CACHE "capacity" // name of the file in the run directory
 #define WEIR_CAPACITY_CACHE_BYTES 256 // fixed size, padded with spaces; written by one call
 
 // Open the file; with CREATE, create a missing file. Call this function before the privileges are

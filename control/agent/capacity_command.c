@@ -14,7 +14,7 @@ struct shown {
 	struct weir_capacity_cpu cpu;
 	double cpus, gcu; // gcu: of one CPU
 	bool measured; // this process has measured gcu
-	int stored; // 0, or negative errno; only with --measure
+	int stored; // result of writing the cache: 0 or negative errno; only with --measure
 };
 
 static int read_cache(const struct weir_agent_options *options, struct shown *shown) {

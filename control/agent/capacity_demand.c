@@ -10,14 +10,16 @@
 
 #include "capacity_cache.h"
 
-#define PATIENCE_MS 30000 // after this time the CPUs are reported without measured speed
+// After this time the agent reports the number of CPUs, even if the measurement has not ended.
+#define PATIENCE_MS 30000
 
 struct result {
 	int error;
 	double gcu;
 };
 
-// The measuring thread. context: the thread's end of the pipe.
+// Measures the speed, and writes the result into the pipe. Body of the measuring thread. context:
+// the thread's end of the pipe.
 static void *measure(void *context) {
 	struct result result = {0};
 	int fd = (int)(intptr_t)context;

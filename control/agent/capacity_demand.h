@@ -35,7 +35,7 @@ struct weir_capacity_demand {
 	enum weir_capacity_state state;
 	double gcu; // speed of one CPU; 0 = unknown
 	int cache; // descriptor of weir_capacity_cache_open, owned by the caller; negative = none
-	int pipe; // from the measuring thread; -1 = none
+	int pipe; // end from which the result of the measuring thread is read; -1 = none
 	uint64_t since_ms; // start of the measuring thread
 	uv_poll_t poll;
 	bool poll_open;
@@ -44,8 +44,8 @@ struct weir_capacity_demand {
 // Start with the value of the cache, if the cache has a value.
 void weir_capacity_demand_start(
 	struct weir_log *log, struct weir_load *load, int cache, struct weir_capacity_demand *ret);
-// After this call, run the loop to close the handle. The measuring thread ends by itself, or with
-// the process.
+// After this call, run the loop to close the handle. The measuring thread is not stopped: it ends
+// when the measurement or the process ends.
 void weir_capacity_demand_stop(struct weir_capacity_demand *demand);
 
 // wants: union of the fields that balancers request. Call this function at least every second.

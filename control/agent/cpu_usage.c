@@ -79,7 +79,8 @@ static int machine_used(const char *proc_root, uint64_t *ret) {
 
 //--- how many CPUs ------------------------------------------------------------------------
 
-// Number of CPUs in a list such as "0-3,8"; 0 = not a list of CPUs.
+// Returns the number of CPUs in a list such as "0-3,8". Returns 0 if the text is not a list of
+// CPUs.
 static uint32_t count_list(const char *text) {
 	uint32_t count = 0;
 	unsigned int first, last;
@@ -130,7 +131,8 @@ static void limit_by_quota(const char *folder, double *cpus) {
 	}
 }
 
-// A quota also limits all cgroups below it.
+// Apply the CPU set of a cgroup, and the quotas of the cgroup and of all cgroups above it, because
+// a quota also limits the cgroups below.
 static void limit_by_cgroups(const char *folder, double *cpus) {
 	char path[PATH_MAX], procs[16];
 
@@ -143,7 +145,7 @@ static void limit_by_cgroups(const char *folder, double *cpus) {
 		int r = read_text(path, "cgroup.procs", procs, sizeof(procs));
 
 		if (r != 0 && r != -ENODATA && r != -EOPNOTSUPP) {
-			return; // above the root of the cgroups
+			return; // this directory is the parent of the cgroup root
 		}
 		limit_by_quota(path, cpus);
 		slash = strrchr(path, '/');

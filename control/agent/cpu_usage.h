@@ -5,8 +5,8 @@
 // privilege.
 //
 // cgroup v2 has all files in one directory. cgroup v1 has a directory for each controller (cpu,
-// cpuacct, cpuset). A machine with v1 and v2 may have CPU time in v2 and quotas in v1: list all
-// directories.
+// cpuacct, cpuset). A machine with v1 and v2 may have the CPU time in v2 and the quotas in v1.
+// Therefore struct weir_cpu_source lists the directories of v1 and v2.
 //
 // Threads: one. No logging.
 #pragma once
@@ -31,5 +31,5 @@ struct weir_cpu_usage {
 // Returns 0, -ENOENT (no directory has a CPU time), or another negative errno.
 int weir_cpu_usage_read(const struct weir_cpu_source *source, struct weir_cpu_usage *ret);
 
-// Highest frequency of a CPU in MHz; 0 = not available.
+// Returns the highest frequency of a CPU in MHz, or 0 if it is not available.
 uint32_t weir_cpu_mhz(const struct weir_cpu_source *source);

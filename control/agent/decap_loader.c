@@ -313,8 +313,8 @@ int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *re
 	return read_stats(bpf_map__fd(decap->skeleton->maps.weir_decap_counters), ret);
 }
 
-// The decap program on an interface. Returns a descriptor, 0 or negative errno; -EBUSY: another
-// program is attached.
+// Find the decap program on an interface. Returns its descriptor, or negative errno (-ENOENT: no
+// XDP program is attached, -EBUSY: another XDP program is attached).
 static int find_program(int ifindex, const char *interface, char *why, size_t why_bytes) {
 	struct bpf_prog_info info = {0};
 	uint32_t id = 0, bytes = sizeof(info);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The measured speed of the CPUs.
+// Checks the measured speed of the CPUs.
 #include <string.h>
 
 #include "capacity_demand.h"
@@ -13,8 +13,9 @@ void weir_agent_doctor_check_capacity(struct weir_agent_doctor *doctor) {
 	const double gcu = json_number_value(json_object_get(capacity, "gcu"));
 
 	if (state == NULL || cpu == NULL) {
-		return; // no agent, which another check reports, or an earlier version of
-			// weir-agent
+		// No agent runs, which another check reports, or the running weir-agent is an
+		// earlier version.
+		return;
 	}
 	if (cpu[0] == '\0') {
 		cpu = "unknown model";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The network of the backend: decapsulation, VIPs, filters, MTU.
+// Checks the network of the backend: decapsulation, VIPs, filters, MTU.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -21,8 +21,8 @@
 #define TUNNEL6 769 // ARPHRD_TUNNEL6: ip6tnl
 #define SIT 776 // ARPHRD_SIT
 
-// The kind of a tunnel device that is up, or 0. tunl0 and similar devices are down when their
-// module creates them.
+// Returns the ARPHRD number of a tunnel device that is up, or 0. When a kernel module is loaded, it
+// creates a device such as tunl0, which is down: such a device is not counted.
 static int64_t tunnel_of(const char *interface) {
 	unsigned int flags = 0;
 	int64_t type = 0;
@@ -127,7 +127,8 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// The effective value of a key: the kernel uses the larger value of "all" and of the interface.
+// Returns the effective value of a key. The kernel uses the value of "all" or the value of the
+// interface, whichever is larger.
 static int64_t effective(const char *interface, const char *key) {
 	int64_t all = 0, own = 0;
 
@@ -153,8 +154,8 @@ static void report_filter(
 		weir_sysctl_name(interface, name));
 }
 
-// Check the devices that receive IPv4 packets and never send packets. Returns the number of
-// devices.
+// Check the reverse path filter of each tunnel device that decapsulates IPv4 packets. Such a device
+// never sends packets. Returns the number of devices.
 static uint32_t report_tunnel_filters(struct weir_agent_doctor *doctor) {
 	DIR *folder = opendir("/sys/class/net");
 	struct dirent *entry;
@@ -189,7 +190,8 @@ static uint32_t ipv4_of(const struct sockaddr *address) {
 	return address != NULL ? ((const struct sockaddr_in *)address)->sin_addr.s_addr : 0;
 }
 
-// An address of lo in the subnet of an address of the interface; 0 = none.
+// Find an address of lo that is in the subnet of an address of the interface. Returns 0 if there is
+// no such address.
 static uint32_t find_vip_on_link(const char *interface) {
 	struct ifaddrs *list, *vip, *own;
 	uint32_t found = 0;
@@ -268,8 +270,9 @@ static void report_mss(struct weir_agent_doctor *doctor, const struct weir_addre
 			"route advertises no smaller MSS: raise the MTU on the whole path, or "
 			"lower the MSS",
 			mtu, CLIENT_MTU, family);
-		// Keep the metric, which identifies the route. "expires" of a route
-		// that a router advertised is no argument of ip.
+		// The command repeats the whole line of the route, because the metric identifies
+		// the route. The word "expires" and its value are removed, because "ip route
+		// change" does not accept them.
 		weir_findings_cure(&doctor->findings,
 			"%s route change $(%s route show default | head -n 1%s) advmss %u", ip, ip,
 			four ? "" : " | sed 's/ expires [^ ]*//'", mss);
@@ -309,7 +312,8 @@ void weir_agent_doctor_check_offloads(struct weir_agent_doctor *doctor) {
 
 	(void)weir_kernel_driver(interface, driver, sizeof(driver));
 	if (strcmp(driver, "virtio_net") == 0 && gro_hw == 1) {
-		gro_hw = 0; // off while an XDP program is attached, but reported as on
+		// The kernel reports "on", but the feature is off while an XDP program is attached.
+		gro_hw = 0;
 	}
 	if (!lro && gro_hw <= 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,

@@ -15,7 +15,8 @@ struct check {
 static const struct check checks[] = {WEIR_AGENT_DOCTOR_CHECKS(X)};
 #undef X
 
-// Add an option of this call to a cure that lacks it.
+// Append an option to the command of a finding, with the value that this doctor runs with. Does
+// nothing if the value is the default, or if the command already has the option.
 static void add_option(
 	struct weir_finding *finding, const char *option, const char *value, const char *usual) {
 	const char *quote = value[strspn(value, WEIR_SHELL_SAFE)] == '\0' ? "" : "'";
@@ -27,11 +28,12 @@ static void add_option(
 	}
 	if (snprintf(finding->cure + used, room, " %s %s%s%s", option, quote, value, quote) >=
 		(int)room) {
-		finding->cure[used] = '\0'; // it is too long
+		finding->cure[used] = '\0'; // the option does not fit into the command
 	}
 }
 
-// A weir-agent in a cure is to look where this one did.
+// If the command of a finding runs weir-agent, add the run directory and the key file that this
+// doctor uses.
 static void name_options(const struct weir_agent_options *options, struct weir_finding *finding) {
 	static const char sudo[] = "sudo ", program[] = "weir-agent ", doctor[] = "doctor ";
 	const char *call = finding->cure;

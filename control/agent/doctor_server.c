@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The server on the backend, and the agent that reports for it.
+// Checks the server on the backend, and the running weir-agent.
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -25,7 +25,8 @@
 
 #define ACCEPT_QUEUE_LEAST 512
 #define SYN_QUEUE_LEAST 1024
-// The file needs the group of weir-agent run, which reads the file again after dropping root.
+// The file must belong to the group of weir-agent run, because weir-agent reads the file again
+// after it has dropped root privileges.
 #define COPY_KEYS "scp BALANCER:/etc/weir/agent.keys %s && chgrp weir %s && chmod 0640 %s"
 
 void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
@@ -96,7 +97,7 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 	return true;
 }
 
-// Whether the reason is that sender and agent have different keys.
+// Whether a datagram was refused because the sender and the agent have different keys.
 static bool is_of_key(enum weir_agent_refusal refusal) {
 	return refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC;
 }
@@ -148,8 +149,8 @@ static void report_refusal(
 	}
 }
 
-// Report the refused datagrams, except those that explain why no balancer probes the agent: the
-// finding about balancers contains these.
+// Report the refused datagrams. If different keys explain why no balancer probes the agent,
+// datagrams with another key are left out: report_no_balancer() has reported them.
 static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	const json_t *datagrams = json_object_get(doctor->status, "datagrams");
 	const json_t *refused = json_object_get(datagrams, "refused");
@@ -165,8 +166,8 @@ static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	}
 }
 
-// Whether an agent has died in this directory. Without root, only the socket of the agent can be
-// checked.
+// Whether an agent that used this run directory has crashed. Without root, the saved state cannot
+// be read, and the result depends on whether the socket of the agent is left.
 static bool has_died(const char *run_dir) {
 	char path[PATH_MAX];
 	int left = weir_saved_state_is_left(run_dir);
@@ -287,8 +288,8 @@ void weir_agent_doctor_check_ports(struct weir_agent_doctor *doctor) {
 
 // --- the server ---------------------------------------------------------------------------
 
-// The limit is the smaller number of the server's backlog and of net.core.somaxconn at the time of
-// listen().
+// The kernel limits the accept queue to the backlog that the server passes to listen(), or to
+// net.core.somaxconn at that time, whichever is smaller.
 static void cure_backlog(struct weir_agent_doctor *doctor, uint16_t port, int64_t somaxconn) {
 	weir_findings_cure(&doctor->findings,
 		"%sss -ltnp sport = :%u # set the backlog of this server to 4096 (nginx: listen %u "

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drain: decides when a lame duck may stop: after every balancer has acknowledged the state and
-// there has been no connection for a short time, or after the interval. Half-open connections count
-// only for a short time after the last acknowledgement: a longer handshake is lost or forged. While
-// no balancer is known, no balancer can be notified, and unknown balancers may still send new
-// connections: a patient drain then lasts for the whole interval.
+// Drain: decides when a lame duck may stop. A lame duck may stop after the interval, or earlier:
+// after every balancer has acknowledged the state, and there has been no connection for a short
+// time. Half-open connections count only for a short time after the last acknowledgement, because a
+// handshake that takes longer is lost or forged. An agent that knows no balancer can notify no
+// balancer, and unknown balancers may still send new connections. A patient drain then lasts for
+// the whole interval.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -29,13 +30,16 @@ enum weir_drain_state {
 struct weir_drain { // zeroed = NONE
 	enum weir_drain_state state;
 	uint64_t deadline_ms;
-	uint64_t acknowledged_ms; // time of the last balancer's acknowledgement; 0 = some are
-				  // missing
+	// Time when the last balancer acknowledged the state; 0 = some balancers have not
+	// acknowledged it.
+	uint64_t acknowledged_ms;
 	uint64_t quiet_ms; // time since which there is no connection; 0 = there are connections
-	uint32_t pending, connections; // numbers at the last step
+	uint32_t pending, connections; // numbers at the last call of weir_drain_step
 	bool patient;
-	bool notified; // some balancer has acknowledged
-	bool whole; // lasts for the whole interval: patient, and no balancer was known at first
+	bool notified; // at least one balancer has acknowledged the state
+	// The drain lasts for the whole interval, because it is patient, and no balancer was known
+	// before a balancer acknowledged the state.
+	bool whole;
 };
 
 // Packets of a new connection may still be in flight when the last balancer acknowledges.

@@ -23,10 +23,11 @@
 #include "word_client.h"
 
 #define REPLY_MS 200 // maximum wait for the agent
-#define RETRY_MS 1000 // between attempts to announce a state
-#define STEP_MS 100 // between steps of a drain
-#define PATIENCE_MS 2000 // wait for an agent that has answered before and may be restarting
-#define STOP_EXTRA_MS 5000 // stop timeout for systemd, in addition to the drain
+#define RETRY_MS 1000 // time between two attempts to announce a state
+#define STEP_MS 100 // time between two steps of a drain
+// Maximum wait for an agent that has answered before, and may be in a restart.
+#define PATIENCE_MS 2000
+#define STOP_EXTRA_MS 5000 // added to the duration of the drain for the stop timeout of systemd
 
 enum state { SERVING, DRAINING, STOPPING };
 
@@ -41,7 +42,7 @@ struct exec {
 	enum state state;
 	enum weir_health_word word;
 	bool announced; // word is announced
-	bool complained; // printed that word is not announced
+	bool complained; // a message that the word is not announced was printed
 	uint64_t next_ms; // time of the next attempt
 	struct weir_word_reply reply; // the last reply
 	uint64_t reply_ms; // time of the last reply; 0 = no reply yet
@@ -153,8 +154,8 @@ static void count_connections(struct exec *exec, uint32_t *ret_open, uint32_t *r
 	*ret_half_open = connections.half_open;
 }
 
-// The number of balancers that have not acknowledged the word; above 0 while the word is not
-// announced.
+// Returns the number of balancers that have not acknowledged the word. While the word is not
+// announced, the number is above 0.
 static uint32_t pending(const struct exec *exec) {
 	const struct weir_word_reply *reply = &exec->reply;
 
@@ -206,8 +207,9 @@ static void reap(struct exec *exec) {
 	}
 }
 
-// Whether the server has got the signal from the kernel: the kernel sends the signals of a terminal
-// to all processes of the foreground, but a hangup only to the leader of the session.
+// Whether the kernel has sent this signal to the server as well. The kernel sends the signals of
+// terminal keys, such as ^C, to all processes in the foreground, but a hangup only to the leader of
+// the session.
 static bool has_server(const struct signalfd_siginfo *signal) {
 	return signal->ssi_code == SI_KERNEL &&
 	       !(signal->ssi_signo == SIGHUP && getsid(0) == getpid());

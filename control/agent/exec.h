@@ -4,14 +4,13 @@
 // lame duck first, without a change of the server:
 //
 //   SERVING   the service is ready (with --starting: once the server notifies READY=1)
-//   DRAINING  from SIGTERM: lame-duck, until all balancers have acknowledged it and no connection
-//   is
-//             left, or until --drain-timeout
-//   STOPPING  the server has got the signal
+//   DRAINING  after SIGTERM: the service is a lame duck until all balancers have acknowledged
+//             the state and no connection is left, or until --drain-timeout
+//   STOPPING  the signal was sent to the server
 //
-// All other signals are sent to the server at once, and so is a second SIGTERM during the drain.
-// weir-agent exec runs as the user of the server. Without weir-agent run, the server runs and stops
-// without announcements. As process 1, weir-agent exec reaps orphans.
+// Other signals, and a second SIGTERM during the drain, are sent to the server at once. weir-agent
+// exec runs as the user of the server. Without weir-agent run, the server runs and stops without
+// announcements. As process 1, weir-agent exec reaps orphans.
 //
 // Threads: one.
 #pragma once

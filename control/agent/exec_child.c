@@ -65,7 +65,8 @@ int weir_exec_end_like(int status, const sigset_t *mask) {
 	}
 	number = WTERMSIG(status);
 	if (getpid() != 1) {
-		setrlimit(RLIMIT_CORE, &no_core); // the server has written a core file
+		// Write no second core file: the server has written a core file.
+		setrlimit(RLIMIT_CORE, &no_core);
 		sigprocmask(SIG_SETMASK, mask, NULL);
 		signal(number, SIG_DFL);
 		raise(number);

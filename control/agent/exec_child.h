@@ -8,8 +8,9 @@
 #include <signal.h>
 #include <sys/types.h>
 
-// Block all signals that can be passed on, and SIGCHLD, which is no longer ignored. *ret_before:
-// the previous signal mask. Returns a descriptor of signalfd(2), or negative errno.
+// Block SIGCHLD and all signals that weir-agent exec passes on to the server. Resets SIGCHLD to its
+// default action, because a parent process may have set it to be ignored. *ret_before: the previous
+// signal mask. Returns a descriptor of signalfd(2), or negative errno.
 int weir_exec_block_signals(sigset_t *ret_before);
 
 // Start a program with this NOTIFY_SOCKET, this signal mask, and the descriptors of this process.
@@ -19,6 +20,6 @@ int weir_exec_block_signals(sigset_t *ret_before);
 // errno.
 pid_t weir_exec_spawn(char **program, const char *notify_socket, const sigset_t *mask);
 
-// The exit status of a process that ended with this status of waitpid(2). If a signal has ended the
-// process, this signal ends the calling process as well, unless the caller is process 1.
+// Returns the exit status of a process. status: from waitpid(2). If a signal has ended the process,
+// this signal ends the calling process as well, unless the caller is process 1.
 int weir_exec_end_like(int status, const sigset_t *mask);

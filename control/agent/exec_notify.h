@@ -16,7 +16,8 @@
 
 struct weir_exec_notify {
 	int fd; // -1 = closed
-	char name[WEIR_EXEC_NOTIFY_NAME_BYTES]; // value for the environment
+	// Value of NOTIFY_SOCKET in the environment of the server.
+	char name[WEIR_EXEC_NOTIFY_NAME_BYTES];
 };
 
 // Returns 0 or negative errno.

@@ -15,7 +15,8 @@
 
 #include "listeners.h"
 
-#define FIRST_TIMEOUT_MS 1000u // from a SYN+ACK to its first retransmission; then doubled
+// Time from a SYN+ACK to its first retransmission; doubles with each retransmission.
+#define FIRST_TIMEOUT_MS 1000u
 #define TIMEOUTS_MOST 8
 
 struct request {
@@ -68,8 +69,8 @@ static bool is_full(const struct nlmsghdr *header) {
 	return false;
 }
 
-// Minimum time since the last SYN+ACK, from the rest of its timer, which runs for 1, 2, 4, ...
-// seconds.
+// Computes the minimum time since the last SYN+ACK. expires_ms: time left until the next
+// retransmission. The timer of the kernel runs for 1, 2, 4, ... seconds.
 static uint32_t settled_ms(uint32_t expires_ms) {
 	uint32_t timeout_ms = FIRST_TIMEOUT_MS;
 
@@ -93,9 +94,9 @@ static struct weir_handshake judge(const struct nlmsghdr *header) {
 	return handshake;
 }
 
-// Read the kernel's messages for a request up to its acknowledgement. *ret: unchanged if the
-// acknowledgement is the only message. Returns 0, or the negative errno of the acknowledgement or
-// of reading.
+// Read the kernel's messages for a request up to its acknowledgement. If the acknowledgement is the
+// only message, *ret is unchanged. Returns 0, or the negative errno of the acknowledgement or of
+// reading.
 static int receive(int fd, uint32_t sequence, struct weir_handshake *ret) {
 	for (;;) {
 		union reply reply;
@@ -178,13 +179,14 @@ int weir_handshake_remove(struct weir_handshakes *handshakes,
 	if (r) {
 		return r;
 	}
-	// With the cookie, the kernel cannot find and close the listener if the handshake has just
-	// completed.
+	// The cookie limits the request to this socket. Without the cookie, the kernel would close
+	// the listening socket if the handshake has just completed.
 	destroyed = query(handshakes, SOCK_DESTROY, flow, before.cookie, &after);
 	if (destroyed != 0 && destroyed != -ENOENT && destroyed != -ESTALE) {
 		return destroyed;
 	}
-	// The kernel reports success even if the client's ACK was faster.
+	// The kernel reports success even if the client's ACK arrived before the removal. Therefore
+	// look up the flow again.
 	r = weir_handshake_look(handshakes, flow, &after);
 	if (r == 0) {
 		*ret = after;

@@ -14,8 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Time after a SYN+ACK in which the client's ACK may be in flight. Linux first retransmits the
-// SYN+ACK after one second: between the two times a handshake is settled.
+// For this time after a SYN+ACK, the client's ACK may be in flight. Linux retransmits the SYN+ACK
+// after one second at the earliest. Between these times the handshake is settled: no ACK is
+// expected.
 #define WEIR_HANDSHAKE_SETTLED_MS 500
 
 struct weir_handshake_flow {
@@ -25,8 +26,10 @@ struct weir_handshake_flow {
 };
 
 enum weir_handshake_state {
-	WEIR_HANDSHAKE_NO_LISTENER, // no socket, and no listener for a SYN
-	WEIR_HANDSHAKE_NONE, // no socket for the flow, but a listener for its SYN
+	// No socket for the flow, and no socket that listens for a SYN of the flow.
+	WEIR_HANDSHAKE_NO_LISTENER,
+	// No socket for the flow, but a socket that listens for a SYN of the flow.
+	WEIR_HANDSHAKE_NONE,
 	WEIR_HANDSHAKE_BEGUN, // a request socket
 	WEIR_HANDSHAKE_OVER, // any other socket: a connection, or its remains
 };

@@ -11,10 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define OUTER_HEADER_BYTES 40u // IPv6, the larger header
+#define OUTER_HEADER_BYTES 40u // header of IPv6, which is larger than the header of IPv4
 
 uint32_t weir_agent_host_mss(const struct weir_agent_host *host, uint8_t family) {
-	uint32_t headers = OUTER_HEADER_BYTES + (family == 4 ? 20 : 40) + 20; // with the TCP header
+	// Outer header, IP header and TCP header.
+	uint32_t headers = OUTER_HEADER_BYTES + (family == 4 ? 20 : 40) + 20;
 
 	return host->mtu > headers ? host->mtu - headers : 0;
 }

@@ -17,6 +17,6 @@ int weir_agent_host_read(const char *interface, struct weir_agent_host *ret);
 
 // MTU that a client's packet of 1,500 bytes needs with any outer header.
 #define WEIR_AGENT_MTU 1540u
-// The MSS for TCP clients of family 4 or 6 with which each packet fits into the MTU with any outer
-// header: the number in docs/guide/backends.md.
+// Returns the MSS to advertise to TCP clients of family 4 or 6. With this MSS, each packet fits
+// into the MTU with any outer header. docs/guide/backends.md has the same numbers.
 uint32_t weir_agent_host_mss(const struct weir_agent_host *host, uint8_t family);

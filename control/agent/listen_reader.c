@@ -61,7 +61,8 @@ void weir_listen_close(struct weir_listen_reader *reader) {
 }
 
 bool weir_listen_take(struct weir_listen_reader *reader, struct weir_listen_event *ret) {
-	const size_t whole = BPF_RINGBUF_HDR_SZ + sizeof(*ret); // a multiple of 8
+	// A multiple of 8, as the ring buffer requires.
+	const size_t whole = BPF_RINGBUF_HDR_SZ + sizeof(*ret);
 	uint64_t at = *reader->taken;
 	const uint8_t *record = reader->records + (at & (reader->bytes - 1));
 	uint32_t length;
@@ -70,7 +71,9 @@ bool weir_listen_take(struct weir_listen_reader *reader, struct weir_listen_even
 		return false;
 	}
 	length = __atomic_load_n((const uint32_t *)(const void *)record, __ATOMIC_ACQUIRE);
-	if ((length & BPF_RINGBUF_BUSY_BIT) != 0) { // the end of the record wakes the reader
+	// The kernel still writes the record. When it is complete, the descriptor becomes readable
+	// again.
+	if ((length & BPF_RINGBUF_BUSY_BIT) != 0) {
 		return false;
 	}
 	memcpy(ret, record + BPF_RINGBUF_HDR_SZ, sizeof(*ret));

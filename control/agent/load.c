@@ -9,8 +9,8 @@
 
 #include "listeners.h"
 
-#define FRESH_MS 10 // values are not read again within this time
-#define TIMES_MS 1000 // between two readings of the service times
+#define FRESH_MS 10 // values that are more recent than this are not read again
+#define TIMES_MS 1000 // time between two readings of the service times
 #define RATE_LEAST_MS 200 // a rate over a shorter time is too noisy
 
 #define NEEDS_BUSY (WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT))
@@ -360,7 +360,9 @@ void weir_load_fill(
 	}
 	fill_sums(load, reported, answer);
 	answer->given &= (wants | WEIR_REPORT(MAX_ACTIVE)) & WEIR_AGENT_GIVEN;
-	if ((answer->given & WEIR_REPORT(GCU)) == 0) { // earlier versions reject other values
+	// Earlier versions of weir-control reject an answer with a speed or a CPU model without the
+	// bit of GCU.
+	if ((answer->given & WEIR_REPORT(GCU)) == 0) {
 		answer->gcu_milli = 0;
 		answer->cpu_model = 0;
 	}

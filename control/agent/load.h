@@ -38,9 +38,9 @@ struct weir_load_speed { // speed of one CPU
 	uint32_t cpu_model; // weir_cpu_model_number
 };
 
-struct weir_load_sample { // values of one moment
+struct weir_load_sample { // values that were read at one time
 	uint64_t at_ms;
-	bool metered, timed; // counts are valid; cpu is valid
+	bool metered, timed; // metered: `counts` is valid; timed: `cpu` is valid
 	struct weir_meter_counts counts;
 	struct weir_cpu_usage cpu;
 };
@@ -48,14 +48,14 @@ struct weir_load_sample { // values of one moment
 struct weir_load {
 	struct weir_load_params params;
 	const struct weir_meter *meter; // borrowed; NULL = not loaded
-	uint32_t wants; // union over all balancers
-	int listeners; // netlink; -1 = none
+	uint32_t wants; // fields that any balancer requests
+	int listeners; // netlink socket; -1 = none
 	uint32_t cpu_mhz;
 	struct weir_load_speed speed;
 	struct weir_load_sample newest;
-	struct weir_load_sample sample[WEIR_LOAD_SAMPLES]; // by tick
+	struct weir_load_sample sample[WEIR_LOAD_SAMPLES]; // one sample for each tick
 	uint32_t sample_count; // number of all samples so far
-	struct weir_meter_times *times; // WEIR_LOAD_TIMES, by second
+	struct weir_meter_times *times; // WEIR_LOAD_TIMES entries, one for each second
 	uint32_t times_count; // number of all entries so far
 	uint64_t times_ms; // time of the newest entry
 	uint64_t service_ns, service_count, busy_us;
@@ -81,7 +81,7 @@ void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter)
 // no number of CPUs, because the balancer would use a weight that changes a moment later.
 void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *speed);
 
-// Set the union of the fields that all balancers request.
+// Set the fields that any balancer requests.
 void weir_load_set_wants(struct weir_load *load, uint32_t wants);
 
 // Call every WEIR_LOAD_TICK_MS while weir_load_needs_tick.
@@ -91,7 +91,8 @@ void weir_load_tick(struct weir_load *load, uint64_t now_ms);
 void weir_load_take_application(
 	struct weir_load *load, const struct weir_report *report, uint64_t now_ms);
 
-// Set `given` and the values of an answer: max_active_flows, and the known values of `wants`, the
-// fields that one balancer requests. Other fields of the answer are unchanged.
+// Set the values of an answer, and a bit in `given` for each. The values are max_active_flows, and
+// the known values of the fields in `wants`, which one balancer requests. Other fields of the
+// answer are unchanged.
 void weir_load_fill(
 	struct weir_load *load, uint32_t wants, uint64_t now_ms, struct weir_agent_answer *answer);

@@ -17,7 +17,7 @@
 
 struct weir_local_client {
 	struct weir_local_socket *local;
-	struct weir_local_client **place; // slot of the socket's list
+	struct weir_local_client **place; // slot of this client in local->client
 	int fd;
 	uv_poll_t poll;
 	char request[REQUEST_BYTES];
@@ -64,8 +64,8 @@ static struct weir_local_client **find_place(struct weir_local_socket *local) {
 	return NULL;
 }
 
-// Whether the client still waits. A client that has stopped waiting has reported an error, so its
-// request must not be executed.
+// Whether the client still waits for the reply. A client that no longer waits has reported an error
+// to its user. Its request must then not be executed.
 static bool waits(const struct weir_local_client *client) {
 	struct pollfd gone = {.fd = client->fd};
 
@@ -155,7 +155,7 @@ int weir_local_socket_open(const char *run_dir, struct weir_log *log, char *why,
 		snprintf(why, why_bytes, "cannot create a socket: %s", strerror(-r));
 		return r;
 	}
-	if (is_answered(&address)) { // the other agent uses another UDP port
+	if (is_answered(&address)) { // An agent with another UDP port uses this run directory.
 		snprintf(why, why_bytes,
 			"another weir-agent uses %s; give each agent its own --run-dir", run_dir);
 		close(fd);

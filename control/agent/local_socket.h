@@ -11,7 +11,7 @@
 
 #include "log.h"
 
-#define WEIR_LOCAL_SOCKET "agent.sock" // in the run directory
+#define WEIR_LOCAL_SOCKET "agent.sock" // name of the socket in the run directory
 #define WEIR_LOCAL_SOCKET_CLIENTS 16 // maximum number at a time
 
 struct weir_local_client;

@@ -16,7 +16,7 @@ enum { LOAD = 'l', UNLOAD = 'u', WATCH = 'w' }; // requests
 
 #define FDS 2
 
-struct message { // from the helper; a loaded program comes with its descriptors
+struct message { // message of the helper; the descriptors of a loaded program are attached
 	char request;
 	bool loaded;
 	int error;
@@ -66,7 +66,7 @@ static int answer_watch(int fd, struct message *message, const struct weir_meter
 	return r;
 }
 
-// The child: a request is one byte, a response one message.
+// Serve requests in the child. A request is one byte, and a response is one struct message.
 static void serve(int fd, const void *params) {
 	static const cap_value_t kept[] = {CAP_BPF, CAP_PERFMON};
 	struct weir_meter_program *program = NULL;
@@ -169,7 +169,8 @@ int weir_meter_helper_watch(
 		return message.error;
 	}
 	program = (struct weir_listen_program){.ring = fds[0], .attachment = fds[1]};
-	if (program.ring < 0 || program.attachment < 0) { // only some were passed
+	// The kernel has passed only some of the descriptors.
+	if (program.ring < 0 || program.attachment < 0) {
 		weir_listen_unload(&program);
 		snprintf(why, why_bytes, "no descriptor for the events: %s", strerror(EMFILE));
 		return -EMFILE;

@@ -16,7 +16,7 @@
 struct weir_meter_answer {
 	bool loaded; // the meter is loaded; fd is valid
 	int error; // 0 or negative errno
-	int fd; // for weir_meter_open; the receiver closes the descriptor; -1 = none
+	int fd; // descriptor for weir_meter_open, which the receiver closes; -1 = none
 	char why[192]; // the error
 };
 

@@ -25,6 +25,6 @@ int weir_meter_load(const struct weir_meter_params *params, struct weir_meter_pr
 	char *why, size_t why_bytes);
 void weir_meter_unload(struct weir_meter_program *program); // NULL is allowed
 
-// The descriptor for weir_meter_open, also in other processes. Owned by the meter; valid until
-// weir_meter_unload.
+// Returns the descriptor for weir_meter_open, which other processes can use as well. Owned by the
+// program; valid until weir_meter_unload.
 int weir_meter_fd(const struct weir_meter_program *program);

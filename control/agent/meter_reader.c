@@ -97,7 +97,7 @@ uint64_t weir_meter_active(const struct weir_meter_counts *counts) {
 	return opened > closed ? opened - closed : 0;
 }
 
-// The lower bound of a bucket, in microseconds.
+// Returns the lower bound of a bucket, in microseconds.
 static double bucket_start(uint32_t bucket) {
 	if (bucket < 16) {
 		return bucket;

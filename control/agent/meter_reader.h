@@ -29,7 +29,7 @@ void weir_meter_close(struct weir_meter *meter); // NULL is allowed
 void weir_meter_read(const struct weir_meter *meter, struct weir_meter_counts *ret);
 void weir_meter_read_times(const struct weir_meter *meter, struct weir_meter_times *ret);
 
-// The number of connections that are open now.
+// Returns the number of connections that are open now.
 uint64_t weir_meter_active(const struct weir_meter_counts *counts);
 
 // Median in microseconds, within 1/32, of the service times that were added between `before` and

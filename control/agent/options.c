@@ -360,7 +360,7 @@ static const struct weir_help help_of_all = {
 	.groups = GROUP_ALL,
 };
 
-// The line of the usage that begins with "weir-agent COMMAND".
+// Find the line of the usage text that begins with "weir-agent COMMAND".
 static const char *line_of(
 	const char *lines, const char *command, char line[static HELP_LINE_BYTES]) {
 	char begin[64];
@@ -453,7 +453,7 @@ static int take_command(struct weir_agent_options *options, const struct weir_co
 		      : r;
 }
 
-// The command in front of --help, or -1.
+// Returns the command in front of --help, or -1 if there is none.
 static int help_of(const struct weir_command_line *line) {
 	char why[128];
 	int command;

@@ -77,7 +77,7 @@ struct weir_agent_options { // strings point into argv
 	uint32_t connections; // maximum number to measure at a time; 0: the default
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
-	const char *service; // of announce and exec; NULL: the only service of the user
+	const char *service; // service of announce and exec; NULL: the only service of the user
 	const char *word; // announce: the word
 	char **program; // exec: the program with its arguments, in argv; ends with NULL
 	uint32_t delay_ms; // exec: minimum time until the server gets the signal

@@ -13,10 +13,10 @@
 #include "meter_helper.h"
 #include "saved_state.h"
 
-#define BUDGET_SHARE 10 // at most a tenth of a CPU for listing sockets
+#define BUDGET_SHARE 10 // listing sockets uses at most 1/10 of a CPU
 #define BUDGET_BURST_NS 10000000u
 #define HELPER_MS 5000 // maximum wait for the helper
-#define PERIOD_MS 1000 // between two lists of the sockets without an event
+#define PERIOD_MS 1000 // time between two lists of the sockets if there is no event
 #define PERIOD_WITHOUT_EVENTS_MS 100
 #define MISSING_MS 5000 // time until a port that never had a listening socket is logged
 
@@ -62,8 +62,8 @@ static void log_change(const struct weir_port_watch *watch, const struct weir_wa
 				: "no listening socket");
 		break;
 	case WEIR_PORT_HELD:
-		// The line has no number of deaths, so that equal lines are suppressed
-		// (log_limit.h).
+		// The text has no number of deaths: with a number, each line would differ, and
+		// log_limit.h suppresses only equal lines.
 		snprintf(reason, sizeof(reason),
 			"listening again, held down for %s, because the server died too often",
 			weir_duration_text(weir_watched_port_left_ms(port, now_ms), left));
@@ -92,9 +92,9 @@ static void log_missing(struct weir_port_watch *watch, uint64_t now_ms) {
 
 // --- the saved state ----------------------------------------------------------------------
 
-// Forms: "80/tcp"; "80/tcp=3" with the application's word; "-80/tcp=3" for a port that had no
-// listening socket. An earlier version reads "80/tcp" of the first two forms, and ignores the last
-// form.
+// Save the ports. Forms: "80/tcp"; "80/tcp=3" with the application's word; "-80/tcp=3" for a port
+// that had no listening socket. An earlier version of weir-agent reads only "80/tcp" of the first
+// two forms, and ignores the last form.
 static void save(const struct weir_port_watch *watch) {
 	char text[WEIR_SAVED_PORTS_BYTES] = "";
 	size_t used = 0;

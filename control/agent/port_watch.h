@@ -35,13 +35,16 @@ struct weir_port_watch {
 	struct weir_watched_ports ports; // TCP ports first, in the order of params
 	struct weir_listen_program program;
 	struct weir_listen_reader *reader; // NULL = no events: checks every 100 ms
-	char problem[192]; // why there are no events; "" = events, or no TCP port
-	char blind[2][64]; // why TCP and UDP sockets cannot be listed; "" = listed
+	// Why the kernel sends no events; "" = it sends events, or there is no TCP port.
+	char problem[192];
+	// Why TCP sockets and UDP sockets cannot be listed; "" = they can be listed.
+	char blind[2][64];
 	int listeners; // netlink; negative = none yet, each check tries to open a socket
 	bool missing_logged; // the ports without a listening socket were logged
 	uint64_t started_ms;
 	struct weir_look_budget budget;
-	uint32_t repeats; // checks since the last event
+	// Number of checks since the last event; they repeat the check with growing pauses.
+	uint32_t repeats;
 	uv_poll_t events;
 	uv_timer_t turn;
 };

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define BURST 64 // datagrams read before the loop handles other events
+#define BURST 64 // maximum datagrams read before the event loop handles other events
 
 static void send_answer(
 	struct weir_probes *probes, const struct weir_balancer *balancer, bool unasked) {
@@ -135,7 +135,7 @@ static void on_datagrams(uv_poll_t *poll, int status, int events) {
 		refusal = weir_agent_message_kind(data, (size_t)n) == WEIR_AGENT_STEAL
 				  ? take_steal(probes, data, (size_t)n, &path)
 				  : take_probe(probes, data, (size_t)n, &path);
-		probes->refused[refusal]++; // the count of NONE is not shown
+		probes->refused[refusal]++; // weir-agent status does not show the count of NONE
 		if (refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC) {
 			probes->other_key_ms = uv_now(probes->loop);
 		}

@@ -19,9 +19,9 @@ struct weir_probes_params { // pointers: must outlive the probes
 	struct weir_balancers *balancers;
 	const struct weir_tcp_looks *tcp;
 	uint64_t number; // random number of this process
-	uint64_t started_ms; // start of the clock `clock_ms` in answers
+	uint64_t started_ms; // time at which `clock_ms` in answers is 0
 	uint16_t udp_port; // UDP port of this agent
-	// Set serial, word, why, and the values of `wants`.
+	// Set serial, word and why of an answer, and the values of the fields in `wants`.
 	void (*fill)(void *context, uint32_t wants, struct weir_agent_answer *answer);
 	// Called when the union of the fields that balancers request may have changed.
 	void (*requested)(void *context, uint32_t wants);
@@ -47,5 +47,5 @@ int weir_probes_start(
 // After this call, run the loop to close the handles.
 void weir_probes_stop(struct weir_probes *probes);
 
-// Send the state to a balancer that has not probed.
+// Send the state to a balancer at once, in an answer without a new probe (a notice).
 void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *balancer);

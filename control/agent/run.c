@@ -25,7 +25,7 @@
 struct address_list {
 	struct weir_address address[INTERFACE_ADDRESSES_MAX];
 	uint32_t count;
-	int error; // result of the last check of the interface: negative errno, or 0
+	int error; // negative errno of the last check of the interface, or 0
 };
 
 static void print_stats(const struct weir_decap_stats *stats) {
@@ -234,7 +234,8 @@ static enum weir_agent_exit serve_balancers(const struct weir_agent_options *opt
 	return status;
 }
 
-// The smallest id that is not used in the key file; 1 if the ids in use are unknown.
+// Returns the smallest id that the key file does not have. Returns 1 if the ids in the file are
+// unknown.
 static uint16_t choose_key_id(const struct weir_agent_options *options) {
 	const char *file = options->key_file;
 	struct weir_agent_keys keys;

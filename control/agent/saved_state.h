@@ -11,7 +11,7 @@
 #include "health_state.h"
 #include "log.h"
 
-#define WEIR_SAVED_STATE "word" // in the run directory
+#define WEIR_SAVED_STATE "word" // name of the file in the run directory
 
 // Open the file; call this function before the privileges are dropped. Returns the descriptor,
 // owned by the caller, or -1: the reason was logged, and no state is saved.
@@ -20,8 +20,9 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log);
 // The state that a crashed process saved. fd: -1 is allowed.
 enum weir_health_word weir_saved_state_read(int fd);
 
-// Whether the last agent of a run directory still runs, or has ended without saving NONE. Returns
-// 1, 0, or negative errno: unknown; -ENOENT: no agent has used the directory.
+// Whether the last agent that used a run directory still runs, or has crashed. An agent that ends
+// on purpose saves NONE. Returns 1 or 0, or a negative errno if the answer is unknown (-ENOENT: no
+// agent has used the directory).
 int weir_saved_state_is_left(const char *run_dir);
 
 // Save a state. NONE: this process ends on purpose, so the next process restores no state. fd: -1

@@ -37,7 +37,7 @@
 struct service {
 	const struct weir_agent_options *options;
 	struct weir_log *log;
-	struct weir_log_limit *log_limit; // filter of log
+	struct weir_log_limit *log_limit; // suppresses repeated lines of `log`
 	struct weir_run_as run_as;
 	// Opened before the privileges are dropped; -1 = none.
 	int meter_helper, steal_helper, local_fd, saved, capacity_cache;
@@ -156,7 +156,7 @@ static void count_connections(void *context, uint32_t *ret_open, uint32_t *ret_h
 	struct weir_listeners_connections connections = {.open = UINT32_MAX};
 
 	if (service->options->port_count == 0) {
-		connections.open = 0; // a drain only waits for acknowledgements
+		connections.open = 0; // no ports are given: a drain waits only for acknowledgements
 	} else if (service->load.listeners >= 0) {
 		(void)weir_listeners_connections(service->load.listeners, service->options->ports,
 			service->options->port_count, &connections);
@@ -381,7 +381,8 @@ static int start_announcement(struct service *service) {
 }
 
 static int start(struct service *service) {
-	int r = start_watch(service); // so that the first answer contains the state of the ports
+	// Runs first, so that the first answer contains the states of the ports.
+	int r = start_watch(service);
 
 	weir_capacity_demand_start(
 		service->log, &service->load, service->capacity_cache, &service->capacity);
@@ -562,14 +563,15 @@ static int start_steal_helper(struct service *service, char *why, size_t why_byt
 	return r;
 }
 
-// All steps that need root, then drop privileges.
+// Do all steps that need root, and then drop the privileges.
 static int prepare(struct service *service, char *why, size_t why_bytes) {
 	const struct weir_agent_options *options = service->options;
 	int r = weir_privileges_resolve(
 		options->user, NULL, NULL, &service->run_as, why, why_bytes);
 
-	if (r == 0) { // before sockets and keys exist: the helpers must not inherit them, or hold
-		      // the port
+	// The helpers start before sockets are opened and keys are read, because helpers inherit
+	// open sockets and memory. A helper that inherits a socket would keep its port in use.
+	if (r == 0) {
 		r = start_helper(service, why, why_bytes);
 	}
 	if (r == 0) {
@@ -665,7 +667,8 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 			r = loop(service);
 			snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
 			stop(service);
-			if (r == 0) { // after a failure, the next process must restore the state
+			// After a failure, the saved state stays for the next process.
+			if (r == 0) {
 				weir_saved_state_write(service->saved, WEIR_HEALTH_WORD_NONE);
 			}
 			weir_load_fini(&service->load);

@@ -4,9 +4,10 @@
 // balancers, measures the requested values, and executes the commands of weir-agent on this host:
 //
 //   probes         the balancers' datagrams, and the answers
-//   announcement the announced state, its notices, the drain; saved_state restores it after a crash
-//   load the measured values; meter_demand loads the meter on demand
-//   capacity the measured speed of the CPUs; capacity_demand measures it on demand
+//   announcement   the announced state, its notices, and the drain; saved_state restores the
+//                  state after a crash
+//   load           the measured values; meter_demand loads the meter on demand
+//   capacity       the measured speed of the CPUs; capacity_demand measures it on demand
 //   steal_answers  whether a flow may leave this backend
 //   local_socket   the commands: status, lame-duck, ready
 //

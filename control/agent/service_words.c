@@ -27,7 +27,8 @@ static bool is_in_service(
 	return false;
 }
 
-// The application's word for a port; READY if the application has none.
+// Returns the application's word for a port. Returns READY if the application has announced no
+// word.
 static enum weir_health_word word_of(
 	const struct weir_port_watch *watch, const struct weir_service_port *port) {
 	for (uint32_t i = 0; i < watch->ports.count; i++) {
@@ -41,8 +42,8 @@ static enum weir_health_word word_of(
 	return WEIR_HEALTH_WORD_READY;
 }
 
-// The mildest word of the service's ports. The word of a port may have ended, because a socket
-// listens at the port again.
+// Returns the mildest word of the service's ports. Words can differ between ports, because the word
+// of a port ends when a socket listens at the port again.
 static enum weir_health_word get_word(void *context, uint32_t index) {
 	const struct weir_service_words *words = context;
 	const struct weir_named_service *service = service_of(words, index);
@@ -97,8 +98,8 @@ static void announce(void *context, uint32_t index, enum weir_health_word word) 
 	}
 }
 
-// Only balancers that have not acknowledged the word of this service are pending: a later word of
-// another service that a balancer has not acknowledged does not delay this service.
+// Counts as pending only the balancers that have not acknowledged the word of this service. A later
+// word of another service has a higher serial, which need not be acknowledged here.
 static void count(void *context, uint32_t index, struct weir_word_reply *reply) {
 	const struct weir_service_words *words = context;
 	const struct weir_balancers *balancers = words->announcement->params.balancers;

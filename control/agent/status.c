@@ -76,7 +76,7 @@ static json_t *make_drain(const struct weir_drain *drain, uint64_t now_ms) {
 	return object;
 }
 
-// The reported values: the fields of an answer that are set.
+// Makes an object with the values that this agent reports to balancers now.
 static json_t *make_values(const struct weir_status_parts *parts) {
 	uint32_t wants = weir_balancers_wants(parts->balancers);
 	struct weir_agent_answer answer = {0};

@@ -38,12 +38,13 @@ struct weir_status_parts { // what the status shows
 // Build the status, owned by the caller. NULL = out of memory.
 json_t *weir_status_make(const struct weir_status_parts *parts);
 
-// The number of connections that the drain of a status waits for, as text. Returns text.
+// Write as text how many connections the drain waits for. drain: member of the status. Returns
+// text.
 const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_COUNT_BYTES]);
 
-// The number of datagrams that were refused because sender and agent have different keys. age: time
-// since the last of these datagrams, as text. Returns 0 if this time is longer than any interval of
-// probes: then different keys do not explain why no balancer probes the agent.
+// Returns the number of datagrams that were refused because sender and agent have different keys.
+// age: time since the last of these datagrams, as text. If this time is longer than any interval of
+// probes, returns 0: then different keys do not explain why no balancer probes the agent.
 uint64_t weir_status_other_key(const json_t *status, char age[WEIR_DURATION_BYTES]);
 
 // Write the status as text.

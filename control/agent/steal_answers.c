@@ -63,8 +63,8 @@ static struct weir_handshake_flow flow_of(const struct weir_agent_steal *steal) 
 	return flow;
 }
 
-// The result of a lookup if no handshake is removed. NO_RESULT: the flow has a handshake that may
-// be removed.
+// Returns the answer for a flow in this state. NO_RESULT: there is no answer yet, because the flow
+// has a handshake that may be removed.
 static enum weir_agent_steal_result judge(const struct weir_handshake *handshake) {
 	switch (handshake->state) {
 	case WEIR_HANDSHAKE_NO_LISTENER:
@@ -211,7 +211,8 @@ static enum weir_agent_steal_result judge_removal(
 		return WEIR_AGENT_STEAL_REMOVED;
 	}
 	result = judge(&answer->found);
-	// NONE means that the handshake ended meanwhile, by a timeout or by an ACK.
+	// NOTHING means that the handshake ended after the lookup, by a timeout or by an ACK, so
+	// the state of the flow is not certain.
 	return result == WEIR_AGENT_STEAL_NO_RESULT || result == WEIR_AGENT_STEAL_NOTHING
 		       ? WEIR_AGENT_STEAL_UNSETTLED
 		       : result;
@@ -231,7 +232,7 @@ static void log_failed_start(
 }
 
 static void lose_helper(struct weir_steal_answers *answers, int error) {
-	if (!answers->failed_start) { // otherwise the helper has reported the cause
+	if (!answers->failed_start) { // if the helper failed to start, it has reported the cause
 		set_problem(answers,
 			"the helper process for steals has ended: %s; handshakes are not removed; "
 			"restart weir-agent",

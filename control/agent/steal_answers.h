@@ -22,7 +22,7 @@ struct weir_steal_answers_params { // pointers: must outlive the answers
 	const struct weir_agent_keys *keys;
 	const struct weir_datagrams *datagrams;
 	uint64_t number; // number of this process
-	uint64_t started_ms; // start of the clock `clock_ms` in answers
+	uint64_t started_ms; // time at which `clock_ms` in answers is 0
 	bool allowed; // --allow-steal; otherwise each request gets the answer OFF
 	const uint16_t *ports; // ports of the service
 	uint32_t port_count;
@@ -42,8 +42,8 @@ struct weir_steal_answers {
 	uint64_t answered[WEIR_AGENT_STEAL_RESULT_COUNT];
 };
 
-// helper: ownership is transferred, even after an error; -1 unless allowed. Returns 0 or negative
-// errno.
+// helper: descriptor of the helper, or -1 if params->allowed is false. The function takes ownership
+// of the descriptor, even if it fails. Returns 0 or negative errno.
 int weir_steal_answers_start(uv_loop_t *loop, const struct weir_steal_answers_params *params,
 	int helper, struct weir_steal_answers *ret);
 // After this call, run the loop to close the handle.

@@ -35,7 +35,7 @@ static struct weir_steal_helper_answer serve_one(const struct weir_steal_helper_
 	return answer;
 }
 
-// The child's loop.
+// Serve requests in the child until the parent closes the connection.
 static void serve(
 	int fd, const struct weir_steal_helper_params *params, struct weir_handshakes *handshakes) {
 	struct weir_steal_helper_request request;

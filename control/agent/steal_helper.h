@@ -21,7 +21,7 @@ struct weir_steal_helper_params {
 };
 
 struct weir_steal_helper_request {
-	uint32_t number; // returned in the answer; not 0
+	uint32_t number; // number of the request, which the answer repeats; not 0
 	struct weir_handshake_flow flow;
 	uint64_t deadline_ms; // CLOCK_MONOTONIC; after this time nothing is removed
 };

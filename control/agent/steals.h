@@ -28,7 +28,8 @@ struct weir_steals_entry {
 struct weir_steals { // zeroed = no entry
 	struct weir_steals_entry entry[WEIR_STEALS_MOST];
 	uint32_t last; // number of the newest entry
-	uint64_t busy_ms; // token bucket: end of the time that the accepted requests use up
+	// Token bucket. Each accepted request moves this time ahead by WEIR_STEALS_EVERY_MS.
+	uint64_t busy_ms;
 };
 
 enum weir_steals_verdict {
@@ -36,12 +37,13 @@ enum weir_steals_verdict {
 	WEIR_STEALS_KNOWN, // repeat the entry's answer
 	WEIR_STEALS_PENDING, // the request is in progress: send nothing
 	WEIR_STEALS_LATE, // the deadline has passed: answer with *answer
-	WEIR_STEALS_REFUSED, // see *refusal
+	WEIR_STEALS_REFUSED, // the request gets no answer; *refusal has the reason
 };
 
 // Classify an authentic request. agent: number of this process. clock_ms: the monotonic clock of
-// answers. *ret: with NEW, KNOWN and PENDING, valid until the next call. *refusal: with REFUSED:
-// AGENT, VALUE (its deadline is too far ahead), FLOW, RATE.
+// answers. *ret: the entry of the request, with NEW, KNOWN and PENDING; valid until the next call.
+// *refusal: the reason, with REFUSED: AGENT (for another process), FLOW (a known request with
+// another flow), VALUE (the deadline is too far ahead) or RATE (too many requests).
 enum weir_steals_verdict weir_steals_take(struct weir_steals *steals,
 	const struct weir_agent_steal *steal, uint64_t agent, uint64_t clock_ms,
 	struct weir_steals_entry **ret, enum weir_agent_refusal *refusal);

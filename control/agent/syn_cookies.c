@@ -11,7 +11,7 @@
 #define PATH_BYTES 256
 #define SYSCTL_ALWAYS 2
 
-// The index of a word in a line, counted from 0; -1 = absent.
+// Returns the index of a word in a line, counted from 0, or -1 if the line lacks the word.
 static int find_column(char *line, const char *word) {
 	char *rest;
 	int column = 0;

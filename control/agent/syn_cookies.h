@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIR_SYN_COOKIES_GOOD_MS 120000 // MAX_SYNCOOKIE_AGE periods of a minute
+// Lifetime of a cookie: MAX_SYNCOOKIE_AGE (2) periods of a minute.
+#define WEIR_SYN_COOKIES_GOOD_MS 120000
 
 struct weir_syn_cookies {
 	const char *proc_root; // the directory /proc; borrowed
@@ -23,7 +24,8 @@ struct weir_syn_cookies {
 	uint64_t since_ms; // latest time at which cookies may have been sent; 0 = none
 };
 
-// The initial state: cookies sent earlier may be valid for GOOD_MS.
+// Set the initial state: cookies that the kernel sent before may be valid for
+// WEIR_SYN_COOKIES_GOOD_MS.
 void weir_syn_cookies_init(
 	struct weir_syn_cookies *cookies, const char *proc_root, uint64_t now_ms);
 

@@ -214,8 +214,8 @@ struct weir_port_word weir_watched_port_word(const struct weir_watched_port *por
 	return word;
 }
 
-// Add the words of the ports that are down (down), or of the other ports, as many as an answer can
-// have.
+// Add words of ports to an answer, as many as it can have. down: true adds the ports that are down,
+// false adds the other ports.
 static void list_words(
 	const struct weir_watched_ports *ports, bool down, struct weir_agent_answer *answer) {
 	for (uint32_t i = 0; i < ports->count; i++) {
@@ -229,7 +229,7 @@ static void list_words(
 	}
 }
 
-// The mildest word of all ports; NONE if some port has no word.
+// Returns the mildest word of all ports. Returns NONE if a port has no word.
 static struct weir_port_word mildest(const struct weir_watched_ports *ports) {
 	struct weir_port_word mildest = {0};
 

@@ -11,9 +11,9 @@
 // 30 s. A minute without a death halves this time.
 //
 // The application of a port may announce a word as well. The word of a port is the worse one of the
-// watched state and the application's word. The application's word ends with its process, when a
-// socket listens again after the port had no socket; only STARTING stays for the process whose
-// socket comes next.
+// watched state and the application's word. The application's word ends with its process: when the
+// port had no listening socket, and a socket listens again. The word STARTING is an exception: it
+// stays for the process that opens the next socket.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -51,11 +51,14 @@ struct weir_watched_port {
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint8_t state; // enum weir_port_state
 	uint8_t word; // enum weir_health_word, of the application; NONE = ready
-	bool had_listener; // at a check, or before the agent started
+	// A check has found a listening socket, or the port had one before the agent started.
+	bool had_listener;
 	uint32_t listeners; // listening sockets at the last check
-	uint32_t opened, closed; // number of changes of listeners from 0, and to 0
+	uint32_t opened, closed; // how often `listeners` has changed from 0, and to 0
 	uint32_t deaths;
-	uint32_t level; // recent deaths
+	// Number of recent deaths, which sets the hold-down. It falls by 1 in each minute without a
+	// death.
+	uint32_t level;
 	uint64_t since_ms; // start of the state
 	uint64_t level_ms; // time when level last changed
 	uint64_t turn_ms; // time when listeners last changed from or to 0
@@ -86,19 +89,21 @@ bool weir_watched_ports_take(
 bool weir_watched_ports_set_word(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol,
 	enum weir_health_word word);
 
-// The time when the state of a port may change without a change of its sockets, or
-// WEIR_WATCHED_NEVER.
+// Returns the next time at which the state of a port may change without a change of its sockets,
+// such as the end of a hold-down. Returns WEIR_WATCHED_NEVER if there is no such time.
 uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports);
 
-// The maximum time until a hold-down ends; 0 = the port is not held down.
+// Returns the time until the hold-down of a port ends, if its socket listens all the time. Returns
+// 0 if the port is not held down.
 uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_t now_ms);
 
 static inline bool weir_watched_port_is_down(const struct weir_watched_port *port) {
 	return port->state == WEIR_PORT_CLOSED || port->state == WEIR_PORT_HELD;
 }
-// The port's word, with the reason. NONE: the port has no word, and the state of the host applies.
+// Returns the port's word, with the reason. NONE: the port has no word, and the state of the host
+// applies.
 struct weir_port_word weir_watched_port_word(const struct weir_watched_port *port);
-// The number of ports that are down.
+// Returns the number of ports that are down.
 uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports);
 
 // Write the words of the ports into an answer whose fields of the host are complete. If the

@@ -24,7 +24,8 @@ static int set_names(const struct weir_cli *cli, json_t *request, char *why, siz
 	return 0;
 }
 
-// Without the option, weir-control uses its default.
+// Set a number of the request. 0 means that the option was not given: the request then lacks the
+// key, and weir-control uses its default.
 static void set_real(json_t *request, const char *key, double value) {
 	if (value > 0) {
 		json_object_set_new(request, key, json_real(value));
@@ -78,7 +79,7 @@ static double real(const json_t *object, const char *key) {
 	return json_number_value(json_object_get(object, key));
 }
 
-// "1, 5, 20 and 50 %".
+// Print the steps like "1, 5, 20 and 50 %".
 static void print_steps(FILE *out, const json_t *steps) {
 	const size_t count = json_array_size(steps);
 
@@ -231,7 +232,8 @@ void weir_canary_show_list(const struct weir_cli *cli, json_t *result) {
 			json_array_size(json_object_get(row, "steps")));
 		json_object_set_new(row, "of", json_string(of));
 		if (!json_is_null(json_object_get(row, "ended_ms"))) {
-			json_object_del(row, "percent"); // the share of the last step is over
+			// The canary has ended, so the share of its last step no longer applies.
+			json_object_del(row, "percent");
 		}
 	}
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no canaries");

@@ -14,5 +14,6 @@ int weir_canary_build_stop(
 // Starts a canary, or with --dry-run shows its steps.
 int weir_canary_run_start(struct weir_cli *cli, const struct weir_cli_command *command);
 void weir_canary_show_list(const struct weir_cli *cli, json_t *result);
-void weir_canary_show_all(const struct weir_cli *cli, json_t *result); // with all details
+// Prints canaries with all details.
+void weir_canary_show_all(const struct weir_cli *cli, json_t *result);
 void weir_canary_show_one(const struct weir_cli *cli, json_t *result);

@@ -16,7 +16,7 @@
 #include "terminal.h"
 #include "weir_version.h"
 
-#define SHOWN 256 // of a file name in a message
+#define SHOWN 256 // maximum bytes of a file name in a message
 #define READER_MS 50 // polling interval for a named pipe without a reader
 
 // The file that a capture is written to.
@@ -108,8 +108,8 @@ static int refuse_file(const struct weir_cli *cli, const char *name, const char 
 	return WEIR_CLI_REFUSED;
 }
 
-// Refuse a terminal or an existing file before the capture starts. The file is opened after the
-// start; a file that was created in the meantime is not overwritten.
+// Refuse a terminal or an existing file before the capture starts. The file is opened only after
+// the start. If another process has created the file by then, it is not overwritten.
 static int check_file(const struct weir_cli *cli, const char *name) {
 	struct stat status;
 
@@ -167,7 +167,7 @@ static FILE *open_file(
 		}
 		return NULL;
 	}
-	setvbuf(file, NULL, _IONBF, 0); // after an error, leave no buffered data to write
+	setvbuf(file, NULL, _IONBF, 0); // without a buffer, no data is left to write after an error
 	return file;
 }
 
@@ -255,7 +255,7 @@ static int write_packet(struct output *output, const json_t *packet) {
 	return weir_pcapng_packet(output->file, &block);
 }
 
-// After a full disk, truncate the file to its last whole block.
+// Write packets. If the disk is full, truncate the file to its last whole block.
 static int write_packets(struct output *output, json_t *packets) {
 	json_int_t most = output->cli->options->capture.packets;
 	json_t *packet;
@@ -265,7 +265,9 @@ static int write_packets(struct output *output, json_t *packets) {
 		int r;
 
 		if (!weir_capture_session_may_write(output->capture, fileno(output->file))) {
-			return WEIR_CLI_DONE; // weir_capture_session_ended has the reason
+			// The capture was interrupted: weir_capture_session_ended returns the
+			// reason.
+			return WEIR_CLI_DONE;
 		}
 		r = most == 0 || output->packets < most ? write_packet(output, packet) : 0;
 		if (r) {

@@ -12,7 +12,8 @@
 #include "terminal.h"
 
 #define READ_WAITS_MS 1000 // maximum time that capture.read waits for packets
-#define GATHER_MS 20 // with this pause a ring holds up to 68,000 packets of 128 bytes a second
+// Pause between requests. With this pause, a ring holds up to 68,000 packets of 128 bytes a second.
+#define GATHER_MS 20
 
 struct weir_capture_session {
 	struct weir_cli *cli;
@@ -57,7 +58,8 @@ int weir_capture_session_begin(
 		goto free_capture;
 	}
 	capture->began_ms = weir_monotonic_ms();
-	// --timeout is for a weir-control that hangs; waiting for packets takes READ_WAITS_MS more.
+	// --timeout limits the time of a weir-control that hangs. A capture.read may also wait for
+	// packets, for up to READ_WAITS_MS, so this time is added.
 	weir_client_set_timeout(cli->client, cli->options->timeout_ms + READ_WAITS_MS);
 	*ret = capture;
 	return WEIR_CLI_DONE;
@@ -74,7 +76,7 @@ void weir_capture_session_free(struct weir_capture_session *capture) {
 		return;
 	}
 	if (capture->signals >= 0) {
-		// The signal was already handled: discard it, or it would end weirctl when
+		// The signal was already handled. Discard it, because it would end weirctl when
 		// signals are unblocked.
 		while (read(capture->signals, &info, sizeof(info)) == sizeof(info)) {
 		}
@@ -109,8 +111,9 @@ static int send_command(struct weir_capture_session *capture, const char *comman
 	return r;
 }
 
-// Pause before a request. capture.read waits for the first packet only: without a pause each packet
-// would have its own reply when packets are rare, which costs weir-control more CPU time.
+// Pause before a request. capture.read returns as soon as there is one packet. Without the pause,
+// each packet would have its own reply when packets are rare, and weir-control would use more CPU
+// time.
 static void gather(struct weir_capture_session *capture) {
 	if (capture->last != NULL && !json_is_true(json_object_get(capture->last, "more"))) {
 		weir_capture_session_pause(capture, GATHER_MS);
@@ -174,7 +177,7 @@ int weir_capture_session_stop(struct weir_capture_session *capture) {
 	int r;
 
 	if (capture->broken) {
-		return WEIR_CLI_DONE; // and the reason was printed
+		return WEIR_CLI_DONE; // the capture has ended, and the reason was printed
 	}
 	if (ended == NULL) {
 		r = send_command(capture, "capture.stop", &result);

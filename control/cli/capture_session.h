@@ -17,7 +17,7 @@ int weir_capture_session_begin(
 	struct weir_cli *cli, const json_t *request, struct weir_capture_session **ret);
 void weir_capture_session_free(struct weir_capture_session *capture); // NULL is allowed
 
-// Names of the dataplane's ports. Valid as long as the capture.
+// Returns the names of the dataplane's ports, which are valid as long as the capture.
 json_t *weir_capture_session_ports(const struct weir_capture_session *capture);
 
 // Read the packets since the last call: an array, valid until the next call. Waits up to a second
@@ -37,8 +37,8 @@ void weir_capture_session_pause(struct weir_capture_session *capture, int ms);
 // Stop the capture if it runs. Prints errors. Returns enum weir_cli_exit.
 int weir_capture_session_stop(struct weir_capture_session *capture);
 
-// Numbers of packets that were not captured since the start: packets that did not fit into the
-// rings of the workers, and packets beyond the rate.
+// Return how many packets were not captured since the start: packets that did not fit into the
+// rings of the workers, and packets above the maximum rate.
 json_int_t weir_capture_session_lost(const struct weir_capture_session *capture);
 json_int_t weir_capture_session_limited(const struct weir_capture_session *capture);
 

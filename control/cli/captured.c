@@ -72,7 +72,7 @@ const char *weir_captured_text(const json_t *packet, const char *key) {
 	return text != NULL ? text : "";
 }
 
-// The value of a base64 digit: 0 to 63, or -1.
+// Returns the value of a base64 digit, 0 to 63, or -1.
 static int sextet(char c) {
 	return c >= 'A' && c <= 'Z'   ? c - 'A'
 	       : c >= 'a' && c <= 'z' ? c - 'a' + 26

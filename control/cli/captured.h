@@ -11,22 +11,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A text of the packet, "" if absent. Valid as long as the packet.
+// Returns a text of the packet, or "" if the packet lacks the key. Valid as long as the packet.
 const char *weir_captured_text(const json_t *packet, const char *key);
 
 // Copy the start of the packet, at most `bytes` bytes. Returns the length; 0 also if the data is
 // not base64.
 size_t weir_captured_data(const json_t *packet, uint8_t *data, size_t bytes);
 
-// The action of the dataplane in one line: "forward to web-2 of web (new flow) on lan", "drop:
-// no_backend, service web". Returns buffer.
+// Write the action of the dataplane as one line: "forward to web-2 of web (new flow) on lan",
+// "drop: no_backend, service web". Returns buffer.
 const char *weir_captured_verdict(const json_t *packet, char *buffer, size_t bytes);
 
 // Names of the drop reasons, in their order.
 extern const char *const weir_captured_reasons[];
 extern const uint32_t weir_captured_reason_count;
 
-// The meaning of a drop reason, and the command that shows more about it, or NULL for a reason
-// unknown to this version of weirctl.
+// Return the meaning of a drop reason, and the command that shows details of the reason. Both
+// return NULL for a reason that this version of weirctl does not have.
 const char *weir_captured_reason_meaning(const char *reason);
 const char *weir_captured_reason_look(const char *reason);

@@ -47,7 +47,8 @@ static bool has_agents(const struct weir_config *config) {
 	return false;
 }
 
-// Read the keys of the agents like weir-control, whose user may own the file.
+// Read the keys of the agents with the rules of weir-control: the user of weir-control may own the
+// file.
 static void warn_keys(const struct weir_config *config, struct weir_config_errors *found) {
 	const struct passwd *weir = getpwnam(WEIR_USER_DEFAULT);
 	struct weir_config_error warning = {.path = "agents.key_file"};
@@ -96,7 +97,8 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	of_host = weir_config_errors_json(
 		of_file < found.warning_count ? &found.warning[of_file] : NULL,
 		found.warning_count - of_file);
-	if (cli->options->strict) { // not for warnings about this host
+	// With --strict, warnings about the file are errors, but warnings about this host are not.
+	if (cli->options->strict) {
 		json_array_extend(errors, warnings);
 		json_array_clear(warnings);
 	}

@@ -72,7 +72,8 @@ static bool has_code(const json_t *answer, const char *wanted) {
 	return code != NULL && strcmp(code, wanted) == 0;
 }
 
-// Whether weir-control refused an invalid argument: a usage error.
+// Whether weir-control refused the request because of an invalid argument. Such a refusal is a
+// usage error.
 static bool is_usage(const json_t *answer) {
 	return has_code(answer, "bad-request");
 }
@@ -86,7 +87,7 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 
 	fprintf(cli->err, "weirctl: %s%s\n", is_usage(answer) ? "" : "refused: ",
 		weir_terminal_text(text != NULL ? text : "no reason given", shown, sizeof(shown)));
-	if (file == NULL) { // an earlier weir-control
+	if (file == NULL) { // an earlier weir-control does not send the name of the file
 		file = cli->count > 0 ? cli->words[0] : "configuration";
 	}
 	if (text == NULL || first == NULL || strstr(text, first) == NULL) {
@@ -94,7 +95,8 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	}
 }
 
-// Print the publication state of weir-control on stderr; with --json it is part of the result.
+// If changes are not published yet, print the reason on stderr, and add the reason to the result
+// for --json.
 static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	json_t *reason = json_object_get(answer, "not_published");
 	const char *text = json_string_value(reason);
@@ -108,7 +110,7 @@ static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	json_object_set(json_object_get(answer, "result"), "not_published", reason);
 	weir_terminal_text(text, shown, sizeof(shown));
 	if (strcmp(shown, cli->printed_unpublished) !=
-		0) { // repeated requests print the same reason only once
+		0) { // print a reason only once, even if requests are repeated
 		fprintf(cli->err, "weirctl: changes are not published yet: %s\n", shown);
 		memcpy(cli->printed_unpublished, shown, sizeof(shown));
 	}

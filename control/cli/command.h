@@ -22,7 +22,7 @@ enum weir_cli_exit {
 struct weir_cli { // one run of weirctl
 	const struct weir_cli_options *options;
 	FILE *out, *err;
-	const char *const *words; // after object and verb
+	const char *const *words; // words after OBJECT and VERB
 	int count;
 	struct weir_client *client; // NULL for local commands
 	bool unpublished; // the daemon has not yet published a change of this request
@@ -33,7 +33,7 @@ struct weir_cli { // one run of weirctl
 struct weir_cli_command {
 	const char *object;
 	const char *verb; // NULL = the object alone is the command
-	const char *arguments; // as in the usage line, "" = none
+	const char *arguments; // text for the usage line, "" = none
 	const char *summary; // one line of help
 	const char *text; // more lines of help, the last one ends with "\n"; NULL = none
 	const char *example;

@@ -65,7 +65,7 @@ static int unknown_policy(const char *text, char *why, size_t n) {
 		"policy", text, weir_cli_policy_meant(text), names, WEIR_POLICY_COUNT + 1, why, n);
 }
 
-// "[SERVICE/]NAME"; "SERVICE/" = all backends of a service.
+// Build the request from "[SERVICE/]NAME". "SERVICE/" means all backends of a service.
 static int build_backend(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const char *word = cli->count > 0 ? cli->words[0] : NULL;
 	const char *slash = word != NULL ? strchr(word, '/') : NULL;
@@ -116,7 +116,7 @@ static int build_weight(const struct weir_cli *cli, json_t *request, char *why, 
 	return build_one_backend(cli, request, why, n);
 }
 
-// "policy=NAME"; "policy=configured" restores the configured policy.
+// Build the request from "policy=NAME". "policy=configured" restores the configured policy.
 static int build_service_set(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const char *text = cli->words[1];
 	char shown[64];
@@ -196,7 +196,8 @@ static const char *const report_keys[] = {"service-time-ms", "service-count", "s
 
 #define REPORT_KEYS (sizeof(report_keys) / sizeof(report_keys[0]))
 
-// "KEY=NUMBER". In the API the keys have underscores.
+// Add a value of a report, given as "KEY=NUMBER". Keys of the command line have hyphens, and keys
+// of the API have underscores.
 static int set_report(json_t *request, const char *text, char *why, size_t n) {
 	const char *equals = strchr(text, '=');
 	char key[32] = "", shown[64];

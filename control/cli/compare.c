@@ -17,7 +17,7 @@
 #define FOR_MS 60000
 #define BACKENDS_SHOWN 8
 #define CELL 80
-#define FEW 1000 // flows: with fewer, most differences are random
+#define FEW 1000 // number of flows; with fewer flows, most differences are random
 
 static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
@@ -98,7 +98,8 @@ static void print_policies(FILE *out, json_t *policies) {
 
 // --- shares ---------------------------------------------------------------------------------
 
-// The difference between the largest and the smallest share of a backend over the policies.
+// Returns the difference between the largest and the smallest share that the policies give a
+// backend.
 static double range_of(const json_t *row) {
 	double least = 100, most = 0;
 	const char *key;
@@ -135,7 +136,8 @@ static void add_line(struct weir_text_table *table, const char *name, const json
 	(void)weir_text_table_add(table, cells);
 }
 
-// Policy names are long: policies are rows, and a few backends are columns.
+// Print the shares as a table. Policies are rows, because their names are long. A few backends are
+// columns.
 static void print_table(FILE *out, const json_t **backends, size_t count, const json_t *policies) {
 	struct weir_text_table_column columns[BACKENDS_SHOWN + 1] = {{"BACKEND", false}};
 	char heads[BACKENDS_SHOWN][CELL];

@@ -68,9 +68,9 @@ static struct weir_config *read_running(
 	return runs;
 }
 
-// Add the services of the configuration file to the running configuration; if the file is not
-// valid, the services of weir-control. If out of memory, releases the configuration and returns
-// NULL.
+// Add the services of the configuration file to the running configuration. If the file is not
+// valid, add the services that weir-control reports. If out of memory, releases the configuration
+// and returns NULL.
 static struct weir_config *complete(
 	struct weir_config *runs, const char *file, struct weir_doctor *doctor) {
 	struct weir_config *merged = NULL;

@@ -13,24 +13,25 @@
 #include "terminal.h"
 
 #define POLL_MS 500
-#define DEADLINE_TURN_MS 20 // time that weir-control needs to end a drain
+// Maximum time that weir-control needs to end a drain after its deadline.
+#define DEADLINE_TURN_MS 20
 #define FLOWS_BYTES 24
 #define LINE_BYTES 1024
 
 // A drain whose end weirctl waits for.
 struct wait {
 	struct weir_cli *cli;
-	json_t *request; // of backend.show, host.show or bind.show
+	json_t *request; // request to poll: backend.show, host.show or bind.show
 	char name[192]; // SERVICE/BACKEND, a service, or the address of a host or VIP
-	bool terminal; // on a terminal: the line is overwritten
+	bool terminal; // output goes to a terminal, where each line overwrites the line before
 	uint64_t began_ms;
 	json_int_t first; // open flows at the start of the drain
-	json_int_t shown; // open flows shown last; -1 = none shown yet
-	char reason[16]; // "waits_for" shown last
+	json_int_t shown; // open flows in the last printed line; -1 = no line yet
+	char reason[16]; // value of "waits_for" in the last printed line
 	int looks;
-	int poll_ms; // until the next poll
-	// The last reply, if a reload has removed all backends of the host: after their last flow
-	// there are no more replies. NULL = the host has backends.
+	int poll_ms; // time until the next poll
+	// The last reply, if a reload has removed all backends of the host. When their last flow
+	// has ended, weir-control no longer reports the host. NULL = the host has backends.
 	json_t *removed;
 };
 
@@ -51,7 +52,8 @@ static void rewrite(FILE *out, const char *line) {
 	fprintf(out, "\r%.*s\033[K", size.ws_col - 1, line);
 }
 
-// Text: why a drained backend still gets new flows; "" if no drained backend gets any.
+// Write why a drained backend still gets new flows; "" if no drained backend gets new flows.
+// Returns text.
 static const char *used_text(const json_t *row, char *text, size_t bytes) {
 	const json_t *in_use = json_object_get(row, "in_use");
 	char names[128];
@@ -74,7 +76,8 @@ static const char *waits_for(const json_t *drain) {
 	return what != NULL ? what : "flows";
 }
 
-// Text: why a drain continues without counted open flows; "" if it waits for counted flows.
+// Write why a drain continues although no open flows are counted; "" if the drain waits for counted
+// flows. Returns text.
 static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 	const json_t *recount = json_object_get(drain, "recount_ms");
 	const json_t *deadline = json_object_get(drain, "left_ms");
@@ -104,13 +107,14 @@ static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
 }
 
-// A number of flows; "-" without weir-dataplane, because the number is unknown then.
+// Write a number of flows. Without weir-dataplane the number is unknown, and the text is "-".
+// Returns text.
 static const char *flows_text(const json_t *row, const char *key, char text[static FLOWS_BYTES]) {
 	return weir_show_value(json_object_get(row, key), WEIR_SHOW_NUMBER, text, FLOWS_BYTES);
 }
 
-// Text: flows of removed backends or services that are counted as open flows of a backend, host or
-// VIP; "" if there are none.
+// Write which open flows of a backend, host or VIP belong to removed backends or services; "" if
+// there are no such flows. Returns text.
 static const char *removed_text(const json_t *row, char *text, size_t bytes) {
 	json_int_t backends = number(row, "removed"), services = number(row, "removed_services");
 	char names[256];
@@ -155,7 +159,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 		reason_text(drain, reason, sizeof(reason)), used_text(row, used, sizeof(used)));
 	if (wait->terminal) {
 		rewrite(wait->cli->out, line);
-	} else if (changed && wait->looks % 2 == 0) { // at most once a second
+	} else if (changed && wait->looks % 2 == 0) { // prints at most one line a second
 		fprintf(wait->cli->out, "%s\n", line);
 		wait->shown = flows;
 		snprintf(wait->reason, sizeof(wait->reason), "%s", waits_for(drain));
@@ -164,8 +168,8 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 }
 
-// Whether the counted flows include flows of other binds of the service, drained or not, or of
-// removed binds.
+// Whether the counted flows include flows of other binds of the service, or of removed binds. The
+// other binds may be drained or not.
 static bool shares_flows(const json_t *row) {
 	return number(row, "other_binds") + number(row, "other_drained_binds") +
 		       number(row, "other_removed_binds") + number(row, "removed_services") >
@@ -183,7 +187,7 @@ static void show_left(
 	bool out_of_use =
 		strcmp(what, "dropped") == 0 && json_object_get(row, "drained_binds") == NULL;
 	const json_t *flows;
-	char key[32], names[256] = "", count[24] = ""; // unknown: no number
+	char key[32], names[256] = "", count[24] = ""; // stays empty if the number is unknown
 	json_int_t n;
 
 	snprintf(key, sizeof(key), "%s_flows", what);
@@ -260,7 +264,8 @@ static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	return true;
 }
 
-// Find the configured backend, and add the flows of removed backends of the same name. NULL: none.
+// Find the row of the configured backend, and add the flows of removed backends of the same name.
+// Returns NULL if there is no configured backend.
 static const json_t *find_row(json_t *rows) {
 	json_t *row;
 	size_t i;
@@ -289,15 +294,16 @@ static void show_removed(const struct wait *wait, const json_t *rows) {
 	json_decref(row);
 }
 
-// Whether flows were kept at the deadline. Without weir-dataplane the number is unknown: returns
-// true.
+// Whether flows were kept at the deadline. Returns true if the number is unknown, because
+// weir-dataplane does not run.
 static bool are_kept(const json_t *row) {
 	const json_t *kept = json_object_get(json_object_get(row, "drain"), "kept_flows");
 
 	return !json_is_integer(kept) || json_integer_value(kept) > 0;
 }
 
-// The time until the next poll. Polls at the deadline, so that the printed time is exact.
+// Returns the time until the next poll. There is a poll at the deadline, so that the printed time
+// is exact.
 static int next_poll_ms(const json_t *row) {
 	const json_t *left = json_object_get(json_object_get(row, "drain"), "left_ms");
 
@@ -319,8 +325,8 @@ static bool is_removed(const json_t *host) {
 	return json_is_integer(backends) && json_integer_value(backends) == 0;
 }
 
-// Request the next state. If all backends of a host were removed and have no flows left, *ret is
-// the last reply with the state "drained".
+// Request the state of the drain. If all backends of a host were removed and have no flows left,
+// weir-control no longer reports the host: *ret is then the last reply, with the state "drained".
 static int look_up(struct wait *wait, json_t **ret) {
 	json_t *rows;
 	int r = wait->removed != NULL ? weir_cli_request_if_any(wait->cli, wait->request, &rows)

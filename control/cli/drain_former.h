@@ -8,10 +8,11 @@
 #include <jansson.h>
 #include <stddef.h>
 
-// Add removed backends to the row of the configured backend of the same name. rows: of
+// Add removed backends to the row of the configured backend of the same name. rows: result of
 // backend.show. "open_flows" becomes the sum over all rows. "drain" (if the configured backend has
-// it) becomes the drain with the least progress, with the sums of the kept and dropped flows.
-// "former_open_flows" and "former_addresses" are added: of the removed backends with open flows.
+// it) becomes the drain with the least progress, with the sums of the kept and dropped flows. Adds
+// "former_open_flows" and "former_addresses", the open flows and the addresses of the removed
+// backends that have open flows.
 void weir_drain_add_former(json_t *row, const json_t *rows);
 
 // Text for a row of weir_drain_add_former: "3 open flows of its former address 10.0.0.11"; "" if

@@ -30,7 +30,7 @@ static const char *const states[] = {
 // State of a list that is being printed.
 struct list {
 	struct weir_cli *cli;
-	json_int_t left; // of --limit; -1 = no limit
+	json_int_t left; // flows left to print until --limit; -1 = no limit
 	bool incomplete; // a worker did not answer
 	bool headed; // the header line is printed
 	int width[COLUMNS]; // widths of the columns of the first page

@@ -21,7 +21,7 @@
 struct rest {
 	const uint8_t *data;
 	size_t bytes; // bytes present
-	size_t length; // bytes present or cut off, according to the headers
+	size_t length; // bytes according to the headers, including bytes that were cut off
 };
 
 struct ip {
@@ -143,7 +143,8 @@ static void write_ip(struct rest *rest, const struct ip *ip, char *buffer, size_
 	}
 }
 
-// The EtherType after VLAN tags, or -1 if the Ethernet header is incomplete.
+// Skip the Ethernet header and VLAN tags. Returns the EtherType after them, or -1 if the header is
+// incomplete.
 static int skip_ethernet(struct rest *rest) {
 	uint32_t type;
 

@@ -8,9 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// "TCP SYN seq 77, no data", "UDP, 28 bytes of data", "ICMP type 8 code 0", "IPv6, truncated".
-// Lengths are from the headers, even if the frame is truncated. Returns buffer.
+// Write a description such as "TCP SYN seq 77, no data", "UDP, 28 bytes of data", "ICMP type 8 code
+// 0", "IPv6, truncated". Lengths are from the headers, even if the frame is truncated. Returns
+// buffer.
 const char *weir_frame_text(const uint8_t *data, size_t data_bytes, char *buffer, size_t bytes);
 
-// The IP version, 4 or 6, after VLAN tags; 0: no IP.
+// Returns the IP version of a frame, 4 or 6. VLAN tags are skipped. Returns 0 if the frame has no
+// IP header.
 int weir_frame_ip_version(const uint8_t *data, size_t data_bytes);

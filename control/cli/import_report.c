@@ -55,7 +55,8 @@ static unsigned int kind_of(const json_t *note) {
 	return kind;
 }
 
-// The key of a group: kind and reason, with "#" for each word in quotes or with a digit.
+// Write the key of a group of notes: kind and reason. Each word in quotes or with a digit becomes
+// "#", so that notes with other names and numbers get the same key.
 static void key_of(const json_t *note, char key[KEY_BYTES]) {
 	const char *why = text_of(note, "why");
 	size_t used = (size_t)snprintf(key, KEY_BYTES, "%u", kind_of(note));

@@ -15,8 +15,9 @@
 
 #define FILE_MOST (64u << 20) // maximum bytes of a file
 #define PATH_BYTES 4096
-#define BRANCHES_MOST 3 // braces, and parts of the path with wildcards, in a pattern
-#define ALTERNATIVES_MOST 64 // alternatives in the braces of a pattern
+// Maximum number of braces and of path components with wildcards in a pattern.
+#define BRANCHES_MOST 3
+#define ALTERNATIVES_MOST 64 // maximum number of alternatives in the braces of a pattern
 
 // --- the report ---------------------------------------------------------------------------
 
@@ -101,8 +102,9 @@ struct included {
 	glob_t found; // files that match the pattern
 };
 
-// Whether glob(3) ends within a short time. Each part of a path with wildcards, and each brace,
-// multiplies the number of checked paths ("/*/../*/../*", "{a,b}{a,b}{a,b}").
+// Whether glob(3) ends within a short time for this pattern. Each path component with wildcards,
+// and each pair of braces, multiplies the number of paths that glob(3) checks ("/*/../*/../*",
+// "{a,b}{a,b}{a,b}").
 static bool is_bounded(const char *pattern) {
 	unsigned int branches = 0, commas = 0;
 	bool wild = false; // this part of the path has a wildcard
@@ -167,8 +169,9 @@ static int open_included(void *context, const char *from, const char *pattern, u
 	r = *ret_name == NULL ? -ENOMEM
 			      : weir_text_file_read_regular(included->found.gl_pathv[n], FILE_MOST,
 					ret_text, ret_bytes);
-	return r == -ENOENT ? -EIO : r; // a missing file without wildcards is not the end of
-					// the list
+	// The caller takes -ENOENT as the end of the list, but this file is in the list and cannot
+	// be read.
+	return r == -ENOENT ? -EIO : r;
 }
 
 // --- commands -----------------------------------------------------------------------------

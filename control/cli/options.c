@@ -15,7 +15,7 @@
 
 #define HOUR_MS 3600000
 #define WEEK_MS 604800000
-#define BACKENDS_MAX 65534 // maximum of a segment; also limits --clients
+#define BACKENDS_MAX 65534 // maximum number of backends in a segment; also limits --clients
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
 
@@ -105,7 +105,7 @@ static int take_steps(const struct weir_option *option, const char *value, void 
 			break;
 		}
 		steps[count] = strtod(at, &end);
-		if (steps[count++] > 100) { // or infinite
+		if (steps[count++] > 100) { // this also refuses an infinite number
 			break;
 		}
 		at = end;

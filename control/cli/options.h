@@ -47,12 +47,12 @@ extern const char *const weir_cli_actions[]; // names, by enum weir_action
 
 // Options of capture start.
 struct weir_cli_capture {
-	uint64_t reasons; // bits, by enum weir_drop_reason; 0 = any
-	uint32_t actions; // bits, by enum weir_action; 0 = any
+	uint64_t reasons; // bit i selects enum weir_drop_reason i; 0 = any
+	uint32_t actions; // bit i selects enum weir_action i; 0 = any
 	enum weir_cli_protocol protocol;
 	const char *destination; // NULL = any
-	int port; // of the destination; 0 = any
-	int packets; // of a capture or a trace; 0 = not given
+	int port; // port of the destination; 0 = any
+	int packets; // maximum packets of a capture or a trace; 0 = not given
 	int snaplen, rate;
 	bool force;
 };
@@ -80,8 +80,8 @@ struct weir_cli_options { // strings point into argv or the environment
 	int sort; // enum weir_top_sort
 	int count; // --count: number of samples of --watch; 0 = until interrupted
 	const char *service;
-	const char *backend, *state, *client; // of flows or captured packets; NULL = any
-	int worker; // of flows; -1 = any
+	const char *backend, *state, *client; // selection of flows or captured packets; NULL = any
+	int worker; // worker whose flows are selected; -1 = any
 	int limit; // maximum number of flows to list; 0 = no limit
 	const char *report; // file for the notes of an import; NULL = standard error
 	const char *id; // selects lines @NAME of keepalived; NULL = none

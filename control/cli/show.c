@@ -13,10 +13,10 @@
 #include "weir_version.h"
 
 #define CELL 512
-#define COST 2048 // bytes of the longest text about the cost of a change
+#define COST 2048 // maximum bytes of a text about what a change costs
 #define WRAP_INDENT 4
-#define LABEL_MAX 80 // "chosen_by_worker." and the longest name
-#define MORE 16 // room for ", 12345 more"
+#define LABEL_MAX 80 // maximum bytes of a label: "chosen_by_worker." and the longest name
+#define MORE 16 // bytes for a text like ", 12345 more"
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
 // Join the elements of an array. Elements that do not fit are left out: a truncated address would
@@ -178,7 +178,7 @@ void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns)
 	fputs(shown + (shown < bytes) < columns ? "\033[K\n" : "\n", out);
 }
 
-// The kind of a member by its key. Durations in milliseconds are shown as text; measured times of
+// Returns how to show a member, by its key. Durations become text such as 15m12s. Measured times of
 // requests, and settings, are shown in milliseconds.
 static enum weir_show_kind kind_of(const char *key) {
 	static const char *const durations[] = {"since_ms", "age_ms", "agent_age_ms", "left_ms",
@@ -350,7 +350,8 @@ void weir_show_flow_count(const struct weir_cli *cli, json_t *result) {
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }
 
-// The effect on open flows of a change that a reload applies. "" = none, or unknown.
+// Returns the effect that a change has on open flows when a reload applies it. Returns "" if there
+// is no effect, or if it is unknown.
 static const char *effect_of(const json_t *change) {
 	const char *effect =
 		json_string_value(json_object_get(json_object_get(change, "cost"), "effect"));

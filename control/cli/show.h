@@ -11,13 +11,13 @@ enum weir_show_kind {
 	WEIR_SHOW_NUMBER, // right-aligned
 	WEIR_SHOW_PERCENT, // one decimal
 	WEIR_SHOW_DECIMAL, // three decimals
-	WEIR_SHOW_DURATION, // of a number of milliseconds: 15m12s; right-aligned
+	WEIR_SHOW_DURATION, // milliseconds as text, such as 15m12s; right-aligned
 	WEIR_SHOW_FLAG, // yes, no
 };
 
 struct weir_show_column {
 	const char *header;
-	const char *key; // of the row; "a.b" = b of object a
+	const char *key; // key of a member of the row; "a.b" is member b of object a
 	enum weir_show_kind kind;
 };
 
@@ -42,8 +42,9 @@ bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
 json_t *weir_show_by_service(const json_t *rows);
 // Remove the name of a service from all but the first of its adjacent rows. Changes the rows.
 void weir_show_service_once(const json_t *rows);
-// Add "label" to backends: the name, with the address if a service has the name twice, such as
-// while a former address of a backend is removed. key: the key of the name.
+// Add "label" to backends: the name of the backend. If a service has the name twice, the label also
+// has the address. This occurs while a former address of a backend is removed. key: the key of the
+// name.
 void weir_show_add_labels(const json_t *backends, const char *key);
 // Print an object as "key  value" lines.
 void weir_show_fields(FILE *out, const json_t *object);

@@ -58,7 +58,8 @@ static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	snprintf(text, bytes, "%s: %s%s%s", object, done && json_is_string(before) ? from : "",
 		done && json_is_string(before) && json_is_string(after) ? " -> " : "",
 		!done || json_is_string(after) ? to : "");
-	if (done && json_is_string(json_object_get(row, "why"))) { // not published yet
+	// The change is not published yet.
+	if (done && json_is_string(json_object_get(row, "why"))) {
 		snprintf(text + strlen(text), bytes - strlen(text), "; %.100s",
 			weir_show_value(
 				json_object_get(row, "why"), WEIR_SHOW_TEXT, to, sizeof(to)));

@@ -131,7 +131,7 @@ static void add_limit(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
-// The unusual properties of a backend as text. Returns notes.
+// Write the unusual properties of a backend as text. Returns notes.
 static const char *describe(const json_t *row, char notes[NOTES]) {
 	const char *word = json_string_value(json_object_get(row, "word"));
 	size_t used = 0;

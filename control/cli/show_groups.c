@@ -25,14 +25,14 @@ json_t *weir_show_by_service(const json_t *rows) {
 		}
 		json_array_append(group, row);
 	}
-	json_object_foreach (groups, service, group) { // in the order of insertion
+	json_object_foreach (groups, service, group) { // iterates in the order of insertion
 		json_array_extend(grouped, group);
 	}
 	json_decref(groups);
 	return grouped;
 }
 
-// "service/name" of a backend. Returns text.
+// Write the name of a backend as "service/name". Returns text.
 static const char *full_name(const json_t *row, const char *key, char *text, size_t bytes) {
 	const char *service = json_string_value(json_object_get(row, "service"));
 	const char *name = json_string_value(json_object_get(row, key));

@@ -9,27 +9,31 @@
 struct weir_show_choice {
 	struct weir_show_column column;
 	const char *plain; // hide the column if every cell has this value; NULL = never
-	uint8_t spare; // order of hiding columns of a table that is too wide, from 1; 0 = never
+	// If the table is too wide, columns with the lowest number are hidden first; 0 = never
+	// hidden.
+	uint8_t spare;
 };
 
-// The number of columns of the terminal on standard output; 0 = not a terminal.
+// Returns the number of columns of the terminal that `out` writes to, or 0 if `out` is not a
+// terminal.
 uint32_t weir_show_width(FILE *out);
 
-// The width of the columns that are never hidden for lack of width.
+// Returns the width of a table that has only the columns that are never hidden for lack of width.
 uint32_t weir_show_least_width(
 	const json_t *rows, const struct weir_show_choice *choices, uint32_t count);
 
-// Like weir_show_table, with columns chosen so that all rows of `all` fit into width; 0 =
-// unlimited. rows: the rows of `all` to print.
+// Print rows like weir_show_table. The columns are chosen so that all rows of `all` would fit into
+// width (0 = unlimited). rows: the part of `all` to print.
 void weir_show_fitted(FILE *out, const json_t *all, const json_t *rows,
 	const struct weir_show_choice *choices, uint32_t count, const char *nothing,
 	uint32_t width);
 
-// Print a list: into a file, all columns like weir_show_table; on a terminal, fitted to its width.
+// Print a list. On a terminal, the columns are chosen to fit its width. Into a file, all columns
+// are printed, like weir_show_table does.
 void weir_show_list(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
 	uint32_t count, const char *nothing);
 
-// Like weir_show_table, fitted to width if possible; 0 = unlimited. Names of columns hidden for
-// lack of width are printed below.
+// Print like weir_show_table, with columns that fit into width if possible. width: 0 = unlimited.
+// If columns are hidden for lack of width, their names are printed below the table.
 void weir_show_narrow(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
 	uint32_t count, const char *nothing, uint32_t width);

@@ -30,7 +30,8 @@ static bool is_counter(const char *key) {
 	return false;
 }
 
-// A rate as a whole number, below 0.5 with decimals, so that 0 means that nothing was counted.
+// Returns a rate as a whole number. A rate below 0.5 has decimals, so that a shown 0 means that
+// nothing was counted.
 static json_t *rate(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_int_t from = json_integer_value(before), to = json_integer_value(after);
 	double per_second;
@@ -74,8 +75,8 @@ static json_t *rates_of(const json_t *before, const json_t *after, json_int_t in
 
 #define ROW_KEY_BYTES 256
 
-// The key that identifies a row. The name of a backend is not sufficient: a new backend may have
-// the name of a backend that is being removed.
+// Write a key that identifies a row. The name of a backend is not sufficient, because a new backend
+// may have the name of a backend that is being removed.
 static const char *row_key(const json_t *row, char *buffer, size_t bytes) {
 	const char *service = json_string_value(json_object_get(row, "service"));
 	const char *name = json_string_value(json_object_get(row, "name"));
@@ -197,8 +198,9 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		{"TO-KERNEL/S", "to_kernel", WEIR_SHOW_NUMBER},
 		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
 		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
-		// Packets passed to another worker: without this column, the difference to
-		// RX-PACKETS/S would look like lost packets.
+		// Packets that a worker handed over to another worker count in RX-PACKETS/S, but
+		// are not forwarded by the worker. Without this column they would look like lost
+		// packets.
 		{"HANDED-OVER/S", "handed_over", WEIR_SHOW_NUMBER},
 	};
 	static const struct weir_show_column services[] = {

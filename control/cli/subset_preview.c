@@ -8,9 +8,10 @@
 #include "plural.h"
 #include "subset.h"
 
-#define PAIRS_MAX 1000000000u // clients x backends; the computation takes some seconds
-#define ROWS_MAX 16u // rows of the histogram
-#define BAR_MAX 40u // characters
+// Maximum of clients times backends; the computation then takes some seconds.
+#define PAIRS_MAX 1000000000u
+#define ROWS_MAX 16u // maximum number of rows of the histogram
+#define BAR_MAX 40u // maximum number of characters of a bar
 
 // The subsets of all clients, aggregated.
 struct result {
@@ -76,7 +77,7 @@ free_memory:
 	return r;
 }
 
-// The number of backends with first .. last clients.
+// Returns the number of backends that have from `first` to `last` clients.
 static uint32_t backends_with(const struct result *result, uint32_t first, uint32_t last) {
 	uint32_t backends = 0;
 

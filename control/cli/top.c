@@ -35,7 +35,7 @@ struct screen {
 struct samples {
 	json_t *last; // NULL = none
 	json_int_t began_ms,
-		dropped_ms; // times of the first sample, and of the last sample with new drops
+		dropped_ms; // time of the first sample; time of the last sample with new drops
 	json_int_t drops; // number of drops in the last sample
 	bool dropped; // dropped_ms is valid
 };
@@ -86,7 +86,8 @@ static json_t *take_sample(struct samples *samples, json_t *now) {
 		"total", drops);
 }
 
-// Compute the view between the last sample and a new sample in *ret; NULL after the first sample.
+// Take a new sample, and compute the view from the last sample to the new sample in *ret. After the
+// first sample, *ret is NULL.
 static int look(struct weir_cli *cli, struct samples *samples, json_t **ret) {
 	json_t *now = NULL, *workers = NULL, *events = NULL, *status = NULL, *view = NULL;
 	int r = send_command(cli, "stats.show", &now);
@@ -300,7 +301,8 @@ static bool pass_time(struct live *live, int interval_ms) {
 
 // --- live ---------------------------------------------------------------------------------------
 
-// Timeout of a request. Keys are handled after the request, so it is shorter than for commands.
+// Timeouts of requests. They are shorter than the timeout of other commands, because keys are
+// handled only after a request.
 #define CALL_MS 1000
 #define STATUS_MS 300
 
@@ -366,7 +368,8 @@ static void update(struct live *live) {
 		live->outage.since = 0;
 		live->outage.figures = time(NULL);
 	} else if (r != WEIR_CLI_DONE && !was_down) {
-		// Rates over the outage would be wrong for every moment.
+		// Discard the samples before the outage, because a rate that covers the outage
+		// would be wrong.
 		json_decref(live->samples.last);
 		live->samples.last = NULL;
 		live->outage.since = time(NULL);

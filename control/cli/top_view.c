@@ -418,11 +418,12 @@ static const char *backend_style(const json_t *row) {
 
 struct section {
 	void (*print)(FILE *out, const json_t *view, uint32_t width);
-	const char *key; // key of its rows in the view; NULL = without styles
+	// Key of the rows of this section in the view; NULL = the lines have no colours.
+	const char *key;
 	const char *(*style)(const json_t *row);
 	char *text;
 	uint32_t most; // maximum number of lines
-	uint32_t lines; // lines assigned to it
+	uint32_t lines; // number of lines assigned to this section
 };
 
 static void put_line(FILE *out, const char *line, size_t bytes, const char *style,
@@ -474,8 +475,8 @@ static uint32_t put_words(FILE *out, const char *text, uint32_t lines, const cha
 	return n;
 }
 
-// Assign lines to each section by importance; backends keep BACKEND_LINES. Returns the remaining
-// lines.
+// Assign lines to the sections in the order of their importance, and keep BACKEND_LINES for the
+// backends. Returns the number of remaining lines.
 static uint32_t share_out(struct section *sections, uint32_t count, const uint32_t *order,
 	const json_t *view, uint32_t rows, uint32_t width) {
 	for (uint32_t i = 0; i < count; i++) {

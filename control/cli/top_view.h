@@ -50,7 +50,7 @@ void weir_top_print(FILE *out, const json_t *view, uint32_t width);
 struct weir_top_screen {
 	uint32_t rows, columns;
 	bool colour; // faults are coloured
-	bool stale; // figures are grey
+	bool stale; // figures are old, and are printed in grey
 	uint32_t first; // index of the first backend shown; corrected to the valid range
 };
 

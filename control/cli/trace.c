@@ -8,7 +8,7 @@
 #include "duration.h"
 #include "trace_view.h"
 
-#define SILENT_MS 5000 // time without a packet before a message
+#define SILENT_MS 5000 // after this time without a packet, weirctl prints a message
 
 struct trace {
 	struct weir_cli *cli;
@@ -16,11 +16,14 @@ struct trace {
 	json_int_t most, shown;
 	int64_t last_ns; // time of the previous packet; 0 = none
 	struct weir_trace_known known;
-	json_int_t tables; // time of `known`: requested again if the worker's version changed
+	// Version of the tables for which `known` was requested. If a packet has another version,
+	// `known` is requested again.
+	json_int_t tables;
 	bool warned_silent;
 };
 
-// Request a row of a show command by name; NULL: none. After an error the view lacks only a line.
+// Request the row of a service or a backend from a show command. Returns NULL if there is no such
+// row, or after an error: the trace then only lacks a line.
 static json_t *request_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(

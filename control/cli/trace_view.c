@@ -227,7 +227,7 @@ void weir_trace_explain(json_t *packet, const struct weir_trace_known *known) {
 
 // --- output -------------------------------------------------------------------------------------
 
-// Local time with microseconds, to compare with other captures.
+// Print the local time with microseconds, so that users can compare the trace with other captures.
 static void print_time(FILE *out, int64_t time_ns) {
 	time_t seconds = (time_t)(time_ns / 1000000000);
 	struct tm local = {0};

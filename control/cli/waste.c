@@ -11,12 +11,13 @@
 #include "show_narrow.h"
 #include "terminal.h"
 
-#define SHOWN 24u // shown backends: of more backends, the 12 most used and the 12 least used
+// Maximum number of shown backends; of more backends, the 12 most used and the 12 least used.
+#define SHOWN 24u
 #define NAME_MOST 32
 #define BAR_LEAST 10
 #define WIDTH 80
 #define CELL 80
-#define WAIT_MOST_MS 5000 // maximum wait for agents that begin to measure
+#define WAIT_MOST_MS 5000 // maximum wait for reports of agents that begin to measure
 
 static double value(const json_t *row, const char *key) {
 	return json_number_value(json_object_get(row, key));
@@ -149,7 +150,7 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 }
 
 void weir_waste_show(const struct weir_cli *cli, json_t *result) {
-	int width = (int)weir_show_width(cli->out); // 0 = not a terminal
+	int width = (int)weir_show_width(cli->out); // width of the terminal; 0 = not a terminal
 
 	weir_waste_print(cli->out, result, width > 0 ? width : WIDTH, width > 0);
 }

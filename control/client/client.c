@@ -15,7 +15,8 @@
 #include "daemon_options.h"
 #include "terminal.h"
 
-#define SHOWN_BYTES 128 // bytes of the longest run directory, limited by socket addresses
+// Room for the longest run directory: a path in a socket address has at most 108 bytes.
+#define SHOWN_BYTES 128
 
 struct weir_client {
 	int fd;
@@ -44,8 +45,8 @@ static int wait_for(int fd, short events, uint64_t deadline_ms) {
 	}
 }
 
-// Connect, with repetitions: connect(2) to a unix socket with a full backlog fails with EAGAIN, and
-// poll(2) does not report the end of the backlog.
+// Connect, and try again while the backlog of the socket is full. For a unix socket, connect(2)
+// then fails with EAGAIN, and poll(2) cannot wait until the backlog has room.
 static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline_ms) {
 	while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
 		if (errno != EAGAIN && errno != EINTR) {

@@ -58,7 +58,8 @@ static void compare_ports(struct weir_daemon *daemon) {
 	}
 }
 
-// Bind the tables to a segment. Returns 0 if they are bound, even if some are not published yet.
+// Binds the tables to a segment. Returns 0 if they are bound, even if some tables are not published
+// yet.
 static int bind_tables(
 	struct weir_daemon *daemon, struct weir_segment *segment, char *why, size_t why_bytes) {
 	int r;
@@ -111,7 +112,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 		continue_recount(daemon);
 	}
 	if (adopting) {
-		// Checks belong to ids, which may have changed.
+		// Stop the checks, which belong to ids: the ids may have changed.
 		weir_health_configure(daemon->health, NULL, 0);
 		weir_probed_agents_stop(daemon->probed_agents);
 		weir_flow_steals_clear(daemon->flow_steals);
@@ -131,8 +132,9 @@ static int on_attached(void *context, struct weir_segment *segment,
 		segment->header->dataplane_pid, (unsigned long long)segment->epoch,
 		segment->workers, segment->workers == 1 ? "" : "s", segment->ports,
 		segment->ports == 1 ? "" : "s", adopting ? ", existing tables adopted" : "");
-	// New backends need the ports and the adopted next hops. weir_daemon_apply configures next
-	// hops again.
+	// Configure the next hops before the configuration is applied. Applying looks up the next
+	// hops of new backends, which needs the ports and the adopted next hops. weir_daemon_apply
+	// configures next hops again.
 	(void)weir_next_hops_configure(
 		daemon->next_hops, daemon->tables, weir_reload_config(daemon->reload));
 	why[0] = '\0';
@@ -188,8 +190,8 @@ static bool program_is_replaced(void) {
 	       memcmp(path + n - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0;
 }
 
-// After an upgrade, this process may not support the new dataplane. End, so that the newly
-// installed weir-control is started, which supports it.
+// Ends this process if it does not support the new dataplane, and its program was replaced by an
+// upgrade. Then the newly installed weir-control is started, which supports the dataplane.
 static void on_refused(void *context, int error) {
 	struct weir_daemon *daemon = context;
 
@@ -257,7 +259,8 @@ static void on_tick(uv_timer_t *timer) {
 		weir_recent_take_slice(&daemon->recent, daemon->segment,
 			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
 	}
-	// While a publication has failed, draining backends still get new flows.
+	// Drains are not advanced while a publication has failed, because draining backends still
+	// get new flows.
 	if (daemon->tables != NULL && daemon->publish_why[0] == '\0') {
 		const struct weir_drains_of of = {
 			.tables = daemon->tables, .states = daemon->states, .log = daemon->log};

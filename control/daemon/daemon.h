@@ -83,9 +83,10 @@ struct weir_daemon {
 	struct weir_canaries *canaries;
 	uint64_t epoch; // epoch of the last attached segment
 	uint64_t started_ms; // start of this process, milliseconds since 1970
-	uint64_t dataplane_started_ms; // start of the dataplane with this epoch, as started_ms; 0 =
-				       // unknown
-	uint64_t reloaded_ms; // last accepted reload, or start of this process, as started_ms
+	// Start of the dataplane with this epoch, in milliseconds since 1970; 0 = unknown.
+	uint64_t dataplane_started_ms;
+	// Time of the last accepted reload, or start of this process, in milliseconds since 1970.
+	uint64_t reloaded_ms;
 	bool reload_refused; // the last reload was refused
 	bool dirty; // something must be published
 	bool retry; // applying the configuration failed, and is retried
@@ -98,13 +99,15 @@ struct weir_daemon {
 	char build_why[WEIR_DAEMON_WHY_BYTES];
 	bool steer_due; // the VIP maps must be updated
 	uint32_t steered_removed; // number of removed binds in the VIP maps
-	uint64_t leaving_ns; // next check for expired keys in the VIP maps; 0 = no key can expire
+	// Time of the next check for expired keys in the VIP maps; 0 = no key can expire.
+	uint64_t leaving_ns;
 	char steer_why[272]; // why updating the VIP maps failed, as logged; "" = it succeeded
 	uint64_t last_publish_us; // duration of the last publication
 	uint64_t published_ns; // end of the last publication
 	uint64_t build_next_ns; // time of the next step of building selections
 	uint64_t last_grace_us; // time from the last publication until every worker had adopted it
-	uint64_t publish_us, grace_us; // sums of durations since the start of this process
+	// Sums of last_publish_us and last_grace_us since the start of this process.
+	uint64_t publish_us, grace_us;
 	uint64_t graces; // number of grace periods in grace_us
 	uint64_t grace_mark;
 	// Time of the oldest publication that a worker has not adopted yet; 0 = all are adopted.
@@ -116,8 +119,8 @@ struct weir_daemon {
 	uv_signal_t hangup, terminate, interrupt;
 };
 
-// Start the daemon. log, run_dir and reload: borrowed until fini; log gets a filter of repeated
-// lines. Returns 0 or negative errno (logged).
+// Starts the daemon. log, run_dir and reload: borrowed until weir_daemon_fini. Adds a filter of
+// repeated lines to log. Returns 0 or negative errno (logged).
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload);
 // Send health checks via the data path through this tunnel. Takes ownership of the tunnel. Returns
@@ -129,19 +132,20 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 
 // --- for the API's handlers ---
 
-// Publish all marked changes now. Returns 0, -ENOTCONN (published when a dataplane is attached),
-// -EAGAIN (published when the configuration is applied), or negative errno (logged once; retried
-// every tick).
+// Publishes all marked changes now. Returns 0 or negative errno. -ENOTCONN: the changes are
+// published when a dataplane is attached. -EAGAIN: they are published when the configuration is
+// applied. Any other error was logged once, and every tick retries.
 int weir_daemon_publish(struct weir_daemon *daemon);
-// Why not all changes are published; NULL if all changes are published, or no dataplane is
-// attached.
+// Returns why some changes are not published. NULL if all changes are published, or if no dataplane
+// is attached.
 const char *weir_daemon_unpublished(const struct weir_daemon *daemon);
-// The workers that are stalled now.
+// Returns the workers that are stalled now.
 const struct weir_stalls *weir_daemon_stalls(struct weir_daemon *daemon);
 // Log the warnings of a configuration.
 void weir_daemon_log_warnings(
 	struct weir_log *log, const char *file, const struct weir_config_errors *errors);
-// As weir_reload_plan, with the costs of the changes. file NULL: the file in use.
+// Makes a plan like weir_reload_plan, and adds the costs of the changes. file NULL: the file in
+// use.
 int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan);
 // Read a file (NULL: the file in use) and make it the configuration; logs every change, warning or
 // error.
@@ -151,7 +155,7 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 	char *why, size_t why_bytes);
 // Start and stop estimates as the services need them. Call when these needs may have changed.
 void weir_daemon_update_estimates(struct weir_daemon *daemon);
-// The argument of weir_comparison_begin. A dataplane must be attached.
+// Returns the argument for weir_comparison_begin. A dataplane must be attached.
 struct weir_comparisons *weir_daemon_comparisons(struct weir_daemon *daemon);
 uint64_t weir_daemon_now_ns(void); // CLOCK_MONOTONIC
 uint64_t weir_daemon_wall_ms(void); // CLOCK_REALTIME

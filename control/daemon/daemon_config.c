@@ -23,8 +23,8 @@ static int update_maps(struct weir_daemon *daemon, const struct weir_config *con
 		config, (uint32_t)(weir_daemon_now_ns() / 1000000000), changes, why, why_bytes);
 }
 
-// Update the VIP maps to the configuration, with the draining removed binds as an additional
-// service. Returns 0 or negative errno; there may be too many removed binds.
+// Updates the VIP maps to the configuration. The removed binds that drain are added as one more
+// service. Returns 0 or negative errno, for example if there are too many removed binds.
 static int update_maps_with_removed(struct weir_daemon *daemon, uint32_t removed,
 	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
 	struct weir_config config = *weir_reload_config(daemon->reload);
@@ -60,8 +60,9 @@ static int steer(struct weir_daemon *daemon) {
 	}
 	daemon->steered_removed = removed;
 	r = removed > 0 ? update_maps_with_removed(daemon, removed, &changes, why, sizeof(why)) : 0;
-	if (removed == 0 || r < 0) { // without removed binds in the maps, their open connections
-				     // still reach this host
+	// Update the maps without the removed binds. Packets of their open connections still reach
+	// this host meanwhile.
+	if (removed == 0 || r < 0) {
 		why[0] = '\0';
 		r = update_maps(
 			daemon, weir_reload_config(daemon->reload), &changes, why, sizeof(why));
@@ -99,7 +100,8 @@ static void collect_due(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 	bool more = weir_estimates_collect(daemon->estimates, weir_daemon_now_ns());
 
-	// Not 0 ms: libuv would run this timer again before it polls any descriptor.
+	// Use at least 1 ms: with 0 ms, libuv would run this timer again before it polls any
+	// descriptor.
 	uv_timer_start(timer, collect_due, more ? 1 : COLLECT_MS, COLLECT_MS);
 }
 
@@ -126,14 +128,14 @@ void weir_daemon_update_estimates(struct weir_daemon *daemon) {
 	(void)update_estimates(daemon, weir_reload_config(daemon->reload));
 }
 
-// Whether a retry may succeed, when memory or a descriptor becomes free.
+// Returns whether a retry may succeed because memory or a descriptor becomes free.
 static bool may_retry(int error) {
 	return error == -ENOMEM || error == -ENOBUFS || error == -EMFILE || error == -ENFILE ||
 	       error == -EAGAIN;
 }
 
-// Configure health checks and what they need. Each call uses the state of the calls before it.
-// Returns 0 or negative errno.
+// Configures health checks and everything that they need. The order matters, because each call uses
+// the results of the calls before it. Returns 0 or negative errno.
 static int configure_checks(struct weir_daemon *daemon, const struct weir_config *config) {
 	int r = weir_states_configure(daemon->states, daemon->tables, config);
 
@@ -152,7 +154,7 @@ static int configure_backends(struct weir_daemon *daemon, const struct weir_conf
 	int checks = configure_checks(daemon, config);
 	int next_hops = weir_next_hops_configure(daemon->next_hops, daemon->tables, config);
 
-	daemon->steer_why[0] = '\0'; // log it again
+	daemon->steer_why[0] = '\0'; // a failure to update the VIP maps is logged again
 	if (checks < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR, "cannot update the health checks: %s",
 			strerror(-checks));
@@ -164,8 +166,8 @@ static int configure_backends(struct weir_daemon *daemon, const struct weir_conf
 	return checks < 0 ? checks : next_hops;
 }
 
-// Configure everything that depends on the configuration, except the tables. After a failure, the
-// remaining modules are still configured, and all modules are retried.
+// Configures everything that depends on the configuration, except the tables. If a module fails,
+// the remaining modules are still configured, and a retry configures all modules again.
 static void configure_all(struct weir_daemon *daemon, const struct weir_config *config) {
 	bool again = may_retry(configure_backends(daemon, config));
 	int r, rejections;
@@ -200,8 +202,8 @@ static uint64_t publications(const struct weir_daemon *daemon) {
 				       : 0;
 }
 
-// Report backends and services that wait for an id, which becomes free when removed backends and
-// services have ended.
+// Logs which backends and services wait for an id. An id becomes free when a removed backend or
+// service has ended.
 static void note_waiting(struct weir_daemon *daemon) {
 	uint32_t waiting = weir_tables_waiting(daemon->tables, &daemon->retry);
 	char why[sizeof(daemon->config_why)] = "";
@@ -350,7 +352,7 @@ void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
 	}
 }
 
-// Add the number of open flows to the warning that another hash_seed breaks flows.
+// Adds the number of open flows to the warning that a change of hash_seed breaks flows.
 static void count_flows_of_seed(
 	const struct weir_daemon *daemon, struct weir_config_errors *errors) {
 	for (uint32_t i = 0; daemon->segment != NULL && i < errors->warning_count; i++) {

@@ -12,7 +12,8 @@
 #define NS_PER_MS 1000000u
 #define BUILD_SLICE_NS 500000 // time for building selections, per iteration of the loop
 #define BUILD_AGAIN_NS 100000000 // time until a retry after running out of memory
-#define GRACE_SPIN_NS 20000 // workers in a polling mode complete a grace period within microseconds
+// Busy-wait this long: polling workers complete a grace period within microseconds.
+#define GRACE_SPIN_NS 20000
 
 uint64_t weir_daemon_now_ns(void) {
 	return weir_monotonic_ns();
@@ -22,7 +23,8 @@ uint64_t weir_daemon_wall_ms(void) {
 	return weir_wall_ms();
 }
 
-// After a pause of the whole process, changes may be published before the next tick.
+// Sets the time of the tables. Besides the ticks, it is set before a publication: after a pause of
+// the whole process, a publication may come before the next tick.
 void weir_daemon_set_time(struct weir_daemon *daemon) {
 	if (daemon->tables != NULL) {
 		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / NS_PER_MS);
@@ -53,7 +55,8 @@ static bool grace_is_over(struct weir_daemon *daemon) {
 	daemon->grace_us += daemon->last_grace_us;
 	daemon->graces++;
 	if (daemon->published_ns > daemon->grace_since_ns) {
-		start_grace(daemon); // for publications since the start of this grace period
+		// For the publications that came after the start of the last grace period.
+		start_grace(daemon);
 		return false;
 	}
 	daemon->grace_since_ns = 0;
@@ -100,7 +103,7 @@ const char *weir_daemon_unpublished(const struct weir_daemon *daemon) {
 						: NULL;
 }
 
-// why: publish_why or build_why.
+// Logs a failure if it differs from the last failure. why: publish_why or build_why.
 static void note_failure(struct weir_daemon *daemon, char why[WEIR_DAEMON_WHY_BYTES], int error) {
 	char now[WEIR_DAEMON_WHY_BYTES];
 

@@ -59,7 +59,7 @@ static int make_directories(
 	return r;
 }
 
-// Check the permissions that a reload will need, to report problems at startup.
+// Checks the permissions that a later reload will need, so that problems are reported at startup.
 static int check_access(const struct weir_control_options *options,
 	const struct weir_run_as *run_as, struct weir_log *log) {
 	if (access(options->run_dir, X_OK) < 0) {
@@ -79,14 +79,14 @@ static int check_access(const struct weir_control_options *options,
 	return 0;
 }
 
-// Sockets that need privileges, opened before the privileges are dropped.
+// The sockets that need privileges. They are opened before the privileges are dropped.
 struct sockets {
 	struct weir_icmp_sockets path_mtu, unreachable;
 	struct weir_data_path_tunnel tunnel;
 };
 
-// Open the tunnel of health checks via the data path. Without the tunnel, continue if the
-// configuration does not need it.
+// Opens the tunnel of health checks via the data path. If this fails, weir-control continues
+// without the tunnel, unless the configuration needs it.
 static int open_tunnel(const struct weir_run_as *run_as, struct weir_data_path_tunnel *tunnel,
 	struct weir_log *log, struct weir_reload *reload) {
 	char why[WHY_BYTES] = "";
@@ -139,7 +139,7 @@ static void close_sockets(struct sockets *sockets) {
 	weir_data_path_tunnel_close(&sockets->tunnel);
 }
 
-// Pass the sockets to the modules that use them.
+// Passes the sockets to the modules that use them.
 static int hand_over(struct sockets *sockets, struct weir_daemon *daemon, struct weir_log *log) {
 	int r = 0;
 
@@ -186,8 +186,8 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
-	// Check this first: the policy rules for checks via the data path would remain after an
-	// exit.
+	// Check this before opening the tunnel: the policy rules for checks via the data path
+	// remain after an exit.
 	r = weir_api_socket_check(options->run_dir, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
@@ -277,7 +277,7 @@ int main(int argc, char **argv) {
 
 	keep_large_arrays_out_of_heap();
 	weir_standard_output_claim();
-	signal(SIGPIPE, SIG_IGN); // the process that reads the log may exit
+	signal(SIGPIPE, SIG_IGN); // the process that reads the log may exit before this process
 	if (weir_control_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\nTry: weir-control --help\n", why);
 		return EXIT_USAGE;

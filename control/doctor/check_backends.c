@@ -25,7 +25,9 @@
 struct vip {
 	const struct weir_address *address;
 	struct weir_address source; // source of requests to the VIP; family 0 = none
-	bool hidden; // not probed: no source, or this host has the VIP or drops replies from it
+	// The VIP is not probed: there is no source, this host has the VIP, or this host drops
+	// replies.
+	bool hidden;
 	bool answered;
 };
 
@@ -39,23 +41,26 @@ struct target {
 	struct vip vips[VIPS_MOST]; // VIPs of the address family of the backend come first
 	uint32_t vip_count;
 	bool routed;
-	bool direct, tunnel; // a direct request, a request through the tunnel got a reply
+	// The backend has answered a request without tunnel; a request through the tunnel.
+	bool direct, tunnel;
 	const struct vip *through; // first VIP that answered; NULL = none
-	uint32_t want, fits,
-		least; // bytes of the outer packet: tried, known to fit, start of the search
+	// Sizes of the outer packet in bytes: the size to try, the largest size that fits, and the
+	// smallest size that does not fit.
+	uint32_t want, fits, least;
 	uint32_t advertised; // MTU in a "too big" message of a router
 };
 
 struct targets {
 	struct target *list;
 	uint32_t count;
-	bool more,
-		more_vips; // more than TARGETS_MOST backends, more than VIPS_MOST VIPs of a backend
+	// There are more than TARGETS_MOST backends; a backend has more than VIPS_MOST VIPs.
+	bool more, more_vips;
 };
 
 // --- routes -------------------------------------------------------------------------------
 
-// The interface itself, or one below it: of a bridge, a bond, or the port's VLAN.
+// Find the port that uses an interface: the interface of the port itself, or a bridge, a bond or a
+// VLAN above the interface of the port.
 static const struct weir_config_port *find_port(
 	const struct weir_config *config, const char *interface) {
 	for (uint32_t i = 0; i < config->port_count; i++) {
@@ -71,8 +76,8 @@ static const struct weir_config_port *find_port(
 	return NULL;
 }
 
-// Whether routes and interfaces of the kernel apply to packets of the ports: not with native DPDK
-// drivers, and not with a next hop in the configuration.
+// Whether packets of the ports follow the routes of the kernel. They do not with native DPDK
+// drivers, or with a next hop in the configuration.
 static bool follows_kernel(const struct weir_config *config) {
 	const struct weir_config_port *ports = config->ports;
 
@@ -243,7 +248,8 @@ static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets 
 	}
 }
 
-// Find the largest packet that fits through the tunnel, up to the largest that clients can send.
+// Find the size of the largest packet that fits through the tunnel. The search begins at the size
+// of the largest packet that clients can send.
 static void probe_large(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes) {
 	bool again = true;
@@ -366,7 +372,8 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 		family == 4 ? "" : "-6 ", address, family == 4 ? 32 : 128);
 }
 
-// Report a backend without faults. A single VIP is named; several VIPs are counted.
+// Report a backend without faults. If the backend has one VIP, the finding names the VIP. With
+// several VIPs, the finding has their number.
 static void report_ok(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	char text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN], with[80] = "", without[80] = "";
 	uint32_t answered = 0, hidden = 0;
@@ -399,7 +406,7 @@ static void report(struct weir_doctor *doctor, const struct target *target) {
 	bool missing = false;
 
 	if (!target->routed) {
-		return; // reported already
+		return; // the fault was reported before
 	}
 	name_of(target, name, sizeof(name));
 	if (!target->direct && !target->tunnel && target->through == NULL) {
@@ -444,7 +451,7 @@ static bool has_vip(const struct target *target, const struct weir_address *vip)
 	return false;
 }
 
-// Whether a service before has the same backend and VIP.
+// Whether the list already has this backend with this VIP, from an earlier service.
 static bool is_listed(const struct targets *targets, const struct weir_address *backend,
 	const struct weir_address *vip) {
 	for (uint32_t i = 0; i < targets->count; i++) {

@@ -71,7 +71,8 @@ static void check_service(struct weir_doctor *doctor, const struct weir_config_s
 	}
 }
 
-// Check the timeout of idle connections: servers reset connections whose flow has expired.
+// Check the timeout of idle connections. If it is too short, a flow expires while its connection is
+// open, and a server may reset the connection.
 static void check_timeouts(struct weir_doctor *doctor) {
 	const uint32_t established_ms = doctor->file->flow_table.established_ms;
 
@@ -84,7 +85,8 @@ static void check_timeouts(struct weir_doctor *doctor) {
 	}
 }
 
-// Report, without a valid file, the values that the other checks use, and the skipped checks.
+// If there is no valid file, report which configuration the other checks use instead, and which
+// checks are skipped.
 static void report_substitute(struct weir_doctor *doctor) {
 	const char *skipped = doctor->skipped;
 

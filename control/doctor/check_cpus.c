@@ -57,7 +57,8 @@ void weir_doctor_check_cores(struct weir_doctor *doctor) {
 		weir_cpus_format(&workers, text), all);
 }
 
-// CPUs that the systemd slices of other processes use. AllowedCPUs= can exclude CPUs of workers.
+// Returns the CPUs that the systemd slices of other processes may use. The setting AllowedCPUs= can
+// exclude the CPUs of workers.
 static struct weir_cpus used_by_slices(const struct weir_doctor *doctor) {
 	const struct weir_cpus system =
 		read_cpus(doctor, "/sys/fs/cgroup/system.slice/cpuset.cpus.effective");
@@ -181,7 +182,8 @@ void weir_doctor_check_pinned(struct weir_doctor *doctor) {
 		}
 	}
 	closedir(folder);
-	// Without a CPU for other processes, they must share the CPUs of workers.
+	// If all CPUs have workers, other processes must share the CPUs of workers, and there is
+	// nothing to check.
 	if (weir_cpus_count(&workers) == 0 || weir_cpus_count(&rest) == 0) {
 		return;
 	}

@@ -69,7 +69,8 @@ static const char *last_vip(const json_t *audit, const json_t *service) {
 			return NULL;
 		}
 		if (strcmp(command, "vip.drain") == 0) {
-			const char *space = strrchr(object, ' '); // after the name of a service
+			// The address follows the name of a service.
+			const char *space = strrchr(object, ' ');
 			const char *address = space != NULL ? space + 1 : object;
 
 			if (has_drained(service, address)) {
@@ -88,7 +89,7 @@ static void report(struct weir_doctor *doctor, const json_t *service) {
 	char text[ADDRESS_BYTES];
 	struct weir_address first;
 
-	if (drained < binds) { // only a VIP is drained
+	if (drained < binds) { // not all binds are drained, so only a VIP was drained
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, name,
 			"%zu of its %zu binds %s drained: new flows to %s are refused", drained,
 			binds, drained == 1 ? "is" : "are", drained == 1 ? "it" : "them");

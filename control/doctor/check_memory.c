@@ -12,10 +12,11 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define NODES "/sys/devices/system/node"
-#define SPARE (16 * MIB) // for rounding up, and unusable gaps, in DPDK
+#define SPARE (16 * MIB) // DPDK rounds sizes up, and leaves gaps that it cannot use
 
-// The memory that weir-dataplane needs, as in docs/guide/operations.md, "Memory". The real need is
-// slightly higher: an AF_XDP port has as many queues as its interface, and DPDK rounds up.
+// Returns the memory that weir-dataplane needs, computed as in docs/guide/operations.md, "Memory".
+// The real need is slightly higher, because an AF_XDP port has as many queues as its interface, and
+// DPDK rounds sizes up.
 static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	const struct weir_config *config = doctor->config;
 	const uint64_t workers = config->workers.count;
@@ -38,7 +39,8 @@ static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	return bytes;
 }
 
-// Free bytes of the huge page size with the most free memory; *ret_page: this page size.
+// Find the huge page size with the most free memory. Returns its free bytes. *ret_page: this page
+// size.
 static uint64_t free_bytes(
 	const struct weir_doctor *doctor, const char *folder, uint64_t *ret_page) {
 	static const uint32_t sizes_kib[] = {2048, 1048576, 65536, 524288, 32768};
@@ -58,7 +60,8 @@ static uint64_t free_bytes(
 	return most;
 }
 
-// The page size of the pool that vm.nr_hugepages sets, such as 1 GiB with default_hugepagesz=1G.
+// Returns the page size of the pool that vm.nr_hugepages sets, such as 1 GiB with
+// default_hugepagesz=1G.
 static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	char text[8192];
 	int64_t kib = -1;
@@ -69,7 +72,8 @@ static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	return kib > 0 ? (uint64_t)kib * 1024 : 2 * MIB;
 }
 
-// The number of pages of a pool for these bytes, plus the pages that other processes use.
+// Returns how many pages a pool needs, so that these bytes are free in addition to the pages in
+// use. Never less than the present number of pages.
 static uint64_t pages_for(uint64_t bytes, uint64_t page, int64_t total, int64_t unused) {
 	const int64_t used = total > unused ? total - unused : 0;
 	const uint64_t pages = (uint64_t)used + (bytes + page - 1) / page;
@@ -77,7 +81,7 @@ static uint64_t pages_for(uint64_t bytes, uint64_t page, int64_t total, int64_t 
 	return pages > (uint64_t)total ? pages : (uint64_t)total;
 }
 
-// The value of vm.nr_hugepages that weir-dataplane needs.
+// Returns the value of vm.nr_hugepages that weir-dataplane needs.
 static uint64_t wanted_pages(const struct weir_doctor *doctor) {
 	const uint64_t page = default_page_bytes(doctor);
 	int64_t total = 0, unused = 0;
@@ -121,7 +125,7 @@ void weir_doctor_check_huge_pages(struct weir_doctor *doctor) {
 		return;
 	}
 	if (doctor->found_dataplane.elsewhere.pid != 0) {
-		return; // the pages that it uses are not free
+		return; // another weir-dataplane runs, and the pages that it uses are not free
 	}
 	available = free_bytes(doctor, "/sys/kernel/mm/hugepages", &page);
 	need = (needed_bytes(doctor) + SPARE + page - 1) / page * page;

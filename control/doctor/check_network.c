@@ -33,7 +33,7 @@ static void report_unreachable(struct weir_doctor *doctor) {
 		"weir-control", "%s", doctor->unreachable);
 	if (forbidden) {
 		weir_findings_cure(&doctor->findings, "sudo weirctl doctor");
-	} else { // restart a weir-control that hangs; forwarding continues
+	} else { // a weir-control that hangs can be restarted: weir-dataplane continues to forward
 		weir_findings_cure(&doctor->findings, "systemctl %s weir-control",
 			absent ? "start" : "restart");
 	}
@@ -129,7 +129,8 @@ static void look_at_offloads(struct weir_doctor *doctor, const struct weir_docto
 
 	(void)weir_kernel_driver(interface, driver, sizeof(driver));
 	if (device->af_xdp && strcmp(driver, "virtio_net") == 0 && gro_hw == 1) {
-		gro_hw = 0; // inactive while an XDP program is attached, although shown as "on"
+		// The kernel reports "on", but the feature is off while an XDP program is attached.
+		gro_hw = 0;
 	}
 	if (lro || gro_hw > 0) {
 		report_merging(doctor, interface, lro, gro_hw);
@@ -160,7 +161,7 @@ void weir_doctor_check_offloads(struct weir_doctor *doctor) {
 
 typedef void (*vip_fn)(struct weir_doctor *doctor, const struct weir_address *vip);
 
-// Whether an earlier bind has the same address as this bind.
+// Whether a bind before this bind has the same address. The VIP was then handled before.
 static bool is_again(const struct weir_config *config, uint32_t service, uint32_t bind) {
 	const struct weir_address *vip = &config->services[service].binds[bind].address;
 
@@ -213,7 +214,8 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 	if (r == 0 && route.type == RTN_LOCAL) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, text,
 			"is an address of this host: the kernel answers packets to this VIP");
-		// The command uses the current prefix length, so that no other address is deleted.
+		// The command looks up the prefix length of the address, so that it deletes this
+		// address only.
 		weir_findings_cure(findings,
 			"ip %saddr del $(ip -o addr show to %s | awk '{print $4, \"dev\", $2; "
 			"exit}')",

@@ -134,7 +134,7 @@ static void report_queues(struct weir_doctor *doctor, const char *interface, uin
 			"queues: %u, workers: %u: some workers poll several queues", queues,
 			workers);
 		cure_queues(doctor, interface, workers);
-	} else if (queues == 1) { // one worker distributes the packets
+	} else if (queues == 1) { // one worker receives all packets, and distributes them
 		weir_findings_add(&doctor->findings, all ? WEIR_FINDING_OK : WEIR_FINDING_NOTICE,
 			interface,
 			"queues: 1%s, workers: %u: one worker receives all packets, and "

@@ -58,7 +58,8 @@ static int compare_addresses(const void *a, const void *b) {
 	return memcmp(a, b, sizeof(struct weir_address));
 }
 
-// Number of backend addresses of a family: a server may be a backend of several services.
+// Returns the number of different backend addresses of a family. A server counts once, even if it
+// is a backend of several services.
 static uint64_t count_addresses(const struct weir_doctor *doctor, uint8_t family) {
 	const struct weir_config *config = doctor->config;
 	struct weir_address *list;
@@ -166,7 +167,7 @@ static void check_directory(struct weir_doctor *doctor) {
 	}
 }
 
-// A backend whose service uses agents; NULL = none.
+// Returns a backend whose service uses agents, or NULL if there is none.
 static const struct weir_config_backend *find_agent(const struct weir_config *config) {
 	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
@@ -178,8 +179,8 @@ static const struct weir_config_backend *find_agent(const struct weir_config *co
 	return NULL;
 }
 
-// The user, besides root, that may own the key file: the user of weir-control. On a copy of the
-// files of a machine, any user.
+// Returns the user who may own the key file, besides root: the user of weir-control. In a copy of
+// the files of another machine, any user may own the file.
 static uid_t owner_of_keys(const struct weir_doctor *doctor, const struct stat *file) {
 	const struct passwd *weir;
 	struct stat process;
@@ -263,7 +264,7 @@ void weir_doctor_check_access(struct weir_doctor *doctor) {
 
 // --- processes ----------------------------------------------------------------------------
 
-// A soft limit of /proc/PID/limits; INT64_MAX: no limit; -1: unknown.
+// Returns a soft limit from /proc/PID/limits. INT64_MAX = no limit; -1 = unknown.
 static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const char *name) {
 	char text[4096], *at;
 
@@ -284,7 +285,9 @@ static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const cha
 void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	const int64_t locked = read_limit(doctor, doctor->dataplane, "Max locked memory");
 	const int64_t files = read_limit(doctor, doctor->control, "Max open files");
-	int64_t need = 256; // for sockets of checks, clients of the API, timers
+	// The sockets of checks, the clients of the API and the timers need descriptors, in
+	// addition to one descriptor for each backend.
+	int64_t need = 256;
 
 	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->service_count; i++) {
 		need += doctor->config->services[i].backend_count;

@@ -49,7 +49,8 @@ static bool has(const struct weir_findings *findings, const struct weir_finding 
 	return false;
 }
 
-// The findings about this host if weir-dataplane started now with a configuration.
+// Returns the findings that this host would have if weir-dataplane started now with this
+// configuration.
 static struct weir_findings try_start(
 	const struct weir_doctor *doctor, const struct weir_config *config) {
 	struct weir_doctor trial = *doctor;
@@ -65,8 +66,8 @@ static struct weir_findings try_start(
 	return trial.findings;
 }
 
-// Report faults that a restart with the waiting values would cause: faults that the running values
-// do not have, and faults that only a change of the file fixes.
+// Report faults that a restart with the waiting values would cause. A fault is reported if the
+// running values do not have the fault, or if only a change of the file fixes the fault.
 static void check_start(struct weir_doctor *doctor) {
 	struct weir_findings now = try_start(doctor, doctor->runs);
 	struct weir_findings then = try_start(doctor, doctor->file);

@@ -29,7 +29,7 @@ static bool is(const json_t *object, const char *key, const char *value) {
 
 // --- dataplane ------------------------------------------------------------------------------
 
-// The first critical reason of the status; "" = none.
+// Returns the first critical reason of the status, or "" if there is none.
 static const char *worst_reason(const json_t *status) {
 	const json_t *reason;
 	size_t i;

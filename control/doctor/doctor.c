@@ -25,8 +25,8 @@ static const struct check checks[] = {WEIR_DOCTOR_CHECKS(X) WEIR_DOCTOR_LIVE_CHE
 #undef X
 #undef LIVE
 
-// Find processes of daemons by their command lines, unless the pid is known: from a reply, or from
-// the lock in the run directory.
+// Find the processes of the daemons by their command lines. There is no search if the pid is known
+// from a reply of weir-control or from the lock in the run directory.
 static void find_processes(struct weir_doctor *doctor) {
 	const json_t *dataplane = json_object_get(doctor->version, "dataplane");
 	const json_t *locked = json_object_get(doctor->status, "dataplane");
@@ -101,7 +101,7 @@ static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t by
 			named[n++] = *at++;
 		}
 	}
-	if (n < bytes - 1) { // otherwise the command is too long
+	if (n < bytes - 1) { // if the longer command fits
 		named[n] = '\0';
 		memcpy(cure, named, n + 1);
 	}
@@ -142,7 +142,8 @@ static void list_skipped(struct weir_doctor *doctor) {
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
 	if (doctor->dataplane == 0) {
-		doctor->runs = NULL; // the file of a killed weir-dataplane
+		// The running configuration was left by a weir-dataplane that was killed.
+		doctor->runs = NULL;
 	}
 	doctor->candidate &= doctor->file != NULL;
 	doctor->config = doctor->runs != NULL && !doctor->candidate ? doctor->runs : doctor->file;

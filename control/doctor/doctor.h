@@ -79,7 +79,7 @@ enum weir_doctor_need {
 	X(backends, SERVICES, "backends", "route, neighbour, tunnel, VIP and MTU of each backend")
 
 struct weir_doctor {
-	const char *root; // of /proc, /sys and /run: "" = this machine
+	const char *root; // directory that has /proc, /sys and /run; "" = this machine
 	const char *config_path;
 	const struct weir_config *file; // NULL = the file could not be read
 	// The file with the running values of weir-dataplane; without a file, the running
@@ -107,7 +107,7 @@ struct weir_doctor {
 	const char *own_version; // version of weirctl
 	pid_t dataplane, control; // processes of this run directory; 0 = not running
 	struct weir_processes found_dataplane,
-		found_control; // zeroed if the pid is known otherwise
+		found_control; // zeroed if the pid is known without a search
 	// Set by the check "restart": weir-dataplane runs, but would not start with the present
 	// file. Then no command restarts weir-dataplane.
 	bool restart_fails;

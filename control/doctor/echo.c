@@ -25,7 +25,8 @@
 #define IPV4_BYTES 20
 #define IPV6_BYTES 40
 #define ICMP_BYTES 8
-#define SENT_MOST 64 // requests sent before replies are read: more could overflow the buffers
+// Requests sent before replies are read; the replies to more requests could overflow the buffers.
+#define SENT_MOST 64
 #define RECEIVED_MOST 256 // datagrams read between two checks of the deadline
 
 static void put16(uint8_t *at, uint32_t value) {
@@ -96,9 +97,9 @@ static void write_echo(uint8_t *at, size_t bytes, const struct weir_address *sou
 	put16(at + 2, fold(sum(at, bytes, start)));
 }
 
-// The identification in outer and inner header, to recognise the packet in an error of a router,
-// which quotes the headers first. The kernel replaces an IPv4 identification of 0; the outer flow
-// label stays 0, because a flow label can influence the route.
+// Returns the identification for the outer header. An error of a router quotes the headers, and the
+// identification shows which packet caused the error. For IPv4 it is not 0, because the kernel
+// replaces 0. The flow label of IPv6 stays 0, because a flow label can influence the route.
 static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
 }
@@ -307,7 +308,8 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 	} while (now < end && !is_done(probes, count));
 }
 
-// Install filters, so that requests of other hosts do not fill the buffers for replies.
+// Install socket filters that pass only replies and errors. Otherwise the requests of other hosts
+// could fill the buffers for replies.
 static void take_answers_only(const struct weir_echo_sockets *sockets) {
 	const struct icmp_filter only4 = {.data = ~(1u << REPLY4 | 1u << UNREACHABLE4)};
 	struct icmp6_filter only6;

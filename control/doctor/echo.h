@@ -18,9 +18,9 @@
 #define WEIR_ECHO_TOKEN_BYTES 16
 
 enum weir_echo_kind {
-	WEIR_ECHO_DIRECT, // to the address of the backend
-	WEIR_ECHO_TUNNEL, // encapsulated, to the address of the backend
-	WEIR_ECHO_VIP, // encapsulated, to the VIP
+	WEIR_ECHO_DIRECT, // sent to the address of the backend
+	WEIR_ECHO_TUNNEL, // sent through the tunnel, to the address of the backend
+	WEIR_ECHO_VIP, // sent through the tunnel, to the VIP
 };
 
 struct weir_echo {
@@ -36,7 +36,7 @@ struct weir_echo {
 struct weir_echo_sockets {
 	int out4, out6; // raw sockets to send whole packets; -1 = none
 	int in4, in6; // ICMP sockets to receive replies
-	// random data in each request: only a host that received a request can answer it
+	// Random data in each request, so that only a host that received a request can answer it.
 	uint8_t token[WEIR_ECHO_TOKEN_BYTES];
 };
 

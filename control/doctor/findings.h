@@ -35,7 +35,7 @@ struct weir_finding {
 struct weir_findings { // zeroed at first
 	struct weir_finding *list;
 	uint32_t count, room;
-	const char *check; // name of the check for further findings
+	const char *check; // name of the check that further findings get
 	bool out_of_memory; // out of memory: the list is incomplete
 };
 
@@ -49,11 +49,11 @@ void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 enum weir_finding_level weir_findings_worst(const struct weir_findings *findings);
-// The exit status: 0 nothing above notice, 1 warnings, 2 faults.
+// Returns the exit status: 0 if no finding is worse than a notice, 1 for warnings, 2 for faults.
 int weir_findings_exit(const struct weir_findings *findings);
 
 // Print the table. A command is a separate line that begins with "$ ".
 void weir_findings_print(const struct weir_findings *findings, FILE *out);
-// The findings as JSON: {worst, findings: [{level, check, subject, found, cure}]}; owned by the
-// caller. NULL = out of memory.
+// Returns the findings as JSON: {worst, findings: [{level, check, subject, found, cure}]}, owned by
+// the caller. Returns NULL if out of memory.
 json_t *weir_findings_json(const struct weir_findings *findings);

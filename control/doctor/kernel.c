@@ -201,7 +201,7 @@ int weir_kernel_flag(const char *interface, uint32_t flag) {
 	return r < 0 ? r : (flags.data & flag) != 0;
 }
 
-// The index of an ethtool feature by name, or negative errno.
+// Returns the index of an ethtool feature with this name, or negative errno.
 static int find_feature(const char *interface, const char *name, uint32_t *ret_count) {
 	// The header ends with a flexible array; in this request the array has one number.
 	uint64_t room[(sizeof(struct ethtool_sset_info) + sizeof(uint32_t) + 7) / 8] = {0};

@@ -126,13 +126,13 @@ static void look_at(const char *root, const struct program *program, const char 
 		}
 		resolve(root, pid, theirs, sizeof(theirs));
 	}
-	// A copy of files may lack the command line.
+	// The copied files of another machine may lack the command line (length < 0).
 	if (length < 0 || same_directory(root, pid, run_dir, theirs, sizeof(theirs))) {
 		found->here = found->here != 0 ? found->here : (pid_t)strtol(pid, NULL, 10);
 	} else if (found->elsewhere.pid == 0) {
 		found->elsewhere.pid = (pid_t)strtol(pid, NULL, 10);
-		// Every user can start a process of this name, and commands with the text may be
-		// run in a shell.
+		// Any user can start a process of this name, with any text as its run directory.
+		// The text becomes part of a command for a shell, so it must be safe.
 		if (strlen(theirs) < sizeof(found->elsewhere.run_dir) &&
 			theirs[strspn(theirs, WEIR_SHELL_SAFE)] == '\0') {
 			snprintf(found->elsewhere.run_dir, sizeof(found->elsewhere.run_dir), "%.*s",

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #define WEIR_PROCESS_DIR_BYTES 128
+// Characters that have no special meaning for a shell.
 #define WEIR_SHELL_SAFE \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%" // in any word
 

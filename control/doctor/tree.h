@@ -26,11 +26,12 @@ bool weir_tree_has(const char *root, const char *format, ...) __attribute__((for
 const char *weir_tree_path(const char *root, const char *path, char *buffer);
 
 #define WEIR_SYSCTL_NAME_BYTES 64
-// The name of an interface in a key of sysctl(8), where dots separate the parts: eth0/20 for
-// eth0.20. Returns buffer, of WEIR_SYSCTL_NAME_BYTES.
+// Write the name of an interface as in a key of sysctl(8). Dots separate the parts of a key, so
+// eth0.20 becomes eth0/20. Returns buffer, of WEIR_SYSCTL_NAME_BYTES.
 const char *weir_sysctl_name(const char *interface, char *buffer);
 
-// The number after "Key:" in a text with lines like /proc/meminfo. Returns -1 if the key is absent.
+// Returns the number after "Key:" in a text with lines like /proc/meminfo, or -1 if the key is
+// absent.
 int64_t weir_tree_field(const char *text, const char *key);
 
 struct weir_cpus {

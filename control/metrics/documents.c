@@ -20,8 +20,8 @@
 #include "weir_version.h"
 
 #define AGE_MIN_MS 1000
-#define AGE_FAILED_MAX_MS 10000 // after a failed request
-#define AGE_PER_REPLY 10 // as a multiple of the reply time
+#define AGE_FAILED_MAX_MS 10000 // maximum age after a failed request
+#define AGE_PER_REPLY 10 // a reply is used for this many times its reply time
 #define WHY_BYTES 512
 
 struct weir_documents {
@@ -35,14 +35,15 @@ struct weir_documents {
 	pthread_mutex_t lock; // protects all fields below
 	struct weir_client *client; // NULL = not connected
 	json_t *control; // result of metrics.show, NULL = no reply
-	uint64_t requested_ms, took_ms; // requested_ms 0 = never
+	// End of the last request, 0 = no request yet; duration of the last request.
+	uint64_t requested_ms, took_ms;
 	double timestamp; // Unix time of the request, seconds
-	uint64_t number; // duration until the reply
+	uint64_t number; // number of requests so far, including failed requests
 	char why[WHY_BYTES]; // the error; "" = none
 	struct weir_history history;
 	struct kept {
 		struct weir_document *document;
-		uint64_t number; // number of the reply that the document was made from
+		uint64_t number; // value of weir_documents.number when the document was made
 	} kept[WEIR_DOCUMENT_KINDS];
 };
 
@@ -180,7 +181,7 @@ static double seconds_of(struct timeval time) {
 	return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-// The host name; null if unknown or not UTF-8.
+// Returns the host name. The value is null if the name is unknown or not UTF-8.
 static json_t *json_host(void) {
 	char name[HOST_NAME_MAX + 1] = "";
 	json_t *host = gethostname(name, sizeof(name) - 1) == 0 ? json_string(name) : NULL;
@@ -293,7 +294,8 @@ static json_t *request_workers(struct weir_documents *documents) {
 		documents->timestamp = timestamp;
 		set_figures(documents, NULL, began_ms, why);
 	} else if (documents->why[0] != '\0' || documents->number == 0) {
-		request_figures(documents); // weir-control answers again, or for the first time
+		// weir-control answers again after a failure, or for the first time
+		request_figures(documents);
 	}
 	return workers;
 }
@@ -303,7 +305,8 @@ void weir_documents_sample(struct weir_documents *documents) {
 
 	pthread_mutex_lock(&documents->lock);
 	if (documents->why[0] == '\0' ||
-		!is_fresh(documents)) { // a fresh result means that a request has just failed
+		// If the last error is fresh, a request has just failed: send no other request.
+		!is_fresh(documents)) {
 		workers = request_workers(documents);
 	}
 	weir_history_add(&documents->history, weir_wall_ms(), workers);

@@ -181,7 +181,7 @@ static void write_family(struct output *output, const struct weir_family *family
 		write_row(output, family, rows, i, column);
 	}
 	if (text->bytes == begun) {
-		text->bytes = before; // the value is absent in the reply
+		text->bytes = before; // the reply has no value: remove the start of the series
 	}
 }
 
@@ -234,16 +234,17 @@ static int add_objects(struct output *output, enum weir_family_scope scope, cons
 	return 0;
 }
 
-// Whether a row is the first row with these labels. A name may move to another id between two parts
-// of a list, and a removed backend with open flows may have the name of a new backend; a duplicate
-// series would make the whole scrape invalid.
+// Whether a row is the first row with these labels. A duplicate series would make the whole scrape
+// invalid. Duplicates occur when a name moves to another id between two parts of a list, or when a
+// new backend has the name of a removed backend with open flows.
 static bool is_new(json_t *seen, const struct weir_text *labels) {
 	bool new = json_object_getn(seen, labels->data, labels->bytes) == NULL;
 
 	return new && json_object_setn_new(seen, labels->data, labels->bytes, json_true()) == 0;
 }
 
-// Add the rows of a kind: either removed rows with open flows, or all other rows.
+// Add the rows of a kind. leave: true adds the removed rows, which still have open flows; false
+// adds all other rows.
 static void add_listed(struct output *output, struct rows *rows, bool leave, json_t *seen) {
 	const json_t *control = output->figures->control, *list = json_object_get(control, "rows");
 	int service = weir_column(control, rows->kind, "service");

@@ -8,8 +8,8 @@
 
 struct ipvs { // indexes of columns in rows
 	const json_t *control;
-	int service, binds; // in rows of services
-	int of, address, selected, open, active, weight; // in rows of backends
+	int service, binds; // columns of rows of services
+	int of, address, selected, open, active, weight; // columns of rows of backends
 };
 
 // Write a sum over workers or ports. Older versions of weir-dataplane do not report ports.
@@ -73,7 +73,8 @@ static void write_labels(
 	weir_family_label(text, "local_address", local, true);
 	weir_family_label(text, "local_port", port, false);
 	weir_family_label(text, "remote_address", remote != NULL ? remote : "", false);
-	weir_family_label(text, "remote_port", port, false); // as in IPVS direct routing
+	// IPVS with direct routing also reports the port of the VIP
+	weir_family_label(text, "remote_port", port, false);
 	weir_family_label(text, "proto", protocol, false);
 	weir_family_label(text, "local_mark", mark != NULL ? mark : "", false);
 	free(copy);
@@ -83,7 +84,7 @@ static json_int_t integer(const json_t *row, int column) {
 	return column < 0 ? 0 : json_integer_value(json_array_get(row, (size_t)column));
 }
 
-// The value of a backend. Returns false if it is unknown.
+// Read the value of a backend. Returns false if the value is unknown.
 static bool value_of(const struct weir_family *family, const struct ipvs *ipvs, const json_t *row,
 	json_int_t *ret) {
 	if (strcmp(family->key, "effective_weight") == 0) {
@@ -148,7 +149,7 @@ static void write_backends(struct weir_text *text, const struct weir_family *fam
 	json_decref(sums);
 }
 
-// An object {service: binds}.
+// Returns an object {service: binds}.
 static json_t *binds_of_services(const struct ipvs *ipvs) {
 	const json_t *rows = json_object_get(ipvs->control, "rows");
 	json_t *binds = json_object();

@@ -50,16 +50,16 @@ enum weir_family_kind {
 };
 
 struct weir_family {
-	const char *name; // with prefix, without _total
+	const char *name; // name with its prefix, but without _total
 	enum weir_family_type type;
 	enum weir_family_kind kind;
 	enum weir_family_scope scope;
 	const char *unit; // suffix of the name; "" = none
 	const char *key; // member of the row; of INFO: the members that become labels, separated by
 			 // spaces
-	const char *label; // of STATE and MAP
-	const char *const *states; // of STATE, terminated by NULL
-	double scale; // of VALUE; 0 = 1
+	const char *label; // label of STATE and MAP
+	const char *const *states; // states of STATE, terminated by NULL
+	double scale; // factor of VALUE; 0 means 1
 	const char *help;
 };
 

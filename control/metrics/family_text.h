@@ -15,11 +15,12 @@
 void weir_family_head(struct weir_text *text, const struct weir_family *family, bool openmetrics);
 // Write the name of a series, with _total for a counter.
 void weir_family_name(struct weir_text *text, const struct weir_family *family);
-// name="value", after a comma unless it is the first label.
+// Write a label as name="value", after a comma unless it is the first label.
 void weir_family_label(struct weir_text *text, const char *name, const char *value, bool first);
 // Write a number or a boolean, multiplied by scale (0 = 1).
 void weir_family_number(struct weir_text *text, const json_t *value, double scale);
 
-// The index of a member in the columns of a kind of rows; -1 = absent.
+// Returns the index of a member in the columns of a kind of rows, or -1 if the kind lacks the
+// member.
 int weir_column(const json_t *control, const char *kind, const char *name);
 bool weir_row_is(const json_t *row, const char *kind);

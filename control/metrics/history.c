@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RECORD_MEMBERS 2 // number of members of a ring in JSON, and of a start
+#define RECORD_MEMBERS 2 // in JSON, a ring has this many members, and so has a start
 
 static const uint64_t periods_ms[] = {
 #define X(name, ms) [WEIR_HISTORY_##name] = (ms),
@@ -52,8 +52,8 @@ static void remove_from(struct weir_history_samples *ring, uint64_t time_ms) {
 	}
 }
 
-// Whether a sample is due. An unknown sample is due only after two periods, so that a known sample
-// can be added before.
+// Whether a sample is due. A sample without a reply is due only after two periods, so that a sample
+// with a reply can come first.
 static bool is_due(const struct weir_history_samples *ring,
 	const struct weir_history_sample *sample, uint64_t period_ms) {
 	uint64_t age_ms =
@@ -74,7 +74,8 @@ static struct weir_history_sample sum_of(uint64_t time_ms, const json_t *workers
 		sample.rx_packets -= json_integer_value(json_object_get(worker, "handed_over"));
 	}
 #define X(field) sample.field = sample.field > 0 ? sample.field : 0;
-	WEIR_HISTORY_FIGURES(X) // counters are not read at the same moment
+	// The counters are read one after another, so rx_packets minus handed_over can be below 0.
+	WEIR_HISTORY_FIGURES(X)
 #undef X
 	return sample;
 }

@@ -31,7 +31,7 @@ enum weir_history_ring {
 
 struct weir_history_sample {
 	uint64_t time_ms;
-	int known; // 0 = no reply: a gap in the plots
+	int known; // 0 = there was no reply, so the plots have a gap
 #define X(field) int64_t field;
 	WEIR_HISTORY_FIGURES(X)
 #undef X
@@ -70,8 +70,9 @@ void weir_history_add(struct weir_history *history, uint64_t time_ms, const json
 // Store new starts of weir-control and weir-dataplane. figures: result of metrics.show, or NULL.
 void weir_history_note_starts(struct weir_history *history, const json_t *figures);
 
-// The history as JSON: {columns: [...], rings: [{period_ms, samples: [[time_ms, ...], ...]}, ...],
-// starts: [{time_ms, process}, ...]}, oldest first; a gap has only its time. NULL if out of memory.
+// Returns the history as JSON: {columns: [...], rings: [{period_ms, samples: [[time_ms, ...],
+// ...]}, ...], starts: [{time_ms, process}, ...]}, oldest first; a gap has only its time. NULL if
+// out of memory.
 json_t *weir_history_json(const struct weir_history *history);
 // Read the JSON of weir_history_json. Every value is checked, because the file may have been
 // changed. Samples later than now_ms are left out. Returns 0, or -EINVAL with history unchanged.

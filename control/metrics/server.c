@@ -17,7 +17,7 @@
 #define BLOCK_BYTES (64u << 10)
 #define LINE_BYTES 320
 
-struct connection { // slot of a connection
+struct connection { // a slot for a connection
 	int fd; // -1 = free
 	uint64_t since_ms;
 	bool requested; // the request is complete
@@ -32,7 +32,7 @@ struct weir_server {
 
 struct resource {
 	const char *path, *type;
-	const char *data; // NULL = content is a document of documents.h
+	const char *data; // NULL = the content is a document (documents.h)
 	const size_t *bytes;
 	enum weir_document_kind kind;
 };
@@ -263,8 +263,8 @@ void weir_server_second(struct weir_server *server) {
 		if (slot->fd >= 0 &&
 			now - slot->since_ms >
 				(slot->requested ? WEIR_SERVER_CONNECTION_MS : silent_ms)) {
-			shutdown(slot->fd, SHUT_RDWR); // the thread of libmicrohttpd closes the
-						       // connection then
+			// After the shutdown, the thread of libmicrohttpd closes the connection.
+			shutdown(slot->fd, SHUT_RDWR);
 		}
 	}
 	pthread_mutex_unlock(&server->lock);

@@ -4,10 +4,10 @@
 // are refused before their body is read.
 //
 // Guarantees:
-//   H1 memory is bounded: at most WEIR_SERVER_CONNECTIONS connections at a time, each with one
-//   request
-//      of at most WEIR_SERVER_REQUEST_BYTES, and their documents. Requests within a second share a
-//      document; slow clients keep an older document until their connection ends.
+//   H1 memory is bounded. There are at most WEIR_SERVER_CONNECTIONS connections at a time, each
+//      with one request of at most WEIR_SERVER_REQUEST_BYTES, and one document. Requests within
+//      a second share a document. A slow client keeps an older document until its connection
+//      ends.
 //   H2 a connection ends after WEIR_SERVER_CONNECTION_MS at the latest. While more than
 //      WEIR_SERVER_CROWDED connections are open, a connection without a complete request ends after
 //      WEIR_SERVER_SILENT_MS, or up to a second later.

@@ -40,7 +40,8 @@ static bool is_listed(const json_t *entry) {
 	return false;
 }
 
-// Changes without the names of users, because the page has no authentication.
+// Returns the changes of the audit list, without the names of users, because the page has no
+// authentication.
 static json_t *json_changes(const json_t *audit) {
 	static const char *const members[] = {
 		"time_ms", "command", "object", "before", "after", "outcome", "why"};
@@ -62,7 +63,7 @@ static json_t *json_changes(const json_t *audit) {
 	return changes;
 }
 
-// A new reference to a value, or null.
+// Returns a new reference to a value, or null if value is NULL.
 static json_t *or_null(const json_t *value) {
 	return value != NULL ? json_incref((json_t *)value) : json_null();
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 struct weir_text {
-	char *data; // not terminated; the owner frees it
+	char *data; // no NUL at the end; the owner of the text frees it
 	size_t bytes, room;
 	bool failed; // out of memory: data is incomplete
 };

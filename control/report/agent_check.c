@@ -57,7 +57,7 @@ __attribute__((format(printf, 2, 3))) static void complain(
 	}
 }
 
-// The text of a word after the prefix, or NULL.
+// Returns the text of a word after the prefix, or NULL if the word lacks the prefix.
 static const char *after(const struct word *word, const char *prefix) {
 	size_t bytes = strlen(prefix);
 
@@ -78,7 +78,8 @@ static double read_digits(const char *digits, const char *end, const char **rest
 	return value;
 }
 
-// Read N% or N. If a line has several weights, the last one counts, even if its number is invalid.
+// Read N% or N. If a line has several weights, only the last weight counts, even if its number is
+// invalid.
 static void read_weight(struct line *line, const struct word *word, const char *digits) {
 	const char *end = word->text + word->bytes, *rest;
 	double value = read_digits(digits, end, &rest);

@@ -26,8 +26,9 @@ struct weir_agent_check {
 	uint8_t administration; // NONE, READY, LAME_DUCK (drain) or DOWN (maint)
 };
 
-// Read a line. *ret is overwritten; its word is the worse word of the two classes, or NONE if the
-// line has no word of a class. complaint describes the first ignored part of the line; "" = no part
-// was ignored. Returns 0, or -ENODATA if the line has no end yet: the whole line is then ignored.
+// Read a line. *ret is overwritten. Its word is the worse word of the two classes. If the line has
+// no word of either class, the word is NONE. complaint describes the first ignored part of the
+// line; "" = no part was ignored. Returns 0, or -ENODATA if the line has no end yet: the whole line
+// is then ignored.
 int weir_agent_check_read(struct weir_agent_check *check, const char *line, size_t bytes,
 	struct weir_report *ret, char complaint[WEIR_AGENT_CHECK_COMPLAINT_BYTES]);

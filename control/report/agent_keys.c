@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_BYTES_MOST 8192u // of a file: all keys, with comments
+#define FILE_BYTES_MOST 8192u // maximum size of a key file with its comments
 #define SECRET_DIGITS (2 * (size_t)WEIR_AGENT_KEY_BYTES)
 #define MODE_MOST 0640u
 
@@ -40,7 +40,8 @@ __attribute__((format(printf, 2, 3))) static int complain(
 	return -EINVAL;
 }
 
-// The id at the start of a line, or 0. *rest is set to the text after the id.
+// Returns the id at the start of a line, or 0 if there is no id. *rest is set to the text after the
+// id.
 static uint32_t read_id(const char *line, const char **rest) {
 	uint32_t id = 0;
 

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #define WEIR_AGENT_KEY_BYTES 32 // crypto_auth_KEYBYTES
-#define WEIR_AGENT_KEYS_MOST 16 // in a file
+#define WEIR_AGENT_KEYS_MOST 16 // maximum number of keys in a file
 #define WEIR_AGENT_KEY_LINE_BYTES 80 // a line of the file with its newline and NUL
 
 struct weir_agent_key {
@@ -42,7 +42,7 @@ int weir_agent_crypto_start(void);
 int weir_agent_keys_read(
 	const char *file, uid_t user, struct weir_agent_keys *ret, char *why, size_t why_bytes);
 
-// The key with this id, or NULL. Borrowed from keys.
+// Returns the key with this id, borrowed from keys, or NULL.
 const struct weir_agent_key *weir_agent_keys_find(const struct weir_agent_keys *keys, uint16_t id);
 
 // Write a line for a key file, with a new random secret.

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agent messages: the datagrams between weir-control and weir-agent. A probe requests a report, and
-// an answer contains the report. TCP figures, from the tcp_info of connections, follow the answer
-// on request.
-// A steal request names a TCP flow that may not be established on the backend yet, and the steal
-// answer contains whether the flow may be moved. All datagrams are WEIR_AGENT_MESSAGE_BYTES long,
-// so that an agent cannot be used for amplification. They are authenticated, but not encrypted.
+// an answer contains the report. On request, a datagram with TCP figures (from the tcp_info of
+// connections) follows the answer. A steal request names a TCP flow that may not be established on
+// the backend yet. The steal answer contains whether the flow may be moved. All datagrams are
+// WEIR_AGENT_MESSAGE_BYTES long, so that an agent cannot be used for amplification. They are
+// authenticated, but not encrypted.
 //
 //   offset  bytes
 //   0       4      "WEIR"
 //   4       1      version, 1
-//   5       1      kind: 1 = probe, 2 = answer, 3 = steal request, 4 = steal answer, 5 = TCP
-//                  figures
+//   5       1      kind: 1 = probe, 2 = answer, 3 = steal request, 4 = steal answer,
+//                  5 = TCP figures
 //   6       2      key id, 1 to 65535
 //   8              the fields of the kind, WEIR_AGENT_PROBE_FIELDS and so on
 //   ...            zero up to 224
@@ -22,25 +22,27 @@
 // needs a new version.
 //
 // A change of the state of the backend (starting, ready, lame duck, down), or of the state of a
-// port, is announced at once: the agent sends each known balancer an unsolicited answer, with the
-// challenge of the balancer's newest probe, and repeats the answer until a probe acknowledges the
-// serial of the answer; weir-control sends a probe as soon as it receives a new serial.
+// port, is announced at once. The agent sends each known balancer an unsolicited answer, with the
+// challenge of the balancer's newest probe. It repeats the answer until a probe acknowledges the
+// serial of the answer. weir-control sends a probe as soon as it receives a new serial.
 //
 // An answer contains the words of ports only if the balancer requests them (WEIR_AGENT_PORT_WORDS),
-// because an earlier weir-control rejects an answer with words of ports. Speed and model of the
-// CPUs also depend on a request (the bit of GCU).
+// because an earlier weir-control rejects an answer with words of ports. For the same reason, an
+// answer contains the speed and the model of the CPUs only on request (the bit of GCU).
 //
 // TCP figures are in a separate datagram, because an answer has no room left. An agent sends the
 // figures after the answer, only to a registered balancer that requests them
-// (WEIR_AGENT_TCP_FIGURES). A registered balancer has received an answer at its address before: so
-// a forged probe cannot cause two datagrams to another address.
+// (WEIR_AGENT_TCP_FIGURES). A registered balancer has received an answer at its address before.
+// Therefore a forged probe cannot cause two datagrams to the address of a third host.
 //
-// A probe and a steal request contain their destination address: an agent ignores a datagram for
-// another address, because an attacker could use the answer as the answer of another agent.
+// A probe and a steal request contain their destination address, and an agent ignores a datagram
+// for another address. Otherwise an attacker could send the datagram to this agent, and use the
+// answer as the answer of the other agent.
 //
-// A steal request is executed once: an agent repeats its first answer if the request is repeated,
-// refuses a known id with another flow, and does nothing after the deadline, a time of the agent's
-// clock. So a replayed request has no effect. Without an answer, the flow must not be moved.
+// A steal request is executed once. If the request is repeated, the agent repeats its first answer.
+// It refuses a known id with another flow. It does nothing after the deadline of the request, which
+// is a time of the agent's clock. Therefore a replayed request has no effect. Without an answer,
+// the flow must not be moved.
 //
 // Threads: pure functions; call weir_agent_crypto_start() first.
 #pragma once
@@ -73,8 +75,9 @@ enum weir_agent_kind {
 	WEIR_AGENT_TCP
 };
 
-// Reasons to refuse a datagram; each is counted. X(NAME, "name", "meaning") Callers check REPLAY
-// and the reasons after REPLAY, because these depend on more than the datagram.
+// Reasons to refuse a datagram. Refused datagrams are counted by reason. X(NAME, "name",
+// "meaning"). The decode functions check the reasons before REPLAY. Their callers check REPLAY and
+// the reasons after it, because these depend on more than the datagram.
 #define WEIR_AGENT_REFUSALS(X) \
 	X(NONE, "none", "the datagram is accepted") \
 	X(LENGTH, "length", "the datagram is not 256 bytes long") \
@@ -329,14 +332,14 @@ void weir_agent_steal_answer_encode(const struct weir_agent_steal_answer *answer
 void weir_agent_tcp_encode(const struct weir_agent_tcp *tcp, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 
-// The kind in the header of a datagram, before any check; 0 = too short. The kind selects the
-// decode function.
+// Returns the kind in the header of a datagram, which is not checked yet. The kind selects the
+// decode function. Returns 0 if the datagram is too short.
 uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count);
 
 // Check and read a datagram of any length. Only the header is read before the authentication code
-// is verified. Returns WEIR_AGENT_REFUSAL_NONE, or the reason to refuse the datagram, up to VALUE;
-// *ret is written only with NONE. Windows of sequence numbers (replay.h), challenges and serials
-// are checked by the caller.
+// is verified. Returns WEIR_AGENT_REFUSAL_NONE, or the reason to refuse the datagram: one of the
+// reasons before REPLAY. *ret is written only with NONE. Windows of sequence numbers (replay.h),
+// challenges and serials are checked by the caller.
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
 enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
@@ -360,8 +363,8 @@ bool weir_agent_steal_is_same_flow(
 void weir_agent_recipient(
 	uint8_t family, const void *bytes, uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES]);
 
-// The family of an address in the format of datagrams: 4 or 6. *ret_bytes: the start of the 4 or 16
-// bytes.
+// Returns the family, 4 or 6, of an address in the format of datagrams. *ret_bytes: the start of
+// its 4 or 16 bytes.
 uint8_t weir_agent_address_family(
 	const uint8_t address[WEIR_AGENT_RECIPIENT_BYTES], const uint8_t **ret_bytes);
 
@@ -370,8 +373,8 @@ void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);
 uint64_t weir_agent_random_number(void);
 
 // Convert an answer to a report. Times cover the requests since `before`, the last accepted answer
-// of the backend. The report has no times if `before` is NULL, comes from another process of the
-// agent or is not older, or if there was no request. Returns the fields that were left out because
-// their values are impossible.
+// of the backend. The report has no times if there was no request, or if `before` is NULL, comes
+// from another process of the agent, or is not older than the answer. Returns the fields that were
+// left out because their values are impossible.
 uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

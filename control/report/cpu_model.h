@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define WEIR_CPU_MODEL_BYTES 48 // with a NUL; the name that a CPU reports is not longer
+#define WEIR_CPU_MODEL_BYTES 48 // includes a NUL; no CPU reports a longer name
 #define WEIR_CPU_MODEL_NUMBERS (1u << 24)
 
 // Copy a name up to a line feed or the size of ret. Spaces at the ends are removed, several spaces

@@ -131,7 +131,8 @@ int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name nam
 
 // --- conversion to a report ---
 
-// The report field that a named metric sets, by its name: only fields that ORCA does not have.
+// Returns the report field that a named metric sets, by the name of the metric. Only fields without
+// a counterpart in ORCA can be set in this way.
 static int report_field(struct orca_name name) {
 	const uint32_t others = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
 				WEIR_REPORT(UTILIZATION) | WEIR_REPORT(WEIGHT_PERCENT) |

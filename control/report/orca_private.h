@@ -10,7 +10,8 @@
 
 #include "orca.h"
 
-// X(number in the protocol buffer, NAME, name). A field is repeated if it is a map.
+// X(number in the protocol buffer, NAME, name). A map may occur several times in a message, once
+// for each entry.
 #define ORCA_NUMBERS(X) \
 	X(1, CPU_UTILIZATION, cpu_utilization) \
 	X(2, MEM_UTILIZATION, mem_utilization) \
@@ -36,7 +37,7 @@ struct orca_name { // not NUL-terminated; borrowed from the text
 };
 
 struct orca {
-	uint32_t seen; // one bit for each number
+	uint32_t seen; // bit i: the message had the field with number i
 	double number[ORCA_FIELDS];
 	uint32_t names;
 	struct {
@@ -54,7 +55,7 @@ int orca_complain(struct orca *orca, const char *format, ...) __attribute__((for
 int orca_take_number(struct orca *orca, enum orca_field field, double value);
 int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name name, double value);
 
-// The field with this name, in snake case or camel case, or 0.
+// Returns the field with this name, which may be in snake case or camel case, or 0.
 enum orca_field orca_number_field(struct orca_name name);
 enum orca_field orca_map_field(struct orca_name name);
 const char *orca_field_name(enum orca_field field);
@@ -64,7 +65,7 @@ int orca_read_decimal(const char *text, size_t bytes, double *ret);
 
 bool orca_same(struct orca_name a, struct orca_name b);
 
-// Add the values of the message to *ret. Returns 0, or -EINVAL: *ret is unchanged.
+// Add the values of the message to *ret. Returns 0, or -EINVAL with *ret unchanged.
 int orca_report(struct orca *orca, struct weir_report *ret);
 
 // Read a message in one of the three formats. The names in *orca are borrowed from the text, or

@@ -19,8 +19,8 @@ static const char *skip_digits(const char *at, const char *end) {
 	return at;
 }
 
-// The end of a decimal number, or NULL if the text is not a decimal number. Excludes other forms
-// that strtod accepts, such as "0x1p3", "nan" and "infinity".
+// Returns the end of a decimal number, or NULL if the text is not a decimal number. Other forms
+// that strtod accepts, such as "0x1p3", "nan" and "infinity", are not decimal numbers.
 static const char *skip_number(const char *at, const char *end) {
 	const char *digits = at + (at < end && (*at == '-' || *at == '+'));
 
@@ -122,7 +122,8 @@ int orca_read_text(struct orca *orca, const char *text, size_t bytes) {
 
 // --- JSON ---
 
-// Numbers may be strings: the JSON form of protocol buffers writes 64-bit integers as strings.
+// Read a number, which may be a string: the JSON form of protocol buffers writes 64-bit integers as
+// strings.
 static int json_double(const json_t *value, double *ret) {
 	if (json_is_string(value)) {
 		return orca_read_decimal(json_string_value(value), json_string_length(value), ret);

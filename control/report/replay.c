@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The window of the sender. If the sender has no window: a reusable window (a free one, or the one
-// silent for longest), or NULL.
+// Returns the window of the sender. If the sender has no window, returns a free window, or else the
+// window whose time ended first. Returns NULL if all windows are in use.
 static struct weir_replay_sender *find(
 	struct weir_replay *replay, uint64_t id, uint64_t now_ms, bool *ret_new) {
 	struct weir_replay_sender *unused = NULL;

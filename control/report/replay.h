@@ -3,8 +3,9 @@
 // Replay windows: the sequence numbers received from each sender. For weir-agent: the senders are
 // the balancers that probe it.
 //
-// A number is accepted once: if it is above all accepted numbers, or if it was not accepted yet and
-// is within WEIR_REPLAY_WINDOW below the highest number, because datagrams can be reordered.
+// Each number is accepted once. A number above all accepted numbers is accepted. Because datagrams
+// can be reordered, a number up to WEIR_REPLAY_WINDOW below the highest number is also accepted, if
+// it was not accepted before.
 //
 // Threads: one.
 #pragma once

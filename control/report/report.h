@@ -73,12 +73,12 @@ struct weir_report {
 	uint8_t port_word_count; // number of ports whose state is not word
 	struct weir_port_word port_words[WEIR_PORT_WORDS_MOST]; // each port once
 	uint32_t cpu_model; // weir_cpu_model_number; 0 = unknown
-#define X(name, field, most) double field; // 0 .. most
+#define X(name, field, most) double field; // between 0 and `most`
 	WEIR_REPORT_FIELDS(X)
 #undef X
 };
 
-// The text of a reason; "" for an unknown reason.
+// Returns the text of a reason, or "" for an unknown reason.
 const char *weir_port_reason_text(uint8_t reason);
 // Whether all words of ports are valid, and no port is listed twice.
 bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
@@ -97,9 +97,9 @@ void weir_report_set_why(struct weir_report *report, const char *text, size_t by
 bool weir_report_set(struct weir_report *report, enum weir_report_field field, double value);
 double weir_report_value(const struct weir_report *report, enum weir_report_field field);
 
-// The weight of a report: WEIGHT, or WEIGHT_PERCENT of the configured weight, limited to 256
-// (HAProxy's maximum) or to the configured weight if that is higher. Without WEIGHT and
-// WEIGHT_PERCENT: `configured`.
+// Returns the weight of a report: WEIGHT, or WEIGHT_PERCENT of the configured weight. The maximum
+// is 256 (HAProxy's maximum), or the configured weight if that is higher. Without WEIGHT and
+// WEIGHT_PERCENT, returns `configured`.
 double weir_report_weight(const struct weir_report *report, double configured);
 
 const char *weir_report_field_name(enum weir_report_field field); // "service_time_ms"

@@ -11,7 +11,8 @@ static struct weir_backend_entry *any_backend(struct weir_tables *tables, uint16
 	return id < tables->state->backend_ids && backend->stage != WEIR_ID_FREE ? backend : NULL;
 }
 
-// Also accepts a removed backend: an operator who drains a host drains its removed backends, too.
+// Sets the administrative state of a backend. Also accepts a removed backend, because an operator
+// who drains a host also drains its removed backends.
 static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin,
 	enum weir_drain_phase phase, uint64_t until_ns) {
 	struct weir_backend_entry *backend = any_backend(tables, id);

@@ -4,11 +4,11 @@
 
 #include "state.h"
 
-// The contents of a segment were written by an earlier control process, or by any process that
-// could map it: every value is checked before use.
+// This file reads the contents of a segment. An earlier control process wrote them, or any process
+// that could map the segment: so every value is checked before use.
 
-// Copy the next hop from the published row, so that forwarding continues until the neighbours are
-// resolved again.
+// Copies the next hop from the published row, so that forwarding continues until the kernel's
+// neighbours are resolved again.
 static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
 	const struct weir_backend_row *row) {
 	uint32_t address_bytes = row->outer_family == 4 ? 4 : 16;
@@ -28,8 +28,8 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
-// Keep the published flags of a backend that left with its service while the service drains: the
-// backend is not down yet.
+// Keeps the published flags of a backend that left with its service and whose service still drains,
+// because the backend is not down yet.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {
 	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET;
@@ -99,7 +99,8 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 	if (set & WEIR_SET_NEXT_HOP) {
 		to->hop = from->hop;
 	}
-	if (!to->adopted) { // an adopted backend is assumed to have been in service for a long time
+	// An adopted backend has no slow start: it is assumed to have been in service for long.
+	if (!to->adopted) {
 		to->eligible = from->eligible;
 		to->slow_start_ms = from->slow_start_ms;
 	}

@@ -16,7 +16,8 @@ static void set_weight(
 	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
 }
 
-// A backend that stays keeps its state; its configured weight may differ.
+// Applies the configuration of a backend that stays. It keeps its state; its configured weight may
+// change.
 static void keep_backend(
 	struct weir_state *state, uint16_t id, const struct weir_config_backend *config) {
 	struct weir_backend_entry *backend = &state->backends[id];
@@ -40,7 +41,8 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 		return 0;
 	}
 	if (id >= 0) {
-		// Another address is another machine: flows must stay at the old address.
+		// Another address means another machine. The flows must stay at the old address, so
+		// the old backend leaves.
 		weir_backend_leave(state, (uint16_t)id);
 	}
 	id = weir_backend_id_find_leaving(state, service_id, config->name, &config->address);
@@ -59,7 +61,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 	return 0;
 }
 
-// Whether services and backends without an id may wait until ids become free.
+// Returns whether services and backends without an id may wait until ids become free.
 static bool may_wait(const struct weir_state *state, const struct weir_config *config) {
 	uint64_t backends = 0;
 
@@ -86,7 +88,8 @@ static bool is_same_bind(const struct weir_config_bind *a, const struct weir_con
 	       a->port_first == b->port_first && a->port_last == b->port_last;
 }
 
-// Whether a service keeps all binds of its former configuration (NULL = none), in the former order.
+// Returns whether a service keeps all binds of its former configuration (NULL = none), in the same
+// order.
 static bool has_binds_of(
 	const struct weir_config_service *config, const struct weir_config_service *former) {
 	uint32_t found = 0;

@@ -71,9 +71,10 @@ void weir_bind_drains_follow(
 	bool all;
 
 	if (service->drain == WEIR_DRAIN_NONE || service->config == NULL) {
-		return; // drained by another process: see weir_bind_drains_adopt
+		// Drained by an earlier process: weir_bind_drains_adopt finds the drained binds.
+		return;
 	}
-	all = are_all(service); // a new bind of a drained service is drained as well
+	all = are_all(service); // if all binds are drained, new binds are drained as well
 	for (uint32_t i = 0; i < config->bind_count; i++) {
 		if (all || has_address(service, &config->binds[i].address)) {
 			drained[i / 64] |= 1ull << i % 64;
@@ -85,8 +86,8 @@ void weir_bind_drains_follow(
 	}
 }
 
-// Services with a drain that have drained or open binds in the published service table: a bit per
-// id.
+// The services that have a drain, and for each whether it has drained binds and open binds in the
+// published service table. One bit per service id.
 struct found {
 	uint64_t drained[WEIR_SERVICES_MAX / 64], open[WEIR_SERVICES_MAX / 64];
 };
@@ -95,7 +96,7 @@ static bool has(const uint64_t *bits, uint32_t id) {
 	return (bits[id / 64] >> id % 64 & 1) != 0;
 }
 
-// Drain all binds of a service that have the address of `bind`.
+// Marks all binds of a service as drained that have the address of `bind`.
 static void set_address(struct weir_service_entry *service, const struct weir_service_bind *bind) {
 	struct weir_address address = {.family = bind->family};
 
@@ -144,8 +145,8 @@ void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services
 			service->config == NULL) {
 			continue;
 		}
-		// As in weir_bind_drains_follow: drain new binds of a service whose other binds are
-		// all drained.
+		// If all published binds of a service are drained, its new binds are drained as
+		// well, as in weir_bind_drains_follow.
 		for (uint32_t i = 0; has(found.drained, id) && !has(found.open, id) &&
 				     i < service->config->bind_count;
 			i++) {
@@ -169,9 +170,9 @@ static struct weir_service_entry *live(struct weir_tables *tables, uint16_t id) 
 		       : NULL;
 }
 
-// Mark a service whose bind drains have changed. If now the flows of the whole service have ended,
-// or no longer, its backends' rows change as well. had_ended: whether the flows had ended before
-// the change.
+// Marks a service whose bind drains have changed. If the flows of the whole service end now, or no
+// longer end, the rows of its backends change as well. had_ended: whether they had ended before the
+// change.
 static void changed(struct weir_tables *tables, uint16_t id, bool had_ended) {
 	struct weir_state *state = tables->state;
 

@@ -14,8 +14,8 @@ static bool same_content(const struct weir_blob *a, const struct weir_blob *b) {
 	       memcmp(a + 1, b + 1, (size_t)a->lines * 64 - sizeof(*a)) == 0;
 }
 
-// Whether a root still refers to the blob that this process published: another process may have
-// overwritten the root.
+// Returns whether a root still refers to the blob that this process has published. It does not if
+// another process has overwritten the root.
 static bool is_published(const struct weir_segment *segment, struct weir_root root,
 	const struct weir_blob *current) {
 	weir_ref ref = root.kind == WEIR_BLOB_SERVICES ? segment->roots->services
@@ -25,7 +25,7 @@ static bool is_published(const struct weir_segment *segment, struct weir_root ro
 	return ref == weir_ref_make(current->generation, offset);
 }
 
-// Keep a new blob only if its contents differ from the published blob.
+// Discards a new blob if its contents are equal to those of the published blob.
 static void settle(const struct weir_tables *tables, struct weir_root root, struct weir_blob *blob,
 	struct weir_blob **ret) {
 	const struct weir_blob *current = weir_writer_current(tables->writer, root);
@@ -95,8 +95,8 @@ bool weir_build_published_services(const struct weir_segment *segment,
 	       weir_blob_services(segment, segment->roots->services, &extent, ret);
 }
 
-// The reference of a service's published selection, 0 = none. Returns 0 if another process
-// overwrote the root, because the writer may reuse the memory.
+// Returns the reference of a service's published selection; 0 = none. Also returns 0 if another
+// process has overwritten the root, because the writer may then reuse the memory of the selection.
 static weir_ref published_selection(const struct weir_tables *tables, uint16_t service) {
 	const struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = service};
 	const struct weir_blob *current;
@@ -131,7 +131,8 @@ bool weir_build_published(const struct weir_tables *tables, uint16_t service, ui
 	return true;
 }
 
-// Whether a published subset has exactly these `n` members, with the same weights and settings.
+// Returns whether a published subset has exactly these `n` members, with the same weights and
+// settings.
 static bool subset_holds(const struct weir_tables *tables, const struct weir_state *state,
 	const struct weir_selection_params *params, uint32_t subset, uint32_t n) {
 	struct weir_policy_table old;
@@ -158,7 +159,8 @@ static bool subset_holds(const struct weir_tables *tables, const struct weir_sta
 	return true;
 }
 
-// Whether the published selection equals the new selection, so that nothing needs to be built.
+// Returns whether the published selection equals the new selection. If so, nothing needs to be
+// built.
 static bool selection_holds(const struct weir_tables *tables, const struct weir_state *state,
 	const struct weir_selection_params *params, const struct weir_selection_member *members,
 	uint32_t n) {
@@ -179,7 +181,8 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 }
 
 #define AT_ONCE_SLOTS 8192u // a table up to this size takes at most half a millisecond
-#define AT_ONCE_TABLES 8u // number of tables of that size built at once, in one publication
+// This many tables of at most that size are built at once in one publication.
+#define AT_ONCE_TABLES 8u
 
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen) {
 	return open > 0 && 2 * (uint64_t)open >= chosen && 2 * (uint64_t)open >= candidates &&
@@ -201,8 +204,8 @@ bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_sta
 	       (table.slot_count > AT_ONCE_SLOTS || at_once >= AT_ONCE_TABLES);
 }
 
-// The published subsets: weir_selection_build copies the unchanged part. NULL if copying saves
-// nothing, or if out of memory.
+// Returns the published subsets, from which weir_selection_build copies the unchanged part. NULL if
+// copying saves nothing, or if out of memory.
 static struct weir_policy_table *published_subsets(
 	const struct weir_tables *tables, const struct weir_selection_params *params) {
 	struct weir_policy_table *published;
@@ -237,8 +240,8 @@ int weir_build_selection(struct weir_tables *tables, const struct weir_state *st
 		return -ENOMEM;
 	}
 	n = weir_eligible_members(state, id, members, &params.weights_reported);
-	// A comparison of weights is not enough with strides, which depend on more: compare the
-	// built selections.
+	// For strides, comparing the weights is not enough, because strides depend on more than
+	// weights. The built selections are compared instead, below.
 	if (params.settings.policy != WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
 		selection_holds(tables, state, &params, members, n)) {
 		free(members);
@@ -302,9 +305,9 @@ static struct weir_services_view view_of(const struct weir_service_table *table)
 		.hash_seed = table->hash_seed};
 }
 
-// Build the service table again, including the removed binds that drain, if there are any. If the
-// heap has no room for the removed binds, the table is built without them, so that the removal
-// succeeds. Returns 0, or -EBUSY, -ENOMEM: the caller retries, and the table may be NULL.
+// Builds the service table again if some removed binds drain, and includes these binds. If the heap
+// has no room for them, builds the table without them, so that the removal succeeds. Returns 0, or
+// -EBUSY, -ENOMEM: the caller retries, and the table may be NULL.
 static int add_removed(const struct weir_tables *tables, struct weir_state *state,
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);

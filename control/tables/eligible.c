@@ -34,8 +34,9 @@ static void decide_auto_mean(const struct weir_state *state, struct weir_service
 	service->auto_mean = known > 0 ? (uint32_t)((sum + known / 2) / known) : 0;
 }
 
-// A run-time weight, or else a weight in a backend's reply, replaces the configured weight. A
-// reported weight is scaled by the ratio of the replacement to the configured weight.
+// Returns the weight of a backend that is in effect. A run-time weight replaces the configured
+// weight; without a run-time weight, a weight in a backend's reply replaces it. A reported weight
+// is scaled by the ratio of the replacement to the configured weight.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	uint32_t configured = weir_backend_configured_weight(state, backend);
@@ -54,8 +55,8 @@ uint32_t weir_backend_effective_weight(
 	return scaled == 0 ? 1 : scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
 }
 
-// Weights of a table with backends in slow start are multiplied by this scale, so that fractions of
-// a weight of 1 can be told apart.
+// If some backends of a table are in slow start, all weights of the table are multiplied by this
+// scale. Fractions of a weight of 1 then still differ.
 #define WEIGHT_SCALE 1024u
 
 uint32_t weir_backend_weight(
@@ -90,8 +91,8 @@ static enum weir_group group_of(
 									  : WEIR_GROUP_LAST_RESORT;
 }
 
-// Decide which backends are usable. Packets to a backend without a next hop are lost, whatever its
-// health: such a backend is left out while another allowed backend has a next hop.
+// Decides which backends are usable. Packets to a backend without a next hop are lost, whatever its
+// health. So such a backend is left out, unless no allowed backend has a next hop.
 static void decide_usable(
 	struct weir_state *state, struct weir_service_entry *service, enum weir_group worst) {
 	service->resolved = 0;
@@ -119,8 +120,8 @@ static void decide_usable(
 	}
 }
 
-// Whether a backend is down. In panic a backend that fails its checks is still used, because the
-// checks may be wrong.
+// Returns whether a backend is down. In panic, a backend that fails its checks is still used,
+// because the checks may be wrong.
 static bool is_down(const struct weir_backend_entry *backend) {
 	return !backend->usable &&
 	       (backend->stage != WEIR_ID_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
@@ -148,12 +149,13 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 	}
 }
 
-// Decide panic, and the worst group that it allows, from the members of each group.
+// Decides from the members of each group whether the service is in panic. Returns the worst group
+// that may get new flows.
 static enum weir_group decide_panic(struct weir_service_entry *service) {
 	const uint32_t *count = service->in_group;
-	// Not counted, neither as healthy nor as failed: backends that an operator or their own
-	// report took out of service, and backends that were never healthy. So a reload that more
-	// than doubles the number of backends causes no panic.
+	// Some backends count neither as healthy nor as failed: backends that an operator or their
+	// own report took out of service, and backends that were never healthy. So a reload that
+	// more than doubles the number of backends causes no panic.
 	uint32_t in_service = count[WEIR_GROUP_ELIGIBLE] + count[WEIR_GROUP_MAYBE_UP];
 
 	service->eligible = count[WEIR_GROUP_ELIGIBLE];
@@ -167,8 +169,8 @@ static enum weir_group decide_panic(struct weir_service_entry *service) {
 	return service->eligible > 0 ? WEIR_GROUP_MAYBE_UP : WEIR_GROUP_LAST_RESORT;
 }
 
-// Update whether a backend takes new flows: it must be a candidate of the published selection, and
-// chosen.
+// Updates whether a backend takes new flows. It does if it is a candidate of the published
+// selection and is chosen.
 static void set_in_selection(
 	struct weir_service_entry *service, struct weir_backend_entry *backend) {
 	bool in_selection = backend->listed && backend->chosen;
@@ -220,15 +222,15 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 
 // --- single backends ------------------------------------------------------------------------
 
-// Whether the shares of other backends depend on which backends are eligible.
+// Returns whether the shares of other backends depend on which backends are eligible.
 static bool concerns_slow_start(const struct weir_service_entry *service, enum weir_group group) {
 	return service->slow_start ||
 	       (service->config->slow_start.window_ms > 0 && group == WEIR_GROUP_ELIGIBLE);
 }
 
-// Whether the subsets depend on this backend. A backend ranked behind the members and spares of all
-// subsets does not affect the subsets, except in panic, when the number of eligible backends
-// matters.
+// Returns whether the subsets depend on this backend. If it ranks behind the members and spares of
+// all subsets, it does not affect the subsets. An exception is panic, when the number of eligible
+// backends matters.
 static bool concerns_subsets(
 	const struct weir_service_entry *service, const struct weir_backend_entry *backend) {
 	return service->divided && (!backend->far || service->panic);
@@ -246,7 +248,7 @@ static void set_chosen(
 	set_in_selection(service, backend);
 }
 
-// Apply the change of one backend. Returns false if other backends are affected.
+// Applies the change of one backend. Returns false if the change affects other backends.
 static bool move(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_service_entry *service = &state->services[backend->service];

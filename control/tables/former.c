@@ -51,8 +51,8 @@ void weir_former_adopt(struct weir_state *state) {
 	}
 }
 
-// mark: mark of this tick, shared by all services; 0 = not set yet. Returns whether the service's
-// former flows are still unknown.
+// Advances the count of a service's former flows. *mark: mark of this tick, shared by all services;
+// 0 = not set yet. Returns whether the former flows are still unknown.
 static bool advance(struct weir_tables *tables, uint16_t id, uint64_t *mark) {
 	struct weir_service_entry *service = &tables->state->services[id];
 	uint64_t spilled, flows;

@@ -10,11 +10,11 @@
 #define PROVEN (1u << 25)
 #define DRAIN_SHIFT 26 // 3 bits
 #define DRAIN_BITS 7u
-#define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic weight, 0 = unknown
+#define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic weight; a weight of 0 = unknown
 
-// Bit of removal_until_ns in struct weir_identity_service: clients are refused until that time. One
-// store changes both phase and time, so that no deadline moves if this process is killed before it
-// stores `removal`.
+// Bit of removal_until_ns in struct weir_identity_service: clients are refused until that time. The
+// bit and the time are stored together. So if this process is killed before it stores `removal`,
+// the time still belongs to the right phase.
 #define REFUSING 1ull
 
 // Bits of `policies` in struct weir_identity_service.
@@ -28,15 +28,16 @@ static void store(uint32_t *word, uint32_t value) {
 
 // --- store --------------------------------------------------------------------------------
 
-// Call before the phase is stored. The deadline of a drain that ends is kept: if this process is
-// killed before it stores the next phase, the drain still has its deadline.
+// Stores the deadline of a drain; call before the phase is stored. Changes nothing if the drain has
+// ended. So if this process is killed before it stores the next phase, the drain still has its
+// deadline.
 static void store_deadline(uint64_t *deadline, uint8_t phase, uint64_t until_ns) {
 	if (phase == WEIR_DRAIN_DRAINING && *deadline != until_ns) {
 		__atomic_store_n(deadline, until_ns, __ATOMIC_RELEASE);
 	}
 }
 
-// removal_until_ns is not used without a removal.
+// Stores the phase of a removal and its end. Without a removal, removal_until_ns is not used.
 static void store_removal(struct weir_identity_service *to, const struct weir_service_entry *from) {
 	uint64_t until_ns = (from->removal_until_ns & ~REFUSING) |
 			    (from->removal == WEIR_DRAIN_DROPPED ? REFUSING : 0);
@@ -107,8 +108,9 @@ void weir_identity_store_backend(
 		memcpy(to->address, from->address.bytes, sizeof(to->address));
 		to->family = from->address.family;
 		to->service = from->service;
-		// An id that never had a row has no counts, and no memory for counters yet. Reading
-		// the counters of thousands of such ids, for all workers, would take seconds.
+		// Skip ids that never had a row: they have no counts. Their counters have no memory
+		// yet, and reading the counters of thousands of such ids for all workers would take
+		// seconds.
 		for (uint32_t worker = 0;
 			worker < segment->workers && segment->rows[id].version != 0; worker++) {
 			add_counters(&sum, weir_segment_backend_counters(segment, worker, id));

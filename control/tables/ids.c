@@ -6,11 +6,11 @@
 #include "hash.h"
 #include "state.h"
 
-// Powers of two: a mask yields the index.
+// Numbers of list heads. They are powers of two, so that a mask yields the index.
 #define SERVICE_HEADS 8192u
 #define BACKEND_HEADS 65536u
 
-// Fixed: identities must be equal on all instances of a fleet.
+// The seed is fixed, because identities must be equal on all instances of a fleet.
 #define IDENTITY_SEED 0x7765697269640001ull
 
 int weir_state_create(struct weir_state **ret) {
@@ -73,7 +73,8 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
 		state->touched_service_count * sizeof(*state->touched_services));
 	memcpy(arrays.touched_backends, state->touched_backends,
 		state->touched_backend_count * sizeof(*state->touched_backends));
-	// Include ids above the ids in use, so that no id is listed twice.
+	// Copy the entries of all touched ids, even of ids above the ids in use. The entries show
+	// that these ids are listed already, so that no id is listed twice.
 	for (uint32_t i = 0; i < state->touched_service_count; i++) {
 		arrays.services[state->touched_services[i]] =
 			state->services[state->touched_services[i]];
@@ -143,7 +144,7 @@ void weir_state_mark_backend(struct weir_state *state, uint16_t backend) {
 	weir_state_touch_backend(state, backend);
 }
 
-// Free an entry. An entry with something to publish stays in the list of touched entries.
+// Frees an entry. If it still has something to publish, it stays in the list of touched entries.
 static void clear_service(struct weir_service_entry *service) {
 	*service = (struct weir_service_entry){.touched = service->touched};
 }
@@ -179,7 +180,8 @@ static void list_add(struct weir_state *state, struct weir_service_entry *owner,
 	owner->first = id + 1;
 }
 
-// Doubly linked, because thousands of backends may leave a list of thousands at once.
+// Removes a backend from the list of its service. The list is doubly linked, because thousands of
+// backends may leave a list of thousands at once.
 static void list_remove(struct weir_state *state, struct weir_service_entry *owner, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 
@@ -421,7 +423,7 @@ void weir_backend_leave(struct weir_state *state, uint16_t id) {
 	backend->chosen = false;
 	backend->usable = false;
 	state->services[backend->service].backends--;
-	// As in weir_eligible_decide, which ignores leaving services.
+	// Set the flags here as weir_eligible_decide does, because it ignores leaving services.
 	backend->flags = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN |
 			 state->services[backend->service].down_flags;
 	leaving_add(state, id);
@@ -459,7 +461,7 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		if (state->backends[link - 1].stage == WEIR_ID_LIVE) {
 			weir_backend_leave(state, link - 1);
-			// Not down until the drain ends.
+			// The backends are not down until the drain of the service ends.
 			if (service->removal == WEIR_DRAIN_DRAINING) {
 				state->backends[link - 1].flags = WEIR_BACKEND_CLOSED;
 			}

@@ -25,7 +25,8 @@ static bool is_kept(const struct weir_tables *tables, const struct weir_kept_vip
 	       service->stage != WEIR_ID_LIVE && service->identity == vip->identity;
 }
 
-// from: index of the first kept VIP to examine.
+// Returns whether a VIP is among the kept VIPs of a service. from: index of the first kept VIP to
+// examine.
 static bool has_kept(const struct weir_tables *tables, uint32_t from, uint16_t id,
 	const struct weir_address *address) {
 	for (uint32_t i = from; i < tables->kept_count; i++) {
@@ -50,7 +51,7 @@ static void forget_others(struct weir_tables *tables) {
 	tables->kept_count = n;
 }
 
-// Returns false if out of memory.
+// Stores the VIPs of a service. Returns false if out of memory.
 static bool note(
 	struct weir_tables *tables, uint16_t id, const struct weir_config_service *service) {
 	const uint32_t first = tables->kept_count;

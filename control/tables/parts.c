@@ -5,11 +5,11 @@
 
 #include "state.h"
 
-// Iterator over the candidates of a table.
+// Iterates over the candidates of a table.
 struct walk {
 	const struct weir_policy_table *table;
 	uint32_t candidate;
-	uint32_t round; // rounds that the candidate takes part in
+	uint32_t round; // number of rounds in which the candidate takes part
 	uint64_t rounds; // sum of the weights of these rounds
 };
 
@@ -24,7 +24,8 @@ static uint64_t parts_of_rounds(const struct walk *walk, const struct weir_candi
 	}
 }
 
-// Parts of a candidate, in units of the policy: stride, or a share of the time or flows.
+// Returns the parts of a candidate, in the unit of the policy: its stride, or a share of the time
+// or flows.
 static uint64_t parts_of(const struct walk *walk, const struct weir_candidate *one) {
 	const struct weir_policy_table *table = walk->table;
 
@@ -44,7 +45,7 @@ static uint64_t next_parts(struct walk *walk) {
 	const struct weir_policy_table *table = walk->table;
 	const struct weir_candidate *one = &table->candidates[walk->candidate++];
 
-	// In a table with rounds, candidates are ordered by weight.
+	// This works because in a table with rounds, the candidates are ordered by weight.
 	while (walk->round < table->round_count &&
 		table->rounds[walk->round].weight <= one->weight) {
 		walk->rounds += table->rounds[walk->round++].weight;
@@ -59,8 +60,8 @@ static double part_of(const struct weir_backend_entry *backend) {
 	return backend->share.part != 0 ? (double)backend->share.part / WEIR_POLICY_PART_ONE : 1;
 }
 
-// Add each candidate's parts, multiplied by the factor. state NULL: only compute the sum. Returns
-// the sum without the factor.
+// Adds each candidate's parts, multiplied by the factor. state NULL: only computes the sum. Returns
+// the sum before the multiplication.
 static uint64_t count_candidates(
 	struct weir_state *state, const struct weir_policy_table *table, double factor) {
 	struct walk walk = {.table = table};
@@ -96,8 +97,8 @@ static void count_slots(struct weir_state *state, const struct weir_policy_table
 	free(counts);
 }
 
-// Workers with separate subsets get about equally many flows, whatever the sum of the parts of
-// their candidates.
+// Number of parts of each worker with a separate subset. It is equal for all workers, because such
+// workers get about equally many flows, whatever the sum of the parts of their candidates.
 #define PARTS_PER_WORKER 1e6
 
 static void count_subset(struct weir_state *state, const struct weir_policy_table *table,
@@ -208,7 +209,8 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 			ret[table.slots[i]].parts++;
 		}
 	}
-	for (uint32_t i = 0; i < count; i++) { // backends that closed since the selection was built
+	// Backends that have closed since the selection was built have no parts.
+	for (uint32_t i = 0; i < count; i++) {
 		if (!is_open(tables->state, ret[i].backend)) {
 			ret[i].parts = 0;
 		}

@@ -23,7 +23,8 @@ static bool has_no_flows(const struct weir_segment *segment, uint16_t id,
 	return sum(segment, id, &flows) && flows == 0;
 }
 
-// Withdraw the selection of a service that workers can no longer look up, then its backends.
+// Withdraws the selection of a service that workers can no longer look up, and begins to withdraw
+// its backends.
 static void withdraw_selection(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};
@@ -69,7 +70,7 @@ static void advance_services(struct weir_tables *tables, struct weir_state *stat
 	}
 }
 
-// Returns whether the id was removed from the list of leaving backends.
+// Advances a leaving backend. Returns whether its id was removed from the list of leaving backends.
 static bool advance_backend(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 
@@ -86,8 +87,8 @@ static bool advance_backend(struct weir_tables *tables, struct weir_state *state
 	return true;
 }
 
-// Number of counters that one call reads. Reading the counters of all leaving backends, for all
-// workers, would take milliseconds. The next call continues after these backends.
+// Number of cache lines of counters that one call reads. Reading the counters of all leaving
+// backends for all workers would take milliseconds. The next call continues after these backends.
 #define LINES_PER_CALL 8192u
 
 static void advance_backends(struct weir_tables *tables, struct weir_state *state) {
@@ -110,7 +111,7 @@ static void advance_backends(struct weir_tables *tables, struct weir_state *stat
 				weir_writer_passed(tables->writer, backend->mark))) {
 			passed = backend->mark;
 			if (advance_backend(tables, state, id)) {
-				continue; // the slot in the list now has another id
+				continue; // the index in the list has another id now
 			}
 		}
 		state->leaving_next++;
@@ -133,7 +134,8 @@ static void drop_leaving(struct weir_state *state) {
 
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state) {
 	if (tables->writer == NULL) {
-		// A lost dataplane may reconnect, and still have flows.
+		// Keep the ids if a dataplane was attached before, because it may reconnect and
+		// still have flows.
 		if (tables->epoch == 0) {
 			drop_leaving(state);
 		}
@@ -158,7 +160,7 @@ static void add(
 	}
 }
 
-// The n-th service that may have something to publish. Returns false after the last one.
+// Gets the n-th service that may have something to publish. Returns false after the last one.
 static bool nth_service(const struct weir_state *state, uint32_t n, uint16_t *ret) {
 	uint32_t count = state->all_dirty ? state->service_ids : state->touched_service_count;
 
@@ -195,9 +197,9 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 	return 0;
 }
 
-// Decide a service with moved backends; may mark its selection stale. at_once: number of selections
-// already to be built by this publication. Returns 1 if this selection must be built by this
-// publication, 0 if not, or -ENOMEM.
+// Decides a service whose backends have moved. May mark its selection as stale. at_once: number of
+// selections that this publication builds already. Returns 1 if this publication must build this
+// selection too, 0 if not, or -ENOMEM.
 static int decide_moved(
 	const struct weir_tables *tables, struct weir_state *state, uint16_t id, uint32_t at_once) {
 	struct weir_service_entry *service = &state->services[id];
@@ -250,10 +252,11 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 
 // --- publication by stores ---
 
-// Publish the row of a backend. Rows are published before the selections that refer to them, but
-// rows that refuse new flows (closing) after the selections. Otherwise, when all backends of a
-// service are replaced, workers would find no open backend until they have the new selection, which
-// is never published if control ends meanwhile.
+// Publishes the row of a backend. Rows are published before the selections that refer to them. An
+// exception are rows that refuse new flows (closing), which are published after the selections.
+// Otherwise, when all backends of a service are replaced, workers would find no open backend until
+// they have the new selection. If control ended in between, the new selection would never be
+// published.
 static void publish_backend(
 	struct weir_tables *tables, struct weir_state *state, uint16_t id, bool closing) {
 	const struct weir_backend_entry *backend = &state->backends[id];
@@ -392,7 +395,7 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	}
 	services = state->touched_service_count;
 	backends = state->touched_backend_count;
-	// All ids ever used, because the stored identities may contain anything.
+	// Store all ids ever used, because the stored identities may contain anything.
 	if (state->all_dirty) {
 		services = at_most(segment->notes->service_ids, segment->max_services);
 		backends = at_most(segment->notes->backend_ids, segment->max_backends);
@@ -412,8 +415,9 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	return (int)published;
 }
 
-// Whether the row of a backend can be published before the selection: the published selection must
-// still serve with the new row. With several subsets, all backends of one subset could close.
+// Returns whether the row of a backend can be published before the selection. A row that opens can
+// be. A row that closes can be if the published selection still serves without the backend, but not
+// with several subsets, because all backends of one subset could close.
 static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];
@@ -427,7 +431,8 @@ static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 void weir_publish_rows(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
-	// Rows of another process, or workers that do not skip closed candidates: publish nothing.
+	// Publish nothing if the rows are those of another process, or if workers do not skip
+	// closed candidates.
 	if (state->all_dirty || tables->segment->abi < WEIR_ABI_PASSES_OVER) {
 		return;
 	}

@@ -44,15 +44,15 @@ void weir_rebuild_cancel(struct weir_tables *tables) {
 	}
 }
 
-// Whether a service's selection is to be rebuilt in steps. A dirty selection is built at once by
-// the next publication; if the publication fails, it is retried as a whole, so steps would be
-// wasted.
+// Returns whether a service's selection is to be rebuilt in steps. A dirty selection is not: the
+// next publication builds it at once, and if that fails, the whole publication is retried, so steps
+// would be wasted.
 static bool is_stale(const struct weir_service_entry *service) {
 	return service->stale && !service->dirty && service->stage == WEIR_ID_LIVE &&
 	       service->config != NULL;
 }
 
-// The next service with a stale selection, round robin, or WEIR_SERVICE_NONE.
+// Returns the next service with a stale selection, in turn, or WEIR_SERVICE_NONE.
 static uint16_t next_stale(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
@@ -117,8 +117,8 @@ static int collect(struct weir_tables *tables) {
 	return 1;
 }
 
-// Whether the selection can be published although backends changed after the collection: it must be
-// as good as a published selection has to be (weir_build_serves).
+// Returns whether the selection can be published although backends have changed since they were
+// collected. It must be as good as a published selection has to be (weir_build_serves).
 static bool serves(const struct weir_tables *tables, const struct weir_service_entry *service,
 	const struct weir_selection *selection) {
 	const struct weir_candidate *candidates =
@@ -175,8 +175,9 @@ int weir_tables_build(struct weir_tables *tables) {
 		return id == WEIR_SERVICE_NONE ? 0 : begin(tables, id);
 	}
 	service = &tables->state->services[rebuild->service];
-	// Start again if the service's list of backends changed, or if another change makes the
-	// next publication build the selection, or has already done so.
+	// Start again if the service's list of backends has changed. Also start again if another
+	// change makes the next publication build the selection, or made an earlier publication
+	// build it.
 	if (!is_stale(service) || service->members != rebuild->members ||
 		service->generation != rebuild->generation) {
 		drop(tables);

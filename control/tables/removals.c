@@ -33,8 +33,8 @@ static void end(struct weir_state *state, uint16_t id) {
 	weir_state_touch_service(state, id);
 }
 
-// End the flows of a removed service or of removed binds. Clients are refused for the timeout of
-// established flows.
+// Ends the flows of a removed service or of removed binds. Their clients are refused for the
+// timeout of established flows.
 static void refuse(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 
@@ -46,9 +46,10 @@ static void refuse(struct weir_state *state, uint16_t id) {
 
 void weir_removal_begin(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
-	// Whether an earlier process has begun the removal: all backends left with the service.
+	// True if an earlier process has begun the removal: then all backends have left with the
+	// service.
 	bool begun = service->config == NULL && service->backends == 0;
-	// An operator's drain has ended the flows.
+	// True if an operator's drain has already ended the flows.
 	bool dropped = service->drain == WEIR_DRAIN_DROPPED;
 
 	if (dropped) {
@@ -68,8 +69,8 @@ void weir_removal_begin(struct weir_state *state, uint16_t id) {
 
 // --- the service table ------------------------------------------------------------------------
 
-// Whether a published bind that the configuration does not contain drains. Begins the drain if the
-// bind was in the previous configuration.
+// Returns whether a published bind drains that the configuration does not contain. Begins the drain
+// if the bind was in the previous configuration.
 static bool drains(struct weir_state *state, uint16_t bind) {
 	const uint16_t id = bind & (uint16_t)~WEIR_BIND_FLAGS;
 	struct weir_service_entry *service = &state->services[id];
@@ -85,8 +86,8 @@ static bool drains(struct weir_state *state, uint16_t bind) {
 	       service->removal != WEIR_DRAIN_NONE;
 }
 
-// The new flags of a removed bind. bind: flags in the published table. The flows of a bind that
-// have ended stay ended when another bind of the service is removed.
+// Returns the new flags of a removed bind. bind: its flags in the published table. If the flows of
+// a bind have ended, they stay ended when another bind of the service is removed.
 static uint16_t flags_of(const struct weir_service_entry *service, uint16_t bind) {
 	return WEIR_BIND_DRAINED | WEIR_BIND_REMOVED | (bind & WEIR_BIND_ENDED) |
 	       (service->removal == WEIR_DRAIN_DROPPED ? WEIR_BIND_ENDED : 0);
@@ -99,7 +100,7 @@ struct collection {
 	uint32_t count, room;
 };
 
-// Returns false if out of memory.
+// Adds a bind to the collection. Returns false if out of memory.
 static bool add(struct collection *to, const struct weir_service_bind *bind) {
 	const uint16_t id = bind->service & (uint16_t)~WEIR_BIND_FLAGS;
 	struct weir_service_bind *added;
@@ -117,7 +118,8 @@ static bool add(struct collection *to, const struct weir_service_bind *bind) {
 	added = &to->bind[to->count++];
 	*added = *bind;
 	added->service = id | flags_of(&to->state->services[id], bind->service);
-	// The configuration decides about the closed ports of its VIPs.
+	// If the configuration still has this VIP, the configuration decides about its closed
+	// ports.
 	added->closed = weir_service_is_vip(to->built, bind->address, bind->family)
 				? WEIR_CLOSED_PORTS_KERNEL
 				: (uint8_t)weir_service_closed_ports(
@@ -130,8 +132,8 @@ static bool is_built(const struct collection *to, const struct weir_service_bind
 		       bind->port_first) != WEIR_SERVICE_NONE;
 }
 
-// Remove the ports at both ends of a range that have their own bind in the configuration. Returns
-// false if no ports are left.
+// Removes those ports at both ends of a range that have their own bind in the configuration.
+// Returns false if no ports are left.
 static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	struct weir_service_bind last = *gap;
 
@@ -147,8 +149,8 @@ static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	return true;
 }
 
-// Add the ports of a published bind that the configuration does not contain. Binds of single ports
-// in the configuration take precedence over the added parts of ranges.
+// Adds those ports of a published bind that the configuration does not contain. Where the
+// configuration has a bind of a single port, this bind takes precedence over the added ranges.
 static bool add_gaps(struct collection *to, const struct weir_service_bind *bind) {
 	struct weir_service_bind gap = *bind, ports;
 
@@ -178,7 +180,7 @@ struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 	struct weir_service_bind bind;
 
 	while (weir_service_next(published, &cursor, &bind)) {
-		// UDP flows of a removed bind end at once: collect only TCP.
+		// Collect only TCP, because UDP flows of a removed bind end at once.
 		if (bind.protocol == IPPROTO_TCP && bind.port_first <= bind.port_last &&
 			!add_gaps(&to, &bind)) {
 			to.count = 0;
@@ -224,7 +226,8 @@ void weir_removals_settle(
 		const struct weir_service_entry *service = &state->services[id];
 		const bool drains = service->removal == WEIR_DRAIN_DRAINING;
 
-		// A removed service without binds still has a deadline for its flows.
+		// Do not end a removed service that drains: even without binds, it has a deadline
+		// for its flows.
 		if (service->removal != WEIR_DRAIN_NONE && service->removed_binds == 0 &&
 			(service->stage == WEIR_ID_LIVE || !drains)) {
 			end(state, (uint16_t)id);
@@ -259,7 +262,7 @@ int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from) {
 	return -ENOENT;
 }
 
-// Mark the backends that left with the service as down.
+// Marks the backends as down that have left with the service.
 static void end_service(struct weir_state *state, const struct weir_service_entry *service) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].flags =
@@ -273,7 +276,8 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool draine
 	struct weir_service_entry *service = &state->services[id];
 	bool drains, drops;
 
-	// Without a configuration nothing can be published, and the timeout of flows is unknown.
+	// Do nothing without a configuration: nothing can be published then, and the timeout of
+	// flows is unknown.
 	if (id >= state->service_ids || service->removal == WEIR_DRAIN_NONE ||
 		tables->config == NULL) {
 		return -ENOENT;
@@ -284,7 +288,7 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool draine
 	if (service->stage != WEIR_ID_LIVE) {
 		end_service(state, service);
 	}
-	// Refuse clients also if binds removed earlier still refuse their clients.
+	// Also refuse clients if clients of binds that were removed earlier are still refused.
 	if (drops || (drains && drained && service->removed_ended)) {
 		refuse(state, id);
 	} else {

@@ -22,7 +22,7 @@ static uint32_t error_window_ms(
 					      : WEIR_ERROR_WINDOW_LEAST_MS;
 }
 
-// Average number of workers in the fleet that use a backend.
+// Returns the average number of workers in the fleet that use a backend.
 static uint32_t sharers_of(
 	const struct weir_state *state, const struct weir_service_entry *service) {
 	uint64_t workers = (uint64_t)state->clients * state->place.members * state->place.workers;
@@ -86,7 +86,8 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 	}
 	for (uint16_t link = service->first; link != 0 && !weir_service_takes_reports(service);
 		link = state->backends[link - 1].next) {
-		if (state->backends[link - 1].reported_weight != 0) { // outdated reported weight
+		// Without a policy that uses it, the reported weight becomes outdated.
+		if (state->backends[link - 1].reported_weight != 0) {
 			state->backends[link - 1].reported_weight = 0;
 			weir_state_touch_backend(state, link - 1);
 		}
@@ -99,7 +100,7 @@ uint32_t weir_backend_limit(
 	uint32_t common = state->services[backend->service].max_active_flows;
 
 	if (state->separate_limits || common == 0) {
-		return own; // the service's limit is in the selection, or there is none
+		return own; // the limit of the service is in its selection, or there is none
 	}
 	return own != 0 && own < common ? own : common;
 }

@@ -194,7 +194,8 @@ uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t 
 	return state->backends[id].service;
 }
 
-// A reused id is published after its new owner got the id, and after its previous owner was
+// Returns the name only if the worker has adopted changes that came after the id got its present
+// owner. A reused id is published after its new owner got the id, and after its previous owner was
 // removed.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates) {

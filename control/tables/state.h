@@ -10,18 +10,19 @@
 #include "selection.h"
 #include "tables.h"
 
-// Stages of an id. Each step waits for a grace period of the workers, in the order of withdrawal in
-// layout.h: services -> selection -> backends -> the id itself.
+// Stages of an id. Each step waits until the workers have completed a grace period. The steps
+// follow the order of withdrawal in layout.h: services, then the selection, then the backends, then
+// the id itself.
 enum weir_id_stage {
 	WEIR_ID_FREE,
 	WEIR_ID_LIVE,
 	WEIR_ID_LEAVING, // no longer configured, still published
-	// Not in any published selection; readers of old selections may still choose the id. A
+	// Not in any published selection, but readers of old selections may still choose the id. A
 	// backend keeps its row until its last flow has ended.
 	WEIR_ID_UNCHOSEN,
 	WEIR_ID_CLEARING, // backends only: the next publication withdraws its row
-	// Row (service: selection) withdrawn; waits for the readers, a service also for its last
-	// flow.
+	// The row of the backend, or the selection of the service, is withdrawn. The id waits for
+	// the readers; a service also waits for its last flow.
 	WEIR_ID_CLEARED,
 };
 
@@ -36,7 +37,7 @@ enum weir_set_flag {
 // Groups of backends, in order of preference for new flows.
 enum weir_group {
 	WEIR_GROUP_ELIGIBLE, // ready, healthy
-	// Ready and refusing, but was healthy before: the checks may be wrong. Or ejected.
+	// Ready and refusing, but healthy before, so the checks may be wrong. Or ejected.
 	WEIR_GROUP_MAYBE_UP,
 	WEIR_GROUP_LAST_RESORT, // all except maintenance: drained, lame duck, never healthy
 	WEIR_GROUP_NONE, // takes no flows
@@ -49,16 +50,17 @@ enum weir_former_stage {
 	WEIR_FORMER_KNOWN,
 	// The service's backends or weights changed after the flows were counted.
 	WEIR_FORMER_CHANGED,
-	WEIR_FORMER_SETTLING, // changed, and workers may use the previous tables until former_mark
+	// Changed; workers may use the previous tables until former_mark has passed.
+	WEIR_FORMER_SETTLING,
 };
 
-// Lists link ids as id + 1, so that zeroed memory is an empty list.
+// In lists, an id is stored as id + 1, so that zeroed memory is an empty list.
 struct weir_service_entry {
 	char name[WEIR_NAME_BYTES];
-	const struct weir_config_service *config; // NULL unless live
-	uint64_t mark; // grace period of the current stage
+	const struct weir_config_service *config; // NULL unless the service is live
+	uint64_t mark; // mark of the grace period for which the current stage waits
 	uint64_t identity; // hash of the name
-	uint64_t since; // weir_state.updates when the service got its id
+	uint64_t since; // value of weir_state.updates when the service got its id
 	uint32_t seen; // serial number of the last configuration with the service
 	uint32_t backends; // number of live backends
 	uint32_t members; // number of live and leaving backends
@@ -66,13 +68,15 @@ struct weir_service_entry {
 	uint32_t slots; // slots of the published selection; 0 = the policy does not use slots
 	uint32_t table_slots; // slots of one subset
 	uint64_t parts; // sum of the parts of the service's backends in the selection
-	uint64_t generation; // generation of the selection whose parts were counted, 0 = none
+	// Generation of the selection from which the parts were counted, 0 = none.
+	uint64_t generation;
 	uint32_t error_window_ms; // automatic error window; 0 = not computed yet
-	uint32_t max_active_flows; // as last configured; 0 = no limit
+	uint32_t max_active_flows; // limit of active flows, as last configured; 0 = no limit
 	uint32_t auto_mean; // mean of the known automatic weights, as last decided; 0 = none known
-	uint32_t subsets; // subsets of this instance, as last decided: 1, or one for each worker
-	// Number of members in each group, as last decided; updated while single backends move if
-	// `counted`.
+	// Number of subsets of this instance, as last decided: 1, or one for each worker.
+	uint32_t subsets;
+	// Number of members in each group, as last decided. While `counted` is set, the numbers are
+	// also updated when single backends move.
 	uint32_t in_group[WEIR_GROUPS]; // members of each group
 	uint32_t resolved; // members allowed by group and panic, with a known next hop
 	uint32_t chosen; // chosen members
@@ -83,42 +87,42 @@ struct weir_service_entry {
 	uint8_t stage; // enum weir_id_stage
 	uint8_t configured_policy; // enum weir_policy
 	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
-	// WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0: flags of down backends; unchanged while
-	// the service leaves.
+	// The flags that down backends get: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0. They do
+	// not change while the service leaves.
 	uint8_t down_flags;
-	bool measured; // a caller needs the service times of its flows
+	bool measured; // a caller in this process needs the service times of the service's flows
 	bool policy_set; // runtime_policy was set by a caller in this process
 	bool adopted; // read from a segment, not from a configuration
 	bool panic;
 	bool slow_start; // some of its backends are in slow start
-	bool parts_stale; // the parts must be counted again although the selection is unchanged
+	bool parts_stale; // the parts must be counted again, even if the selection is unchanged
 	bool dirty; // its selection may have changed
 	bool undecided; // its members may have changed
 	bool moved; // some of the service's backends have moved
 	bool counted;
-	bool divided; // divided into subsets
+	bool divided; // the backends are divided into subsets
 	bool stale; // its selection must be rebuilt, in steps
-	uint8_t worst; // enum weir_group: worst group that panic allows
+	uint8_t worst; // the worst group that panic allows, enum weir_group
 	bool touched; // in the list of services with something to publish
 	bool drain_set; // a caller in this process changed the drain of binds
 	uint8_t drain; // enum weir_drain_phase of the drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC, 0 = no deadline
 	uint64_t drain_left; // open flows at the end of the drain, or WEIR_FLOWS_UNKNOWN
 	uint64_t drain_begun_ms; // last start of a drain, CLOCK_MONOTONIC; 0 = before this process
-	// A bit per bind of config: the bind is drained.
+	// One bit per bind of config: the bind is drained.
 	uint64_t drained[WEIR_CONFIG_BINDS_MAX / 64];
-	// Phase of the removed binds, or, while the service leaves, of the service: NONE,
-	// DRAINING, or DROPPED (removed binds whose flows have ended).
+	// Phase of the removed binds, or, while the service leaves, of the whole service. NONE,
+	// DRAINING, or DROPPED (the flows of the removed binds have ended).
 	uint8_t removal; // enum weir_drain_phase
-	uint32_t removed_ms; // duration of a removal's drain, as last configured; 0 = no drain
-	uint64_t removal_until_ns; // CLOCK_MONOTONIC, end of the phase
+	uint32_t removed_ms; // duration of the drain of a removal, as last configured; 0 = no drain
+	uint64_t removal_until_ns; // end of that phase, CLOCK_MONOTONIC
 	uint32_t removed_binds; // number of removed binds in the service table
 	struct weir_config_bind removed_first[WEIR_TABLES_FIRST_REMOVED]; // the first removed binds
 	bool removed_ended; // the flows of some removed binds have ended
 	uint8_t former_stage; // enum weir_former_stage
 	uint64_t former_mark;
-	// Once known: number of active flows after the last change of the choice, and number of
-	// spilled flows so far.
+	// Once they are known: number of flows that were active after the last change of the
+	// choice, and number of spilled flows until then.
 	uint64_t former_flows;
 	uint64_t former_spilled;
 };
@@ -129,21 +133,23 @@ struct weir_backend_entry {
 	struct weir_next_hop hop;
 	uint64_t mark;
 	uint64_t identity; // hash of service and name, equal on all instances
-	uint64_t since; // weir_state.updates when the backend got its id
+	uint64_t since; // value of weir_state.updates when the backend got its id
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 	uint64_t drain_left; // open flows at the end of the drain, or WEIR_FLOWS_UNKNOWN
 	uint32_t configured_weight; // not used if the weight is automatic
-	uint32_t auto_weight; // from the backend's CPUs, if automatic; 0 = unknown
+	uint32_t auto_weight; // weight computed from the backend's CPUs, if automatic; 0 = unknown
 	uint32_t runtime_weight;
-	uint32_t reported_weight; // 0 = none
-	// From the backend's own report, replaces the configured weight; WEIR_WEIGHT_UNSET = none.
+	uint32_t reported_weight; // weight derived from the backend's reports; 0 = none
+	// The weight that the backend reported for itself. It replaces the configured weight;
+	// WEIR_WEIGHT_UNSET = none.
 	uint32_t own_weight;
 	uint32_t max_active_flows; // the backend's own limit, see weir_tables_set_limit; 0 = none
-	uint64_t parts; // part of the service's parts, in the published selection, if open
+	// Number of the service's parts that the backend has in the published selection, if open.
+	uint64_t parts;
 	uint64_t admin_ms; // time of the last change of admin in this process; 0 = none
 	uint64_t slow_start_ms; // start of the slow start; 0 = not in slow start
-	uint64_t subsets; // bit i: member of subset i
-	uint32_t rank; // in the canonical order of the service; only with subsetting
+	uint64_t subsets; // bit i: the backend is a member of subset i
+	uint32_t rank; // rank in the canonical order of the service; used only with subsets
 	uint32_t seen;
 	uint16_t service;
 	uint16_t next; // next in the service's list
@@ -158,8 +164,8 @@ struct weir_backend_entry {
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // read from a segment, not from a configuration
 	bool weight_auto; // the configured weight is computed from the backend's CPUs
-	// May take new flows: eligible or allowed by panic; and the next hop is resolved, or no
-	// allowed backend's next hop is.
+	// May take new flows: the backend is eligible, or panic allows it. Also, its next hop is
+	// resolved, or no such backend has a resolved next hop.
 	bool usable;
 	uint8_t flags; // flags of the row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	bool proven; // has been healthy since it was configured; see weir_backend_set_health
@@ -168,33 +174,34 @@ struct weir_backend_entry {
 	bool eligible; // ready, healthy, not ejected, weight above 0
 	bool chosen; // belongs in the selection: usable, and in a subset
 	bool far; // see weir_tables_backend_is_far
-	bool listed; // is a candidate of the published selection
+	bool listed; // the published selection contains the backend as a candidate
 	bool in_selection; // listed and chosen
-	bool moved; // group, next hop or drain may have changed
+	bool moved; // the group, the next hop or the drain of the backend may have changed
 	bool resolved; // the next hop is resolved, as last decided
 	uint8_t group; // enum weir_group, as last decided
 	bool dirty; // the row may have changed
 	bool touched; // in the list of backends with something to publish
 };
 
-struct weir_state { // freed and cloned as a whole
+struct weir_state { // the state, which is freed and cloned as a whole
 	struct weir_service_entry *services; // [WEIR_SERVICES_MAX], memory is committed on use
 	struct weir_backend_entry *backends; // [WEIR_BACKENDS_MAX]
 	uint16_t *service_heads;
 	uint16_t *backend_heads;
-	// Ids with something to publish, without duplicates, so that the cost of a publication
-	// depends on the changes, not on the number of backends.
+	// Ids with something to publish, without duplicates. With these lists, the cost of a
+	// publication depends on the changes, not on the number of backends.
 	uint16_t *touched_services;
 	uint16_t *touched_backends;
 	uint16_t *leaving; // leaving backends, unordered; backends_leaving elements
 	uint32_t touched_service_count;
 	uint32_t touched_backend_count;
-	// Index in leaving where the next search for backends without flows begins.
+	// Index in `leaving` at which the next search for backends without flows begins.
 	uint32_t leaving_next;
 	uint32_t service_ids; // ids in use are below this number
 	uint32_t backend_ids;
 	uint32_t backend_free; // no id below this number is free
-	struct weir_subset_place place; // place of this instance; workers: workers of the segment
+	// Place of this instance in the fleet; place.workers: workers of the segment.
+	struct weir_subset_place place;
 	uint32_t clients; // number of groups of instances in the fleet
 	uint32_t service_limit; // capacity of the segment
 	uint32_t backend_limit;
@@ -202,10 +209,10 @@ struct weir_state { // freed and cloned as a whole
 	uint32_t backends_leaving;
 	uint64_t now_ms; // CLOCK_MONOTONIC of the last tick; 0 = none yet
 	uint64_t examined; // number of backends examined by decisions
-	uint64_t updates; // number of the segment's update log before the last publication
+	uint64_t updates; // value of the segment's number of updates before the last publication
 	uint32_t serial; // serial number of the configuration
 	uint32_t waiting; // services and backends of the configuration without an id
-	// Anything may differ from the published state, also ids that are not touched.
+	// Anything may differ from the published state, even ids that are not listed as touched.
 	bool all_dirty;
 	bool undecided; // some service is undecided
 	bool services_dirty; // the service table may have changed
@@ -214,7 +221,7 @@ struct weir_state { // freed and cloned as a whole
 	bool removing; // some service may have a removal
 	uint32_t removed_binds; // number of removed binds of all services
 	uint32_t established_ms; // timeout of flows, as configured
-	bool former_changed; // the former flows of some service may have to be counted
+	bool former_changed; // the former flows of some service may have to be counted again
 	bool separate_limits; // each worker of the segment has its own limits of active flows
 	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
@@ -223,12 +230,12 @@ int weir_state_create(struct weir_state **ret);
 void weir_state_free(struct weir_state *state); // NULL is allowed
 int weir_state_clone(const struct weir_state *state, struct weir_state **ret);
 
-// Compare everything with the published state at the next publication.
+// Makes the next publication compare everything with the published state.
 void weir_state_mark_all(struct weir_state *state);
 void weir_state_mark_service(struct weir_state *state, uint16_t service); // marks the selection
 void weir_state_mark_backend(struct weir_state *state, uint16_t backend); // marks the row
-// Mark a backend that may start or stop taking new flows. Costs one backend, unless other backends
-// are affected (weir_eligible_move).
+// Marks a backend that may start or stop taking new flows. Only this backend is examined, unless
+// the change affects other backends (weir_eligible_move).
 void weir_state_move_backend(struct weir_state *state, uint16_t backend);
 // Mark only the data stored for the next control process.
 void weir_state_touch_service(struct weir_state *state, uint16_t service);
@@ -236,9 +243,10 @@ void weir_state_touch_backend(struct weir_state *state, uint16_t backend);
 
 // --- ids.c ---
 
-// Add a name with an id that the caller chooses (adoption), or with the lowest free id. Return the
-// id, -ENOSPC, -EEXIST (the id or the name is taken: names of live services and backends are
-// unique). The entry is LIVE and otherwise zeroed; the run-time weight of a backend is unset.
+// Adds a name. weir_service_id_take and weir_backend_id_take use an id that the caller chooses (for
+// adoption), the other functions use the lowest free id. Returns the id, -ENOSPC, or -EEXIST: the
+// id or the name is taken, because names of live services and backends are unique. The entry is
+// LIVE and otherwise zeroed; the run-time weight of a backend is unset.
 int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name);
 int weir_service_id_add(struct weir_state *state, const char *name);
 int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service, const char *name,
@@ -248,79 +256,80 @@ int weir_backend_id_add(struct weir_state *state, uint16_t service, const char *
 void weir_service_id_del(struct weir_state *state, uint16_t id);
 void weir_backend_id_del(struct weir_state *state, uint16_t id);
 
-// Find the service with a name, even if the service is leaving. Returns its id or -ENOENT.
+// Finds the service with a name, even if it is leaving. Returns its id or -ENOENT.
 int weir_service_id_find(const struct weir_state *state, const char *name);
 // Find the live backend with a name. Returns its id or -ENOENT.
 int weir_backend_id_find(const struct weir_state *state, uint16_t service, const char *name);
 // Find the leaving backend with a name and address. Returns its id or -ENOENT.
 int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t service, const char *name,
 	const struct weir_address *address);
-// Find all leaving backends with a name. Fills up to `room` ids. Returns the number of such
+// Finds all leaving backends with a name. Writes at most `room` ids. Returns the number of such
 // backends.
 uint32_t weir_backend_ids_leaving(const struct weir_state *state, uint16_t service,
 	const char *name, uint16_t *ids, uint32_t room);
 
-// Move a backend between LIVE and LEAVING; updates the counts and marks changes.
+// Moves a backend from LIVE to LEAVING, or back. Updates the counts and marks the changes.
 void weir_backend_leave(struct weir_state *state, uint16_t id);
 void weir_backend_revive(struct weir_state *state, uint16_t id);
 void weir_service_leave(struct weir_state *state, uint16_t id); // with its backends
-// The service's backends stay leaving.
+// Makes a service live again; its backends stay leaving.
 void weir_service_revive(struct weir_state *state, uint16_t id);
 
 // --- settings.c ---
 
 enum weir_policy weir_service_policy(const struct weir_service_entry *service); // policy in effect
-// Whether the reported weights of a service's backends are used.
+// Returns whether the reported weights of a service's backends are used.
 bool weir_service_takes_reports(const struct weir_service_entry *service);
-// The settings to publish with a selection of the service, which must have a configuration.
+// Returns the settings to publish with a selection of the service, which must have a configuration.
 struct weir_policy_settings weir_service_settings(
 	const struct weir_state *state, const struct weir_service_entry *service);
-// The limit of active flows in a backend's row; 0 = none.
+// Returns the limit of active flows in a backend's row; 0 = none.
 uint32_t weir_backend_limit(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 // Mark the service's backends if the configured limit has changed. The service must have a
 // configuration.
 void weir_service_follow_limit(struct weir_state *state, struct weir_service_entry *service);
-// Drop a policy set at run time when the configured policy changes, or when settings in the file no
-// longer fit the policy.
+// Drops a policy that was set at run time, if the configured policy changes, or if the settings in
+// the file no longer fit the policy set at run time.
 void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);
 
 // --- eligible.c ---
 
-// Set the health of a backend. Marks nothing.
+// Sets the health of a backend. Does not mark the backend as changed.
 void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_health_state health);
-// The configured weight: the number in the configuration, or the value of "auto".
+// Returns the configured weight: the number in the configuration, or the automatic weight if it is
+// "auto".
 uint32_t weir_backend_configured_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// Whether a backend takes new flows: not if its service was removed, although the selection stays
-// published while the removed binds drain.
+// Returns whether a backend may take new flows. It may not if its service was removed, even though
+// the selection stays published while the removed binds drain.
 static inline bool weir_backend_takes_flows(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	return backend->in_selection && state->services[backend->service].stage == WEIR_ID_LIVE;
 }
-// The weight of a backend in a selection: slow start scales the weight if the policy chooses by
-// slots.
+// Returns the weight of a backend in a selection. If the policy chooses by slots, slow start
+// reduces this weight.
 uint32_t weir_backend_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// Decide which backends of a service belong in its selection, considering panic and subsets, and
-// how flows of all other backends are treated. Marks the rows that change. Returns 0 or -ENOMEM
+// Decides which backends of a service belong in its selection, by panic and subsets, and what
+// happens to the flows of the other backends. Marks the rows that change. Returns 0 or -ENOMEM
 // (unchanged).
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
-// Decide moved backends one by one. A service is left undecided if panic, subsets or slow start
-// also affect other backends.
+// Decides moved backends one by one. If panic, subsets or slow start mean that other backends are
+// affected, marks the service as undecided instead.
 void weir_eligible_move(struct weir_state *state);
-// Whether another backend would take a backend's flows without a panic if the backend were ejected,
-// as last decided.
+// Returns whether, as last decided, another backend would take a backend's flows without a panic if
+// the backend were ejected.
 bool weir_eligible_may_eject(const struct weir_state *state, uint16_t backend);
-// Call weir_eligible_decide for all undecided services, whether or not the services can be
-// published. Returns 0 or -ENOMEM (some services may have been decided).
+// Calls weir_eligible_decide for all undecided services, whether or not they can be published.
+// Returns 0, or -ENOMEM (some services may have been decided).
 int weir_eligible_decide_all(struct weir_state *state);
-// Whether the published selection differs from the chosen backends.
+// Returns whether the published selection differs from the chosen backends.
 bool weir_eligible_differ(const struct weir_service_entry *service);
-// Fill a member for weir_selection_build. Returns false if the backend is not chosen. Sets
-// *reported if the backend's weight was reported.
+// Fills a member for weir_selection_build. Returns false if the backend is not chosen. Sets
+// *reported if the weight of the backend was reported; otherwise *reported does not change.
 bool weir_eligible_member(const struct weir_state *state, uint16_t backend,
 	struct weir_selection_member *ret, bool *reported);
 // Fill the chosen members for weir_selection_build, and whether any weight was reported. members:
@@ -331,40 +340,42 @@ uint32_t weir_eligible_members(const struct weir_state *state, uint16_t service,
 // --- bind_drains.c ---
 
 bool weir_bind_drains_has(const struct weir_service_entry *service, uint32_t bind);
-// Whether all binds are drained, and the flows of the service have ended.
+// Returns whether all binds are drained, and the flows of the service have ended.
 bool weir_bind_drains_ended(const struct weir_service_entry *service);
-// The flags of a bind in the service table.
+// Returns the flags of a bind in the service table.
 uint16_t weir_bind_drains_flags(const struct weir_service_entry *service, uint32_t bind);
-// Call before the configuration of a service is replaced: binds of a drained address stay drained.
+// Call before the configuration of a service is replaced. The binds of a drained address stay
+// drained.
 void weir_bind_drains_follow(
 	struct weir_service_entry *service, const struct weir_config_service *config);
 void weir_bind_drains_clear(struct weir_service_entry *service);
-// Call after the first configuration over a segment. Finds the binds that are drained in the
-// published service table. view: NULL = no table.
+// Call after the first configuration over a segment. Marks the binds as drained that are drained in
+// the published service table. view: NULL = there is no table.
 void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services_view *view);
 
 // --- removals.c ---
 
-// Whether a leaving service stays published because its removal has not ended.
+// Returns whether a leaving service stays published because its removal has not ended.
 bool weir_removal_holds(const struct weir_service_entry *service);
-// Call before weir_service_leave, and before the service's drain is cleared.
+// Begins the removal of a service. Call before weir_service_leave, and before the service's drain
+// is cleared.
 void weir_removal_begin(struct weir_state *state, uint16_t service);
-// Collect the TCP binds of the published service table that drain because the configuration does
-// not contain them. built: table made only from the configuration. Begins the drains of newly
-// removed binds. Returns an array of *ret_n elements for the caller to free, or NULL: no binds, or
-// out of memory.
+// Collects the TCP binds of the published service table that drain because the configuration does
+// not contain them. Begins the drains of newly removed binds. built: the table made only from the
+// configuration. Returns an array of *ret_n elements that the caller frees. Returns NULL if there
+// are no such binds, or if out of memory.
 struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 	const struct weir_services_view *published, const struct weir_services_view *built,
 	uint32_t *ret_n);
-// Record the removed binds in the new table; n = 0: there are none. Ends the removals of services
-// without removed binds.
+// Records which removed binds the new table contains; n = 0: none. Ends the removals of services
+// that have no removed binds.
 void weir_removals_settle(
 	struct weir_state *state, const struct weir_service_bind *removed, uint32_t n);
 
 // --- flows.c ---
 
-// Sum the active flows. Returns false if some flows may be missing, because a bucket of flows was
-// moving between workers.
+// Sums the active flows of a service or a backend. Returns false if some flows may be missing,
+// because a bucket of flows was moving between workers.
 bool weir_flows_service(const struct weir_segment *segment, uint16_t service, uint64_t *ret);
 bool weir_flows_backend(const struct weir_segment *segment, uint16_t backend, uint64_t *ret);
 
@@ -373,10 +384,12 @@ bool weir_flows_backend(const struct weir_segment *segment, uint16_t backend, ui
 // Call when new flows of a service may get other backends than before, or when the service's binds
 // have changed.
 void weir_former_changed(struct weir_state *state, uint16_t service);
-// Call before a selection is stored, which may be the first selection of the service.
+// Call before a selection is stored. It may be the first selection of the service, which begins the
+// count of former flows.
 void weir_former_published(
 	const struct weir_segment *segment, struct weir_state *state, uint16_t service);
-// Call for services that an earlier process published: all their flows may be former flows.
+// Call after adopting services that an earlier process has published: all their flows may be former
+// flows.
 void weir_former_adopt(struct weir_state *state);
 // Count the former flows of changed services once workers have adopted the changes.
 void weir_former_tick(struct weir_tables *tables);
@@ -389,14 +402,15 @@ void weir_slow_start_end(struct weir_state *state, uint16_t backend);
 // Compute the progress of a service's chosen backends. Marks the rows that change. Returns 0 or
 // -ENOMEM.
 int weir_slow_start_decide(struct weir_state *state, struct weir_service_entry *service);
-// Mark the services whose next step is due. A window has WEIR_SLOW_START_STEPS steps.
+// Marks the services whose next step of slow start is due. A window has WEIR_SLOW_START_STEPS
+// steps.
 void weir_slow_start_tick(struct weir_state *state, uint64_t now_ms);
 #define WEIR_SLOW_START_STEPS 60u
 
 // --- subsets.c ---
 
-// Rank the backends of a service in the canonical order, which all clients share. Call after the
-// configuration was applied. Returns 0 or -ENOMEM.
+// Ranks the backends of a service in the canonical order, which is the same on all instances of the
+// fleet. Call after the configuration was applied. Returns 0 or -ENOMEM.
 int weir_subsets_rank(struct weir_state *state, const struct weir_service_entry *service);
 // Assign the usable backends of a service to the subsets of this instance. Returns 0 or -ENOMEM
 // (unchanged).
@@ -404,9 +418,9 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 
 // --- apply.c ---
 
-// Apply a configuration to the state. On error the caller must discard the state. With `wait`,
-// entries without a free id are left out and counted (waiting), if the ids suffice for the whole
-// configuration once leaving entries are removed.
+// Applies a configuration to the state. On an error the caller must discard the state. If `wait` is
+// true, entries without a free id are left out and counted in `waiting`. This is done only if the
+// ids suffice for the whole configuration once leaving entries are removed.
 int weir_state_apply(struct weir_state *state, const struct weir_config *config, bool wait,
 	char *why, size_t why_bytes);
 
@@ -414,11 +428,11 @@ int weir_state_apply(struct weir_state *state, const struct weir_config *config,
 
 // Fill an empty state from a segment.
 void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment);
-// Copy the ids of `from` to an empty state if all ids fit: callers still use these ids with a new
-// dataplane.
+// Copies the ids of `from` to an empty state, if all ids fit, because callers continue to use these
+// ids with a new dataplane.
 void weir_state_retain(struct weir_state *state, const struct weir_state *from);
-// Copy the values that callers in this process set in `from`: all values of backends that are not
-// in the segment, for other backends only explicitly set values.
+// Copies the values that callers in this process have set in `from`. For backends that are not in
+// the segment, all values are copied; for other backends, only the values that were set explicitly.
 void weir_state_inherit(struct weir_state *state, const struct weir_state *from);
 
 struct weir_rebuild;
@@ -434,38 +448,40 @@ struct weir_tables {
 	struct weir_writer *writer;
 	struct weir_state *state;
 	const struct weir_config *config;
-	weir_tables_find_hop_fn find_hop; // NULL = none
+	weir_tables_find_hop_fn find_hop; // callback that finds next hops; NULL = none
 	void *find_context;
 	struct weir_rebuild *rebuild; // rebuild in progress; NULL = none
-	uint16_t rebuild_next; // service at which the search for the next rebuild begins
+	uint16_t rebuild_next; // id of the service at which the search for the next rebuild begins
 	uint64_t slots_written; // number of slots written by the builders of selections
 	uint64_t epoch; // epoch of the last bound segment
 	uint32_t leaving; // number of leaving services and backends after the last apply
 	bool drain_begun; // a drain has begun since the last publication
-	uint64_t drain_mark; // grace period of the last publication with a begun drain
-	uint64_t recount_ms; // until this time a restarted dataplane may not have counted all flows
-	uint64_t refusals[WEIR_WORKERS_MAX]; // number of refused tables already handled, by worker
+	uint64_t drain_mark; // mark of the grace period of the last publication that began a drain
+	// Until this time, a restarted dataplane may not have counted all of its flows.
+	uint64_t recount_ms;
+	// By worker: number of refused tables that were handled already.
+	uint64_t refusals[WEIR_WORKERS_MAX];
 	struct weir_kept_vip *kept; // VIPs of removed services
 	uint32_t kept_count;
 };
 
 // --- kept_vips.c ---
 
-// Store the VIPs of services that a new configuration does not contain; former: the previous
+// Stores the VIPs of services that a new configuration no longer contains. former: the previous
 // configuration, or NULL. If out of memory, some VIPs are not stored.
 void weir_kept_vips_follow(struct weir_tables *tables, const struct weir_config *former);
 
 // --- refusals.c ---
 
-// Ignore refusals of an earlier process's tables that have been replaced by valid tables since.
-// Call when a segment is bound.
+// Ignores the refusals of tables of an earlier process that valid tables have replaced since. Call
+// when a segment is bound.
 void weir_refusals_begin(struct weir_tables *tables, const struct weir_segment *segment);
 
 // --- identity.c ---
 
-// Update an id's identity in the segment, store by store: if the process ends between two stores,
-// the identity is still consistent. A backend or service with a new id takes the counters in the
-// segment as its baseline. The ids must be reserved (writer.h).
+// Updates the identity of an id in the segment. The order of the stores keeps the identity
+// consistent, even if the process ends between two stores. A backend or service with a new id takes
+// the counters in the segment as its baseline. The ids must be reserved (writer.h).
 void weir_identity_store_service(
 	const struct weir_segment *segment, const struct weir_state *state, uint16_t id);
 void weir_identity_store_backend(
@@ -475,7 +491,7 @@ void weir_identity_adopt(struct weir_state *state, const struct weir_segment *se
 
 // --- build.c ---
 
-// The row of a backend, all zeroes when the id is free or its row is withdrawn.
+// Builds the row of a backend. The row is all zeroes if the id is free or its row is withdrawn.
 void weir_build_row(const struct weir_tables *tables, const struct weir_state *state, uint16_t id,
 	struct weir_backend_row *ret);
 // Build a blob from the state. Returns 0 and a blob that the caller owns, or 0 and NULL if the new
@@ -483,24 +499,26 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 // port), -EINVAL (more backends than slots).
 int weir_build_selection(struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
-// Whether a selection with `open` open candidates still serves a service with `chosen` chosen
-// backends: the open candidates must be at least half of all candidates and of the chosen backends,
-// so that a worker's search finds an open candidate (WEIR_POLICY_SEARCH).
+// Returns whether a selection still serves a service. `candidates`: candidates of the selection;
+// `open`: those of them that are open; `chosen`: chosen backends of the service. At least half of
+// the candidates must be open, and at least half as many as there are chosen backends. A worker's
+// search then finds an open candidate (WEIR_POLICY_SEARCH).
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen);
-// Whether the service's selection may be built later, in steps: workers skip closed candidates, and
-// the published selection still serves, judged by its candidates and its slots. at_once: number of
-// selections that the publication already builds; a small selection waits only if there are
-// several.
+// Returns whether the service's selection may be built later, in steps. This requires that workers
+// skip closed candidates, and that the published selection still serves, by its candidates and by
+// its slots. at_once: number of selections that the publication builds already; a small selection
+// waits only if there are several.
 bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, uint32_t at_once);
-// Number of subsets published for a service; 0 = nothing published, or invalid.
+// Returns the number of subsets published for a service; 0 = nothing valid is published.
 uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t service);
 // Get the published table of a service and a subset, after validation. Returns false if no table is
 // published, or if the table is invalid.
 bool weir_build_published(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_policy_table *ret, uint64_t *ret_generation);
-// Get the published service table, after validation. Returns false if no table is published, or if
-// another process overwrote the root or the table: the writer may reuse such memory.
+// Gets the published service table, after validation. Returns false if no table is published. Also
+// returns false if another process has overwritten the root or the table, because the writer may
+// then reuse the memory.
 bool weir_build_published_services(const struct weir_segment *segment,
 	const struct weir_writer *writer, struct weir_services_view *ret);
 int weir_build_services(
@@ -513,10 +531,10 @@ void weir_parts_count(const struct weir_tables *tables, struct weir_state *state
 
 // --- publish.c ---
 
-// Advance the stage of ids whose grace period is over.
+// Advances the stage of all ids whose grace period is over.
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
-// Publish all marked changes of a state, all or nothing. Returns the number of items published, or
-// a negative errno of build.c; the marks are kept on error.
+// Publishes all marked changes of a state, all or nothing. Returns the number of items published,
+// or a negative errno of build.c; the marks are then kept.
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state);
 // Call after weir_publish_state failed for lack of memory. Publishes rows, which need no memory, so
 // that workers skip backends that have closed. Keeps the marks.

@@ -44,12 +44,12 @@ int weir_subsets_rank(struct weir_state *state, const struct weir_service_entry 
 	return 0;
 }
 
-// A service's list in canonical order, and scratch memory.
+// The backends of a service in canonical order, and scratch memory.
 struct list {
 	uint32_t count;
 	uint16_t *id;
 	uint8_t *usable;
-	uint8_t *eligible; // usable without panic
+	uint8_t *eligible; // the backend is usable even without panic
 	uint32_t usables, eligibles;
 	uint32_t *order; // [count]
 	uint32_t *scratch;
@@ -67,7 +67,7 @@ static int list_init(struct list *list, const struct weir_state *state,
 	const struct weir_service_entry *service) {
 	bool ranked = service->config->subset.algorithm != WEIR_SUBSET_NONE;
 	uint32_t count = service->backends;
-	uint32_t unranked = count; // without ranks, sort by id
+	uint32_t unranked = count; // if there are no ranks, the backends are ordered by id
 
 	*list = (struct list){
 		.count = count,
@@ -102,7 +102,7 @@ static int list_init(struct list *list, const struct weir_state *state,
 	return 0;
 }
 
-// Whether all clients use all backends.
+// Returns whether all clients use all backends.
 static bool is_off(const struct weir_service_entry *service) {
 	return service->config == NULL || service->config->subset.algorithm == WEIR_SUBSET_NONE ||
 	       service->config->subset.size >= service->backends;
@@ -128,15 +128,15 @@ static struct weir_subset_params params_of(
 		.client = weir_subset_client_index(config->client, &place)};
 }
 
-// Free places of a subset, which is filled in order of preference.
+// The free places of a subset, which is filled in order of preference.
 struct room {
 	uint32_t all;
-	uint32_t unhealthy; // usable only because of panic
+	uint32_t unhealthy; // places for backends that are usable only because of panic
 };
 
-// In panic the first usable backends in the order could all be down. So each subset takes its share
-// of the eligible backends, at least one, and fills the remaining places with backends that are
-// usable only because of panic. There are enough backends of each kind.
+// Returns the places of a subset. In panic, the first usable backends in the order could all be
+// down. So each subset takes its share of the eligible backends, at least one. The remaining places
+// get backends that are usable only because of panic. There are enough backends of each kind.
 static struct room room_of(const struct list *list, uint32_t size) {
 	uint64_t least =
 		list->usables > 0
@@ -157,8 +157,8 @@ static bool take(const struct list *list, struct room *room, uint32_t at) {
 	return true;
 }
 
-// Fill one subset with the first backends that fit; the next few backends are spares. Backends up
-// to the last spare are not far, because they may soon be needed or usable again.
+// Fills one subset with the first backends that fit. The next few usable backends are spares. The
+// backends up to the last spare are not far, because they may soon be needed.
 static void fill_subset(struct weir_state *state, const struct weir_service_entry *service,
 	uint32_t subset, const struct list *list) {
 	struct weir_subset_params params = params_of(state, service, subset);
@@ -256,8 +256,8 @@ bool weir_tables_far_changed(struct weir_tables *tables) {
 	return changed;
 }
 
-// List the members and substitutes of a subset. The n-th substitute replaces the n-th unusable
-// member, both in order of preference (U3).
+// Lists the members and the substitutes of a subset. The n-th substitute replaces the n-th unusable
+// member; both are counted in order of preference (U3).
 static uint32_t list_members(
 	const struct list *list, uint32_t size, struct weir_subset_member *ret) {
 	struct room room = room_of(list, size);

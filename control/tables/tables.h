@@ -27,29 +27,32 @@ struct weir_backend_state {
 	// When the administrative state changed (CLOCK_MONOTONIC); 0 = not in this process.
 	uint64_t admin_ms;
 	uint8_t health; // enum weir_health_state
-	bool ejected; // takes no new flows for a while, see outliers.h
-	// Removed from the configuration, but still has flows or a service that holds it.
+	// Takes no new flows for a while, because its connections fail; see outliers.h.
+	bool ejected;
+	// Removed from the configuration, but kept, because it has flows or because its service
+	// still drains.
 	bool leaving;
 	bool resolved; // the next hop is known
 	uint16_t path_mtu; // 0 = the port's MTU
 	bool in_selection; // takes new flows of some worker now, considering panic and subsets
-	uint8_t flags; // published flags, WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
+	uint8_t flags; // flags of the published row, WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	struct weir_policy_share share; // slow start; all zero = none
-	uint32_t configured_weight; // the value of "auto", if automatic
+	uint32_t configured_weight; // configured weight; if it is "auto", the automatic weight
 	bool weight_auto; // the configured weight is "auto"
-	uint32_t auto_weight; // from the backend's CPUs, if automatic; 0 = unknown
-	uint32_t runtime_weight; // WEIR_WEIGHT_UNSET = none
-	uint32_t reported_weight; // 0 = none
-	uint32_t own_weight; // WEIR_WEIGHT_UNSET = none
+	uint32_t auto_weight; // weight computed from the backend's CPUs, if automatic; 0 = unknown
+	uint32_t runtime_weight; // weight set at run time; WEIR_WEIGHT_UNSET = none
+	uint32_t reported_weight; // weight derived from the backend's reports; 0 = none
+	// Weight that the backend reported for itself; WEIR_WEIGHT_UNSET = none.
+	uint32_t own_weight;
 	uint32_t effective_weight;
 	uint8_t drain; // enum weir_drain_phase
-	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Used while draining
-	// Value passed to weir_tables_end_drain. Used after the drain, when flows were kept or
+	uint64_t drain_until_ns; // deadline while draining, CLOCK_MONOTONIC; 0 = no deadline
+	// The value passed to weir_tables_end_drain. Used after the drain, if flows were kept or
 	// dropped.
 	uint64_t drain_left;
 	uint32_t max_active_flows; // the backend's own limit, see weir_tables_set_limit; 0 = none
 	uint32_t limit; // published limit of active flows, for all workers together; 0 = none
-	bool at_limit; // see weir_tables_set_limit
+	bool at_limit; // counts as at its limit, see weir_tables_set_limit
 	uint64_t identity; // hash of service and name
 };
 
@@ -63,18 +66,19 @@ struct weir_next_hop {
 	uint16_t mtu; // path MTU, bytes of the outer packet; 0 = the port's MTU
 };
 
-// Open tables over a segment, and adopt the segment's contents. Nothing is published before the
-// first apply. segment NULL: there is no segment yet, see weir_tables_rebind. Returns 0 or -ENOMEM.
+// Opens tables over a segment, and adopts the contents of the segment. Nothing is published before
+// the first weir_tables_apply. segment NULL: there is no segment yet, see weir_tables_rebind.
+// Returns 0 or -ENOMEM.
 int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret);
 void weir_tables_free(struct weir_tables *tables); // published tables stay in the segment
 
-// Move to a new segment (the dataplane restarted) and publish everything in the new segment.
-// segment NULL: unbind; changes are kept, and published by the next rebind. The previous segment
-// must stay mapped until this function returns. A segment that another control process wrote is
-// adopted as by weir_tables_open, then all values that were set in this process are set again. Ids
-// may change: look ids up afterwards. Returns 0, or a negative errno: -ENOSPC (ids) or -ENOMEM: no
-// segment is bound (weir_tables_segment); errors of weir_tables_publish: the segment is bound,
-// publish again.
+// Moves the tables to a new segment, because the dataplane restarted, and publishes everything
+// there. segment NULL: unbinds; changes are kept, and published by the next rebind. The previous
+// segment must stay mapped until this function returns. A segment that another control process
+// wrote is adopted as by weir_tables_open; then all values that were set in this process are set
+// again. Ids may change, so look them up again afterwards. Returns 0 or a negative errno. -ENOSPC
+// (ids) and -ENOMEM: no segment is bound (weir_tables_segment). Errors of weir_tables_publish: the
+// segment is bound, and the caller must publish again.
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
 // Make `config` the configuration. config: borrowed, must outlive the tables or the next apply,
@@ -93,7 +97,7 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
 
-// Find the next hop of an address without waiting. Returns true if the next hop is resolved now.
+// Finds the next hop of an address without waiting. Returns true if the next hop is resolved now.
 typedef bool (*weir_tables_find_hop_fn)(
 	void *context, const struct weir_address *address, struct weir_next_hop *ret);
 // Set the function with which weir_tables_apply looks up the next hops of unresolved backends, so
@@ -101,8 +105,8 @@ typedef bool (*weir_tables_find_hop_fn)(
 // may call the getters, which still return the values before the apply.
 void weir_tables_find_hops(struct weir_tables *tables, weir_tables_find_hop_fn find, void *context);
 
-// Returns the number of configured services and backends without an id; usually 0. *ret_retry: ids
-// were freed since the last apply, so that a retry may succeed.
+// Returns the number of configured services and backends without an id; usually 0. *ret_retry: true
+// if ids were freed since the last apply, so that another apply may succeed.
 uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry);
 
 // Changes: each function marks what it changes, and weir_tables_publish publishes all marks at
@@ -114,8 +118,9 @@ int weir_tables_set_admin(
 // weir_tables_end_drain also accept a removed backend, but on_backend_down decides about its flows.
 int weir_tables_set_drain(struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase,
 	uint64_t until_ns);
-// Set the phase at the end of a drain. left: number of open flows at that time. left is not stored
-// for the next process: WEIR_FLOWS_UNKNOWN is also used when an earlier process ended the drain.
+// Sets the phase at the end of a drain. left: number of open flows at that time. `left` is not
+// stored for the next process, so it is WEIR_FLOWS_UNKNOWN if an earlier process has ended the
+// drain.
 #define WEIR_FLOWS_UNKNOWN UINT64_MAX
 int weir_tables_end_drain(
 	struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase, uint64_t left);
@@ -123,21 +128,21 @@ int weir_tables_set_health(
 	struct weir_tables *tables, uint16_t backend, enum weir_health_state health);
 int weir_tables_set_weight(
 	struct weir_tables *tables, uint16_t backend, uint32_t weight); // or WEIR_WEIGHT_UNSET
-// Set the capacity that a backend reported; 0 = unknown. Replaces the configured weight, unless the
-// configured weight is 0, if the service's policy uses reported weights.
+// Sets the capacity that a backend has reported; 0 = unknown. If the service's policy uses reported
+// weights, it replaces the configured weight, unless that is 0.
 int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
-// Set the value of a backend's configured weight "auto", computed from the backend's CPUs. 0 =
-// unknown: the mean of the known values in the service is used, or WEIR_CONFIG_WEIGHT_DEFAULT if no
-// value is known. Stored for the next control process. Returns -ENOENT also if the weight is not
-// automatic.
+// Sets the automatic weight of a backend, which is computed from its CPUs; 0 = unknown. For an
+// unknown weight, the mean of the known automatic weights in the service is used, or
+// WEIR_CONFIG_WEIGHT_DEFAULT if none is known. Stored for the next control process. Returns 0, or
+// -ENOENT; -ENOENT also if the configured weight is not "auto".
 int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 #define WEIR_WEIGHT_AUTO_MOST 65535u
-// Set the weight that a backend reported for itself, used with any policy; WEIR_WEIGHT_UNSET =
-// none. Replaces the configured weight, also a configured weight of 0, but not a run-time weight.
+// Sets the weight that a backend has reported for itself, used with any policy; WEIR_WEIGHT_UNSET =
+// none. It replaces the configured weight, even 0, but not a run-time weight.
 int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
-// Set the backend's own limit of active flows (0 = none), and whether the backend now counts as at
-// its limit. Published in the backend's row. The limit is for all workers together, but for one
-// worker in a dataplane older than WEIR_ABI_SHARED_LIMITS.
+// Sets the backend's own limit of active flows (0 = none), and whether the backend counts as at its
+// limit now. Both are published in the backend's row. The limit applies to all workers together; in
+// a dataplane older than WEIR_ABI_SHARED_LIMITS, it applies to each worker.
 int weir_tables_set_limit(
 	struct weir_tables *tables, uint16_t backend, uint32_t max_active_flows, bool at_limit);
 int weir_tables_set_next_hop(
@@ -147,7 +152,8 @@ int weir_tables_next_hop(
 // Set whether a backend is ejected: no new flows except in panic. Not stored for the next control
 // process.
 int weir_tables_set_ejected(struct weir_tables *tables, uint16_t backend, bool ejected);
-// Whether new flows could use another backend without a panic if this backend were ejected.
+// Returns whether new flows could use another backend, without a panic, if this backend were
+// ejected.
 bool weir_tables_may_eject(const struct weir_tables *tables, uint16_t backend);
 
 // Set the policy of a service until the configured policy changes; WEIR_POLICY_UNSET = as
@@ -162,17 +168,17 @@ int weir_tables_set_measured(struct weir_tables *tables, uint16_t service, bool 
 int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, uint32_t ms);
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // used until set
 
-// Drains of binds: all binds of a service, or the binds with an address (address NULL = all).
-// Packets that begin a flow are refused; existing flows continue. Returns the number of selected
-// binds.
+// Selects all binds of a service, or its binds with an address (address NULL = all), for the drains
+// of binds below. While a bind is drained, packets that begin a flow are refused, and existing
+// flows continue. Returns the number of selected binds.
 uint32_t weir_tables_select_binds(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // Returns how many of the selected binds are drained.
 uint32_t weir_tables_select_drained(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
-// Begin the drain of the selected binds, or end it. Beginning sets a new deadline for all drained
-// binds of the service; 0 = none. A new bind is drained as well if its address is drained, or if
-// all binds of its service are. Returns 0 or -ENOENT.
+// Begins the drain of the selected binds, or ends it. Beginning a drain sets a new deadline for all
+// drained binds of the service; 0 = none. A bind that is configured later is drained as well if its
+// address is drained, or if all binds of its service are drained. Returns 0 or -ENOENT.
 int weir_tables_drain_binds(struct weir_tables *tables, uint16_t service,
 	const struct weir_address *address, bool drained, uint64_t until_ns);
 // Find the first service with draining binds, from this id on. Returns its id or -ENOENT.
@@ -183,37 +189,39 @@ int weir_tables_next_draining(const struct weir_tables *tables, uint32_t from);
 int weir_tables_end_bind_drain(
 	struct weir_tables *tables, uint16_t service, enum weir_drain_phase phase, uint64_t left);
 uint32_t weir_tables_drained_binds(const struct weir_tables *tables, uint16_t service);
-// Find the published bind of a destination; result as of weir_service_lookup, WEIR_SERVICE_NONE
-// also without a segment. address: 16 bytes, IPv4 zero padded.
+// Finds the published bind of a destination. Returns the result of weir_service_lookup, or
+// WEIR_SERVICE_NONE if there is no segment. address: 16 bytes, IPv4 zero padded.
 uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t port);
-// bind: index in the configuration of the service.
+// Returns whether a bind is drained. bind: index in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
-// Whether counters of 0 prove that a drained backend or bind has no flow. They do not while a
-// worker that has not yet adopted the last begun drain may begin another flow, while no segment is
-// bound, and for a time after a restart of the dataplane, which counts an existing flow only from
-// the flow's next packet on.
+// Returns whether counters of 0 prove that a drained backend or bind has no flow. They do not in
+// three cases. A worker that has not yet adopted the last begun drain may begin another flow. No
+// segment is bound. Or the dataplane was restarted a short time ago: it counts an existing flow
+// only from the next packet of the flow on.
 #define WEIR_TABLES_RECOUNT_MS 60000
 bool weir_tables_counts_drains(const struct weir_tables *tables);
-// Returns the rest of this time after a restart, in milliseconds; 0 = over, or no restart.
+// Returns how much of WEIR_TABLES_RECOUNT_MS is left after a restart of the dataplane, in
+// milliseconds; 0 = none is left, or there was no restart.
 uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables);
-// Call if this process was started after the dataplane, which may have been restarted. age_ms: time
-// since the start of the dataplane. An earlier control process may have seen the restart.
+// Call if this process was started after the dataplane. The dataplane may have been restarted,
+// which an earlier control process may have detected. age_ms: time since the start of the
+// dataplane.
 void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 
 // Removals: binds and services that a new configuration no longer contains drain until a deadline,
 // if `drain.removed_ms` is above 0. Only TCP binds drain: packets that begin a flow are refused,
-// existing flows continue. At the deadline with on_backend_down "reset", workers end the flows, and
-// the binds stay refused for the timeout of established flows, because a client in a transfer
-// ignores an RST whose number is too old, and needs several RSTs. At the deadline with other
-// settings, the binds are withdrawn, and the flows continue. For a removed service, this applies to
-// its binds, and its backends are down from the deadline on.
-// Returns the id of the first service with a removal, from this id on, or -ENOENT.
+// existing flows continue. If on_backend_down is "reset", workers end the flows at the deadline.
+// The binds then refuse packets for the timeout of established flows, because a client in a
+// transfer ignores an RST whose number is too old, and needs several RSTs. With other settings of
+// on_backend_down, the binds are withdrawn at the deadline, and the flows continue. For a removed
+// service, this applies to all its binds, and its backends are down from the deadline on. Returns
+// the id of the first service with a removal, from this id on, or -ENOENT.
 int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from);
-// End the present phase of a removal: no flows are left (drained), or the phase has reached its
-// end. Returns enum weir_drain_phase, i.e. what happens to the flows: DRAINED, DROPPED or KEPT; or
-// -ENOENT.
+// Ends the present phase of a removal, because no flows are left (drained true), or because the
+// phase has reached its end. Returns what happens to the flows: DRAINED, DROPPED or KEPT of enum
+// weir_drain_phase. Returns -ENOENT if there is no removal.
 int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool drained);
 // Get the removed binds in the service table, of one service or (WEIR_SERVICE_NONE) of all
 // services; ranges may be split. Fills up to `room` elements. Returns the number of removed binds.
@@ -222,9 +230,9 @@ uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t se
 	struct weir_config_bind *ret, uint32_t room);
 uint32_t weir_tables_removed_count(
 	const struct weir_tables *tables); // number for all services; cheap
-// Whether a service has lost this VIP: it is the VIP of a removed bind that drains, or of a service
-// that this process removed and whose flows have not ended. Costs as much as
-// weir_tables_removed_binds.
+// Returns whether a service has lost this VIP. It has if the VIP is that of a removed bind that
+// drains, or of a service that this process has removed and whose flows have not ended. Costs as
+// much as weir_tables_removed_binds.
 bool weir_tables_has_lost(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // Get the first removed binds of a service, without reading the table. Returns their number.
@@ -232,15 +240,16 @@ bool weir_tables_has_lost(
 uint32_t weir_tables_first_removed(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind ret[WEIR_TABLES_FIRST_REMOVED]);
 
-// Whether replaced tables wait for a grace period. When no table waits, retry operations that
-// returned -EBUSY.
+// Returns whether replaced tables wait for a grace period. When no table waits any more, retry
+// operations that returned -EBUSY.
 bool weir_tables_wait(struct weir_tables *tables);
 
-// Publish all marks, in the order of layout.h, then reclaim memory. Never waits. While no segment
-// is bound, only panic and subsets are decided, for the getters below. Returns the number of
-// selections, service tables and touched ids published (0 before the first apply: marks are kept),
-// or -ENOSPC, -EBUSY, -ENOMEM: marks are kept, and only rows, which need no memory, are published,
-// so that workers skip closed backends.
+// Publishes all marked changes, in the order of layout.h, then reclaims memory. Never waits. While
+// no segment is bound, it only decides panic and subsets, for the getters below. Returns the number
+// of selections, service tables and touched ids that were published. Before the first
+// weir_tables_apply it returns 0 and keeps the marks. On -ENOSPC, -EBUSY and -ENOMEM the marks are
+// kept too. Only rows are then published, which need no memory, so that workers skip closed
+// backends.
 int weir_tables_publish(struct weir_tables *tables);
 
 // Do one step of rebuilding stale selections. In a large service, a change of a backend first
@@ -258,7 +267,7 @@ struct weir_tables_work {
 };
 struct weir_tables_work weir_tables_work(const struct weir_tables *tables);
 
-// Whether results of weir_tables_backend_is_far may have changed since the last call.
+// Returns whether results of weir_tables_backend_is_far may have changed since the last call.
 bool weir_tables_far_changed(struct weir_tables *tables);
 
 // A table that a worker has refused.
@@ -279,23 +288,24 @@ bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal 
 // eligible begin slow start at this time.
 void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms);
 
-// Reclaim memory and ids of removed backends; publish marks that an earlier publication could not
-// publish. Call about every 100 ms. Never waits.
+// Reclaims memory and ids of removed backends. Publishes the changes that an earlier publication
+// could not publish. Call about every 100 ms. Never waits.
 void weir_tables_tick(struct weir_tables *tables);
 
-// Look up and enumerate backends. Ids are below the returned number; functions return -ENOENT for a
-// free id.
+// These functions look up and enumerate backends. All ids are below the returned number; the
+// functions return -ENOENT for a free id.
 uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
-// Ids of services are below the returned number, see weir_tables_service.
+// Returns a number that all ids of services are below, see weir_tables_service.
 uint32_t weir_tables_service_ids(const struct weir_tables *tables);
 int weir_tables_backend(
 	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret);
-// Whether tunnel packets of this next hop have this outer source.
+// Returns whether tunnel packets by this next hop have this outer source.
 bool weir_next_hop_has_source(const struct weir_next_hop *hop, const struct weir_address *source);
-// Whether tunnel packets to a backend have this outer source.
+// Returns whether tunnel packets to a backend have this outer source.
 bool weir_tables_has_source(
 	const struct weir_tables *tables, uint16_t id, const struct weir_address *source);
-// Whether a tunnel packet of this length is sent to a backend in one piece; true if unknown.
+// Returns whether a tunnel packet of this length reaches a backend without being fragmented.
+// Returns true if the path MTU is unknown.
 bool weir_tables_fits(const struct weir_tables *tables, uint16_t id, uint32_t bytes);
 // Active flows of a backend, summed over workers. Reads shared memory for each worker.
 uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id);
@@ -308,8 +318,8 @@ int weir_tables_backend_find_removed(const struct weir_tables *tables, uint16_t 
 int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT
 // Find a service that was removed and drains, or still has flows. Returns its id or -ENOENT.
 int weir_tables_service_find_removed(const struct weir_tables *tables, const char *name);
-// The configuration of a service, borrowed until the next weir_tables_apply; NULL if the service is
-// not configured, or waits for an id. Constant time.
+// Returns the configuration of a service, borrowed until the next weir_tables_apply. Returns NULL
+// if the service is not configured, or waits for an id. Takes constant time.
 const struct weir_config_service *weir_tables_service_config(
 	const struct weir_tables *tables, const char *name);
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id); // or NULL
@@ -326,11 +336,12 @@ uint32_t weir_tables_backends_at(const struct weir_tables *tables,
 	const struct weir_address *address, uint16_t *ids, uint32_t room);
 
 const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t id); // or NULL
-// Id of the service of a backend, or WEIR_SERVICE_NONE: for quick filtering.
+// Returns the id of the service of a backend, or WEIR_SERVICE_NONE. Faster than
+// weir_tables_backend.
 uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t id);
 
-// The name of an id as used by a worker that has adopted the changes below this number of the
-// update log. NULL also if the id has been reused since.
+// Returns the name that an id had for a worker that has adopted the changes below this number of
+// the update log. Returns NULL also if the id was reused since then.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates);
 const char *weir_tables_backend_name_at(
@@ -338,62 +349,68 @@ const char *weir_tables_backend_name_at(
 
 struct weir_service_state {
 	uint16_t id;
-	// Fewer than panic_threshold_percent of the backends in service (healthy, ejected, or
-	// refusing after having been healthy) are eligible: all backends in service are used; if no
-	// backend is eligible, drained, lame and never healthy backends are used as well.
+	// The service is in panic: fewer than panic_threshold_percent of its backends in service
+	// are eligible. In service are backends that are healthy, ejected, or refusing after having
+	// been healthy. All backends in service are then used. If no backend is eligible, backends
+	// that are drained, lame duck or never healthy are used as well.
 	bool panic;
 	bool leaving; // no longer configured, but kept until its flows and its removal have ended
-	// Eligible: ready, healthy, weight above 0, without regard to panic.
+	// Number of live backends, and of those that are eligible: ready, healthy, weight above 0,
+	// without regard to panic.
 	uint32_t backends, eligible;
-	// Backends with a next hop, among backends that are eligible or allowed by panic.
+	// Number of backends with a next hop, among those that are eligible or allowed by panic.
 	uint32_t resolved;
 	uint32_t slots; // slots of all subsets; 0 = the policy does not use slots
-	// Slots of one subset that has candidates; 0 = the policy does not use slots.
+	// Number of slots of one subset that has candidates; 0 = the policy does not use slots.
 	uint32_t table_slots;
-	// Published subsets: 1, or one per worker; 0 = nothing published, or no segment.
+	// Number of published subsets: 1, or one per worker. 0 = nothing is published, or there is
+	// no segment.
 	uint32_t subsets;
 	uint64_t parts; // sum of the parts of the service's backends
 	uint64_t generation; // generation of the service's selection
-	uint8_t policy; // enum weir_policy, in effect
+	uint8_t policy; // policy in effect, enum weir_policy
 	uint8_t configured_policy;
-	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
-	// Zeroed for a leaving service. Contains the configured limit of active flows, even if the
-	// limit is published in the rows.
+	uint8_t runtime_policy; // policy set at run time; WEIR_POLICY_UNSET = none
+	// The settings of the policy; zeroed for a leaving service. They contain the configured
+	// limit of active flows, even if this limit is published in the rows.
 	struct weir_policy_settings settings;
 	uint8_t drain; // enum weir_drain_phase of the service's drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 	uint64_t drain_left; // open flows at the end of the drain, see weir_tables_end_drain
 	uint64_t drain_begun_ms; // last start of a drain, CLOCK_MONOTONIC; 0 = before this process
-	// Phase of the removed binds, or, if leaving, of the service: enum weir_drain_phase NONE,
-	// DRAINING, or DROPPED (the flows of removed binds have ended).
+	// Phase of the removed binds, or, if `leaving`, of the whole service. NONE, DRAINING, or
+	// DROPPED (the flows of the removed binds have ended), enum weir_drain_phase.
 	uint8_t removal;
-	uint64_t removal_until_ns; // CLOCK_MONOTONIC, end of the phase
+	uint64_t removal_until_ns; // end of that phase, CLOCK_MONOTONIC
 	uint32_t removed_binds; // number of removed binds in the service table
-	uint8_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0
+	// Flags that down backends get: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0.
+	uint8_t down_flags;
 };
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);
 
-// Maximum number of open flows of a service for which a worker that starts may find another backend
-// although the flow's backend is in the selection.
+// Upper limits of the open flows of a service whose backend is in the selection, but for which a
+// worker that starts may find another backend.
 struct weir_former_flows {
-	// Flows that may have begun before the last change of the selection (backends, weights,
-	// settings), of the backends' rows (open or closed) or of the service's binds, since the
-	// start of the dataplane. UINT64_MAX = unknown: workers may still use the previous tables,
-	// or an earlier process published the change.
+	// Flows that may have begun before the last change since the start of the dataplane: of the
+	// selection (backends, weights, settings), of the backends' rows (open or closed), or of
+	// the service's binds. UINT64_MAX = unknown, because workers may still use the previous
+	// tables, or because an earlier process published the change.
 	uint64_t older;
-	uint64_t spilled; // begun since, at a backend other than the selection's choice
+	// Flows begun since that change, at a backend other than the one that the selection
+	// chooses.
+	uint64_t spilled;
 };
-// Call when a worker has moved a flow to this backend, which the selection may not choose for the
-// flow: the present flows of the service then count as older flows.
+// Call when a worker has moved a flow to this backend. The selection may choose another backend for
+// the flow, so the present flows of the service count as older flows from now on.
 void weir_tables_flow_moved(struct weir_tables *tables, uint16_t backend);
-// Reads shared memory for each worker.
+// Returns the former flows of a service. Reads shared memory for each worker.
 struct weir_former_flows weir_tables_former_flows(
 	const struct weir_tables *tables, uint16_t service);
 
-// The backend's parts in the published selection: slots (maglev), strides (weighted-round-robin),
-// weights (time-weighted and interleaved: shares of time, not of flows), 1 for other policies. 0 =
-// the backend takes no flows.
+// Returns the number of a backend's parts in the published selection; 0 = it takes no flows. A part
+// is a slot (maglev), a stride (weighted-round-robin), or a unit of weight (time-weighted and
+// interleaved: shares of time, not of flows). With other policies each backend has 1 part.
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);
 
 struct weir_subset_part {
@@ -414,18 +431,18 @@ struct weir_subset_state {
 	struct weir_subset_params params; // parameters of the first subset of this instance
 	enum weir_subset_client client;
 	bool off;
-	// Subsets of this instance: 1, or one per worker; the client of subset i is params.client +
-	// i.
+	// Number of subsets of this instance: 1, or one per worker. Subset i belongs to the client
+	// params.client + i.
 	uint32_t subsets;
-	uint64_t clients; // clients of the whole fleet
+	uint64_t clients; // number of clients in the whole fleet
 	uint32_t backends; // number of backends in the list
 };
 int weir_tables_subset(
 	const struct weir_tables *tables, uint16_t service, struct weir_subset_state *ret);
 
-// Whether a backend is far from use: in each subset of this instance it ranks behind the members
-// and a few usable spares (a tenth of the size, at least WEIR_SUBSET_SPARES_LEAST). The health of
-// such a backend is less urgent.
+// Returns whether a backend is far from use: in each subset of this instance, it ranks behind the
+// members and behind a few usable spares (a tenth of the size, at least WEIR_SUBSET_SPARES_LEAST).
+// The health of such a backend is less urgent.
 bool weir_tables_backend_is_far(const struct weir_tables *tables, uint16_t backend);
 #define WEIR_SUBSET_SPARES_LEAST 2u
 
@@ -433,29 +450,30 @@ struct weir_subset_member {
 	uint16_t backend;
 	// The unusable member that this substitute replaces, or WEIR_BACKEND_NONE.
 	uint16_t replaces;
-	bool unusable; // member of the subset, not used now
+	bool unusable; // the backend is a member of the subset, but is not used now
 };
-// Get a subset of this instance (subset: below subsets): its members in order of preference, then
-// substitutes. In panic a subset takes its share of the service's eligible backends, rounded up,
-// and fills the remaining places with backends that only panic allows. ret: room for all backends
-// of the list. Returns the number of elements, -ENOENT, -ENOMEM.
+// Gets a subset of this instance (subset: below weir_subset_state.subsets): its members in order of
+// preference, then their substitutes. In panic, a subset takes its share of the service's eligible
+// backends, rounded up. The remaining places get backends that only panic allows. ret: must have
+// room for all backends of the list. Returns the number of elements, -ENOENT, -ENOMEM.
 int weir_tables_subset_members(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_subset_member *ret);
 
 struct weir_subset_count {
 	uint16_t backend;
 	bool usable;
-	uint32_t clients; // clients in the fleet that use the backend, as computed by this instance
+	// Number of clients in the fleet that use the backend, as this instance computes it.
+	uint32_t clients;
 };
-// Get the number of clients of each backend, in canonical order. ret: room for all backends of the
-// list. Returns the number of backends, -ENOENT, -ENOMEM. With more than WEIR_SUBSET_PAIRS_MAX
-// pairs of clients and backends all numbers of clients are 0, because computing them would take too
-// long.
+// Gets the number of clients of each backend, in canonical order. ret: must have room for all
+// backends of the list. If there are more than WEIR_SUBSET_PAIRS_MAX pairs of clients and backends,
+// computing the numbers would take too long: they are then all 0. Returns the number of backends,
+// -ENOENT, -ENOMEM.
 int weir_tables_subset_counts(
 	const struct weir_tables *tables, uint16_t service, struct weir_subset_count *ret);
 #define WEIR_SUBSET_PAIRS_MAX 2000000u
 
-// NULL while no segment is bound.
+// weir_tables_writer and weir_tables_segment return NULL while no segment is bound.
 struct weir_writer *weir_tables_writer(struct weir_tables *tables);
 const struct weir_segment *weir_tables_segment(const struct weir_tables *tables);
 const struct weir_config *weir_tables_config(const struct weir_tables *tables);

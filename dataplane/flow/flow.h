@@ -11,7 +11,8 @@
 #include "packet_facts.h"
 #include "policy.h"
 
-// Addresses and ports as in the packet (network order). IPv4: first 4 bytes, remaining bytes 0.
+// The key of a flow. Addresses and ports are in network order, as in the packet. An IPv4 address is
+// in the first 4 bytes; the remaining bytes are 0.
 struct weir_flow_key {
 	uint8_t source[16];
 	uint8_t destination[16];
@@ -28,14 +29,16 @@ struct weir_flow_key {
 
 // Why a flow ended.
 enum weir_flow_end {
-	WEIR_FLOW_END_COMPLETED, // FIN seen, then the closing timeout, or a SYN
-	WEIR_FLOW_END_REFUSED, // RST without an earlier FIN, then a timeout, or a SYN
+	WEIR_FLOW_END_COMPLETED, // a FIN was seen; then the closing timeout passed, or a SYN came
+	// An RST was seen without an earlier FIN; then a timeout passed, or a SYN came.
+	WEIR_FLOW_END_REFUSED,
 	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
 	WEIR_FLOW_END_EVICTED, // replaced by a newer flow, moved, without a service, or deleted by
 			       // an operator
 };
 
-// A reference to a flow in a table. Valid until the next insertion or sweep. Negative: not found.
+// A reference to a flow in a table. It is valid until the next insertion or sweep. A negative value
+// means that no flow was found.
 typedef int64_t weir_flow_ref;
 
 // How a new flow begins. A flow that begins with FIN or RST counts as finished from the start, and
@@ -44,7 +47,9 @@ struct weir_flow_start {
 	uint64_t now_ns;
 	enum weir_flow_event event;
 	uint16_t backend;
-	bool joined; // with event SYN: half-open, but begins in mid-flow: its end is no error
+	// Only with event SYN: the flow is half-open because it begins in mid-flow. Its end is no
+	// error.
+	bool joined;
 	bool measured; // store the start time, to measure the service time
 	bool absent; // weir_flow_absent was true since the last insertion of this key (insert only)
 	uint32_t buckets[2]; // if absent: from weir_flow_absent
@@ -52,16 +57,18 @@ struct weir_flow_start {
 
 #define WEIR_OUTCOME_KNOWN (-1) // the flow had already finished
 
-// Functions that the table calls for its flows: reports of their ends (F5 of flow_table.h), from
-// within advance, insert, restart, remove, adopt and sweep; and a check, `belongs`. These functions
-// must be short. half_open: the flow was never established before its end.
+// Functions that the table calls for its flows. They report changes and ends of flows (F5 of
+// flow_table.h), except `belongs`, which is a check. The table calls the functions from within
+// advance, insert, restart, remove, adopt and sweep: they must be short. half_open: the flow was
+// never established before its end.
 struct weir_flow_listener {
 	// The second packet of a half-open flow has arrived. Not called for a flow that began as
 	// established, or that finishes with its second packet. answered: the flow began with a
 	// SYN, which the backend has therefore answered.
 	void (*established)(void *context, uint16_t backend, bool answered);
 	// The flow has finished, by its first FIN or RST. Called at most once per flow, before
-	// ended. service_ns of a flow that completed: since its first packet; 0 = not measured.
+	// ended. service_ns: for a flow that completed, the time since its first packet; 0 = not
+	// measured.
 	void (*finished)(void *context, uint16_t backend, enum weir_outcome outcome,
 		uint64_t service_ns, bool half_open);
 	// The flow had not finished: data after an RST shows that the RST was forged. The flow is

@@ -17,10 +17,11 @@ void weir_flow_refresh_stamps(struct weir_flow_table *table, uint64_t now_ns) {
 	table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] = stamp[WEIR_PHASE_SYN_SEEN];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_ESTABLISHED] =
 		stamp[WEIR_PHASE_ESTABLISHED];
-	// The third packet of a flow needs no report.
+	// A packet with data makes a young flow established. This needs no report to the listener.
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_YOUNG] = stamp[WEIR_PHASE_ESTABLISHED];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
-	// The stamp is 0, so that the slow lookup checks the flow's service.
+	// During a recheck the stamp is 0: datagrams take the slow lookup, which checks the flow's
+	// service.
 	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] =
 		table->rechecking ? 0 : stamp[WEIR_PHASE_UDP];
 	table->now.timeout_ticks[WEIR_PHASE_RESET] =

@@ -10,11 +10,12 @@
 // Erlingsson et al. 2006).
 //
 // Word. All other data of a flow is in one word: state, time of the last packet, backend. For most
-// packets the new word consists of the old word's backend and a stamp, which depends only on the
-// event, the state and the time: stamps are made once per burst.
+// packets the new word consists of the old word's backend and a stamp. A stamp depends only on the
+// event, the state and the time. Therefore all stamps are made once per burst.
 //
-// Times are in ticks of the state: 12 bits, which wrap after at least two timeouts and at least
-// WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before that.
+// A time has 12 bits and counts ticks, whose length depends on the state. Times wrap after at least
+// two timeouts of the state and at least WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before
+// that.
 //
 // The two buckets of a flow depend on its hash, which all instances share and attackers may know,
 // and on a secret of the table: an attacker cannot direct many flows to one bucket.
@@ -44,13 +45,13 @@ enum weir_flow_phase {
 	WEIR_PHASE_CLOSING, // after FIN
 	WEIR_PHASE_RESET, // established, then RST; data shows that it was forged
 	WEIR_PHASE_JOINED, // began in mid-flow: the first received packet may be forged
-	WEIR_PHASE_WAITING, // replaced another flow, beyond the half-open limit
+	WEIR_PHASE_WAITING, // like SYN_SEEN, but replaced another flow above the half-open limit
 	WEIR_PHASE_YOUNG, // two packets, which may be forged: SYN and ACK
 	WEIR_PHASE_UDP, // the first phase of UDP
 	WEIR_PHASE_UDP_SEEN, // one datagram, which may be forged
 	WEIR_PHASE_ABORTED, // not established yet, then RST
 	WEIR_PHASE_CHALLENGED, // established or young; a challenge ACK was sent to its client
-	WEIR_PHASE_MOVED = 13, // SYN seen, but sent to an earlier backend
+	WEIR_PHASE_MOVED = 13, // SYN seen, but the SYN went to the previous backend
 	WEIR_FLOW_PHASES,
 };
 // Phases with this value in their two low bits are half-open, so that one comparison suffices.
@@ -72,7 +73,8 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 #define WEIR_WORD_LAST_MASK 0xfffu
 #define WEIR_WORD_BACKEND 0xffffu
 #define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
-#define WEIR_FLOW_IDLE_SEARCHES 64u // limits the cost of searches in a SYN flood into a full table
+// Failed searches per stamp: limits the cost of a SYN flood into a full table.
+#define WEIR_FLOW_IDLE_SEARCHES 64u
 #define WEIR_FLOW_STAMP_SHIFT 20 // stamps are valid for 2^20 ns: no phase has a finer tick
 
 struct weir_flow_bucket4 {
@@ -104,7 +106,8 @@ struct weir_flow_family { // the flows of one family
 	uint32_t count;
 	uint32_t half_open;
 	uint32_t half_open_max;
-	uint32_t crowded_at; // half-open flows: the next mark, high or low
+	// Number of half-open flows at which the table becomes, or stops being, crowded.
+	uint32_t crowded_at;
 	uint64_t calm; // `stamped` of the table at the last check that found it not crowded
 	uint32_t sweep_next; // next bucket of the sweep
 	uint32_t sweep_end; // end of the part in which the sweep is
@@ -114,12 +117,14 @@ struct weir_flow_family { // the flows of one family
 	uint64_t sweep_debt; // buckets due, 16 fractional bits
 };
 
-// Per event and phase: the new word without its backend; 0 = the fast path cannot handle it.
+// The new word of a flow without its backend, by event and phase; 0 = the fast path cannot handle
+// this event in this phase.
 struct weir_flow_stamps {
 	uint32_t word[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHASE_ROOM];
 };
 
-// The current time in ticks of each phase, in their bits of a word; all lower bits are ones.
+// The current time, by phase, in ticks of the phase. The time is at its position in a word; all
+// lower bits of the word are ones.
 struct weir_flow_now {
 	uint32_t word[WEIR_FLOW_PHASE_ROOM];
 	uint32_t timeout_ticks[WEIR_FLOW_PHASE_ROOM];
@@ -146,7 +151,8 @@ struct weir_flow_late_starts {
 struct weir_flow_owned {
 	uint64_t bits[WEIR_FLOW_PARTS / 64];
 	uint32_t parts; // number of owned parts
-	uint32_t count; // parts that count for the share, including moving parts
+	// Parts that count for the table's share of capacity, including parts that are moving.
+	uint32_t count;
 	uint32_t shift; // log2 of the number of parts: 0, or WEIR_FLOW_PART_BITS
 	uint32_t half_open_percent;
 };
@@ -257,8 +263,8 @@ static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uin
 	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
 }
 
-// The bucket hash with its part replaced by the given part; the other bits, which spread flows over
-// the buckets of a part, are unchanged.
+// Returns the bucket hash with its part replaced by the given part. All other bits, which spread
+// flows over the buckets of a part, are unchanged.
 static inline uint64_t weir_flow_bucket_hash_in_part(
 	const struct weir_flow_secret *secret, uint64_t bucket_hash, uint32_t part) {
 	uint64_t further = part - (uint64_t)weir_flow_part(secret, bucket_hash);
@@ -266,8 +272,9 @@ static inline uint64_t weir_flow_bucket_hash_in_part(
 	return bucket_hash + (further * secret->first_inverse << (64 - WEIR_FLOW_PART_BITS));
 }
 
-// The hash of a key that puts its flow into a given part. This hash replaces the hash of the key in
-// all functions of a table with given_parts, and differs in the top WEIR_FLOW_PART_BITS.
+// The hash of a key that puts its flow into a given part. In all functions of a table with
+// given_parts, this hash replaces the hash of the key. The two hashes differ only in the top
+// WEIR_FLOW_PART_BITS.
 static inline uint64_t weir_flow_hash_in_part(const struct weir_flow_secret *secret,
 	const struct weir_flow_key *key, uint64_t hash, uint32_t part) {
 	uint64_t bucket_hash = weir_flow_bucket_hash(secret, key, hash);
@@ -357,7 +364,8 @@ static inline struct weir_flow_tuple6 weir_flow_tuple6_of(const struct weir_flow
 	return tuple;
 }
 
-// One bit per slot with these ports: usually no bit, or only the bit of the flow.
+// Returns one bit per slot that has these ports. Usually no bit is set, or only the bit of the
+// packet's flow.
 static inline unsigned int weir_flow_match_ports6(
 	const struct weir_flow_bucket6 *bucket, uint32_t ports) {
 #ifdef __SSE2__
@@ -508,16 +516,16 @@ static inline bool weir_flow_absent(const struct weir_flow_table *table,
 
 // --- crowded --------------------------------------------------------------------------------
 
-// The next mark of half-open flows.
+// The number of half-open flows at which the table next becomes, or stops being, crowded.
 static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flows, bool crowded) {
 	return flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
 }
 
-// Whether half-open flows are near their limit, or the table is full: a flow that is inserted now
-// may be evicted before its second packet. A new flow must then get the backend to which its second
-// packet goes without an entry. This state starts at seven eighths of the limit and ends at three
-// quarters. Flows inserted earlier, with backends chosen by the policy, are not evicted for a
-// second (F3).
+// True if half-open flows are near their limit, or the table is full. A flow that is inserted now
+// may then be evicted before its second packet. Therefore the caller must choose the backend that
+// the second packet would get without an entry. This state starts at seven eighths of the limit and
+// ends at three quarters. Flows inserted earlier, with backends chosen by the policy, are not
+// evicted for a second (F3 of flow_table.h).
 static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
 	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
 	bool crowded = flows->half_open >= flows->crowded_at;

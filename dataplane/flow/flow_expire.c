@@ -38,7 +38,8 @@ void weir_flow_starts_clear(
 
 // --- services that have changed -------------------------------------------------------------
 
-// Number of sweep ends: the remaining part of the present sweep, and a whole sweep.
+// Number of sweeps that must end until a recheck is complete: the present sweep, which has passed
+// some buckets, and a whole sweep.
 #define RECHECK_SWEEPS 2u
 
 void weir_flow_recheck(struct weir_flow_table *table, bool tcp, uint64_t now_ns) {
@@ -150,7 +151,8 @@ static bool family_sweep(
 	}
 	if (family->count == 0 || unlikely(table->owned.parts == 0)) {
 		family->sweep_debt = 0;
-		family->recheck = 0; // no flow, or only flows that are checked when adopted
+		// Nothing to check: flows that arrive later are checked when adopted.
+		family->recheck = 0;
 		return false;
 	}
 	while (due-- > 0) {

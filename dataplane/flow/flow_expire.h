@@ -9,8 +9,8 @@
 
 #define WEIR_FLOW_SWEEP_SHIFT 20 // sweep_rate is in buckets per 2^20 ns (about a millisecond)
 
-// Expire flows in a bounded part of the table (F6). Call once per iteration of the poll loop.
-// Returns true if more flows must be checked: call again soon, do not sleep.
+// Expire flows in a bounded part of the table (F6 of flow_table.h). Call once per iteration of the
+// poll loop. Returns true if more flows must be checked: call again soon, do not sleep.
 bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 
 // Start a sweep with the table's first part.

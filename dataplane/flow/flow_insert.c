@@ -9,8 +9,8 @@
 #include "hash.h"
 #include "probes.h"
 
-// Maximum number of flows searched for a flow that can move to its other bucket (F7): the flows of
-// both buckets, and an equal number of flows of buckets one move away.
+// An insertion searches at most this number of flows for a flow that can move to its other bucket
+// (F7 of flow_table.h): the flows of both buckets, and as many flows of buckets one move away.
 #define MOVES_MAX 16u
 
 static __rte_always_inline int slot_free(
@@ -49,7 +49,8 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
-	// The key alone is not enough: both buckets are in one part
+	// The part of the flow was given by the caller. The key does not determine the part, but
+	// the bucket does: both buckets are in one part.
 	if (unlikely(table->given_parts)) {
 		hash = weir_flow_bucket_hash_in_part(
 			&table->secret, hash, (uint32_t)(bucket / family->part_buckets));
@@ -130,7 +131,7 @@ static int make_room(
 	return -1;
 }
 
-// Ages, in ticks, at which half-open flows are not evicted. Empty if from >= below.
+// Ages, in ticks, at which half-open flows are not evicted. The range is empty if from >= below.
 struct spared {
 	int32_t from, below;
 };
@@ -146,9 +147,9 @@ static inline struct spared spared_of(
 	return (struct spared){(int32_t)RTE_MIN(from, (uint64_t)below), (int32_t)below};
 }
 
-// Rank the half-open flows of a bucket by age (half-open phases have equal ticks): age << 4 | 15 -
-// index, 0 for protected flows and other slots. index counts the slots of both buckets. Vector code
-// for all slots of a bucket.
+// Rank the half-open flows of a bucket by age (half-open phases have equal ticks). Rank: age << 4 |
+// (15 - index). Protected flows and all other slots have the rank 0. index counts the slots of both
+// buckets. Vector code for all slots of a bucket.
 typedef int32_t ranks __attribute__((vector_size(16)));
 
 static inline ranks rank_half_open(const struct weir_flow_now *now, struct spared spared,
@@ -236,7 +237,8 @@ static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, ui
 	};
 	unsigned int phase = weir_flow_phase_of(word);
 	uint64_t age = weir_flow_age_of(table, word, now_ns);
-	uint64_t idle_ns = age > 0 ? (age - 1) << table->shift[phase] : 0; // minimum
+	// The flow has been idle for at least this time.
+	uint64_t idle_ns = age > 0 ? (age - 1) << table->shift[phase] : 0;
 	bool spared = phase == WEIR_PHASE_ESTABLISHED || phase == WEIR_PHASE_CHALLENGED ||
 		      phase == WEIR_PHASE_UDP || phase == WEIR_PHASE_RESET ||
 		      phase == WEIR_PHASE_CLOSING;
@@ -300,9 +302,10 @@ static inline bool has_room(const struct weir_flow_family *family, enum weir_flo
 	return family->count < family->capacity && may_be_half_open(family, event);
 }
 
-// Evict a flow from adjacent buckets when the two buckets have a free slot but no flow to evict.
-// Only for IPv6: half of all pairs of the small IPv6 buckets have no half-open flow. For IPv4 a
-// fifth of the pairs has none, and reading the adjacent buckets costs two cache misses.
+// At the limit of flows, make room when the two buckets of a new flow have a free slot, but no flow
+// to evict: evict a flow from the adjacent buckets. Only for IPv6: half of all pairs of the small
+// IPv6 buckets have no half-open flow. For IPv4 a fifth of the pairs has none, and reading the
+// adjacent buckets costs two cache misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	const uint32_t count = table->family6.bucket_count;

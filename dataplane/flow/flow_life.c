@@ -74,8 +74,7 @@ static void start_store(struct weir_flow_table *table, const struct weir_flow_pl
 	if (measured) {
 		table->measuring = true;
 	}
-	// All start times are 0 until the first measured flow, so that no start time must be
-	// written.
+	// Until the first measured flow, all start times are 0 and need not be written.
 	if (table->measuring) {
 		struct weir_flow_late_starts *late = &table->late;
 		uint32_t *at = &place->family->starts[place->slot];
@@ -265,7 +264,8 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 		start_store(table, place, start->measured, start->now_ns);
 	} else if (start->event == WEIR_FLOW_EVENT_SYN &&
 		   place->family->half_open >= place->family->half_open_max) {
-		begin_as(table, place, WEIR_PHASE_WAITING, start); // F4 also applies to a restart
+		// A restart also obeys the limit of half-open flows (F4).
+		begin_as(table, place, WEIR_PHASE_WAITING, start);
 	} else {
 		begin_as(table, place, first_phase(start), start);
 	}
@@ -292,7 +292,8 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	unsigned int former = weir_flow_phase_of(*place.word);
 
 	weir_flow_stamp(table, start->now_ns);
-	// The client reuses its port: the old flow ended with the outcome of its state.
+	// A new flow replaces the old flow, because the client reuses its port. The state of the
+	// old flow determines which end is reported.
 	if (end == WEIR_FLOW_END_COMPLETED) {
 		end = weir_flow_expiry_end(former);
 	}

@@ -19,8 +19,9 @@
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns);
 
-// Move a found flow to another backend: its old backend is gone (end: EVICTED), or a new flow
-// replaces it (end: COMPLETED; reported according to its state, as REFUSED after an RST).
+// Move a found flow to another backend. end: EVICTED if the old backend is gone, or COMPLETED if a
+// new flow replaces the old flow. With COMPLETED, the reported end depends on the state of the old
+// flow, for instance REFUSED after an RST.
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
 
@@ -40,8 +41,8 @@ void weir_flow_remove(
 
 // --- slots -------------------------------------------------------------------------------------
 
-// Begin a new flow in a slot that already has the flow's key. The stamps must be those of
-// start->now_ns.
+// Begin a new flow in a slot that already has the flow's key. Call weir_flow_stamp with
+// start->now_ns before.
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start);
 

@@ -7,8 +7,8 @@
 #include <rte_malloc.h>
 
 #define BUCKET_BYTES 64u
-// Granularity of the buckets of a part: the start times fill whole cache lines, and both buckets of
-// a pair are in one part.
+// The number of buckets of a part is a multiple of this number. Therefore the start times of a part
+// fill whole cache lines, and both buckets of a pair are in one part.
 #define PART_BUCKETS_STEP 8u
 
 // fill_percent: share of used slots at the number of flows that the memory was made for. The share

@@ -33,11 +33,10 @@ struct weir_flow_memory {
 	struct weir_flow_lines ipv6;
 };
 
-// Memory for `flows` IPv4 flows (1 to WEIR_FLOW_MEMORY_FLOWS_MAX), and in addition for ipv6_percent
-// (1 to 100) of that number of IPv6 flows. shared: in parts, for the tables of several workers;
-// else for one table.
-// socket: NUMA node of the memory, SOCKET_ID_ANY for any.
-// Returns 0, -EINVAL, -ENOMEM. [set-up]
+// Allocates memory for `flows` IPv4 flows (1 to WEIR_FLOW_MEMORY_FLOWS_MAX), and in addition for
+// IPv6 flows: ipv6_percent (1 to 100) of the number of IPv4 flows. shared: the memory consists of
+// parts, for the tables of several workers; otherwise it is for one table. socket: NUMA node of the
+// memory, SOCKET_ID_ANY for any. Returns 0, -EINVAL, -ENOMEM. [set-up]
 int weir_flow_memory_create(uint64_t flows, uint32_t ipv6_percent, bool shared, int socket,
 	struct weir_flow_memory **ret);
 void weir_flow_memory_free(struct weir_flow_memory *memory); // NULL is allowed

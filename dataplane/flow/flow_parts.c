@@ -9,9 +9,9 @@
 #include "flow_life.h"
 #include "flow_slot.h"
 
-// Higher ages are interpreted as times in the future: the clock of the flow's previous worker was
-// ahead. Timeouts are at most half of the range, and sweeps are late by at most a second, a
-// sixteenth of the range.
+// An age above this limit means that the time is in the future, because the clock of the flow's
+// previous worker was ahead. Timeouts are at most half of the range, and sweeps are late by at most
+// a second, a sixteenth of the range.
 #define AGE_MAX (WEIR_WORD_LAST_MASK / 4 * 3)
 
 #define SWEEP_NS 800000000ull
@@ -98,7 +98,8 @@ static void resize(struct weir_flow_family *family, const struct weir_flow_lines
 	family->half_open_max = RTE_MAX(
 		(uint32_t)((uint64_t)family->capacity * owned->half_open_percent / 100), 1u);
 	family->crowded_at = weir_flow_crowded_mark(family, crowded);
-	// A sweep of the whole table takes about 0.8 s: less than the second of F6.
+	// A sweep of the whole table takes about 0.8 s: less than the second that F6 of
+	// flow_table.h allows.
 	family->sweep_rate =
 		(family->owned_buckets << 16) / (SWEEP_NS >> WEIR_FLOW_SWEEP_SHIFT) + 1;
 }
@@ -152,7 +153,7 @@ static uint64_t part_end(const struct weir_flow_table *table) {
 static void pack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
 	const struct spot *spot, unsigned int slot) {
 	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];
-	// There is room for one per flow of the part.
+	// This cannot fail: the parcel has room for one destination per flow of the part.
 	int packed = weir_flow_destinations_take(
 		&parcel->destinations, table->destinations.address[*number]);
 
@@ -258,9 +259,10 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 			weir_flow_slot_lose(table, &place, now_ns);
 		}
 	}
-	// The giver's sweep may not have reached the bucket, and the taker's may be past it.
+	// End expired flows now: the sweep of the worker that gave the part may not have reached
+	// the bucket, and the sweep of this worker may be past the bucket.
 	weir_flow_bucket_expire(table, spot->ipv6, spot->bucket, now_ns);
-	// The giver may not yet have adopted the services that the taker has.
+	// The worker that gave the part may not yet have adopted the services that this worker has.
 	weir_flow_bucket_recheck(table, spot->ipv6, spot->bucket, now_ns);
 	if (table->measuring) {
 		weir_flow_starts_clear(table, spot->ipv6, spot->bucket, now_ns);

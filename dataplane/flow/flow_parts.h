@@ -33,7 +33,7 @@ struct weir_flow_tally {
 	uint32_t active; // all active flows
 	uint32_t open; // flows that have not finished
 	uint32_t half_open; // open flows that were never established
-	uint32_t label; // not used by this module
+	uint32_t label; // not used by this module: the service, for pipeline_parts.c
 };
 
 enum weir_flow_parcel_state {
@@ -54,8 +54,10 @@ struct weir_flow_parcel {
 	bool measured; // some start times may be set
 	uint32_t rechecks; // `rechecks` of the adopting table at the start of adopt
 	uint32_t backend_count;
-	uint32_t cursor, waits; // not used by this module
-	uint64_t note; // not used by this module
+	uint32_t cursor, waits; // not used by this module: progress, for pipeline_parts.c
+	// Not used by this module: for pipeline_parts.c, the position in the update log up to
+	// which the releasing worker had read backend rows
+	uint64_t note;
 	uint16_t *backend; // [backend_count] ids of backends with flows, each once
 	struct weir_flow_tally *tally; // by backend; all zeroes for backends without flows
 	// Destinations of the part's IPv6 flows, while the part moves

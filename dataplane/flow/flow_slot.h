@@ -80,7 +80,7 @@ static inline void weir_flow_release_destination(
 		&table->destinations, weir_flow_bucket6_at(table, bucket)->destination[slot]);
 }
 
-// The key of the flow in a slot. flow_bucket.c.
+// Returns the key of the flow in a slot. Defined in flow_bucket.c.
 struct weir_flow_key weir_flow_key_at(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint32_t slot);
 

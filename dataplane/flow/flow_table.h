@@ -72,7 +72,8 @@ int weir_flow_table_create(const struct weir_flow_table_params *params,
 void weir_flow_table_free(struct weir_flow_table *table);
 // Bytes of memory of a table of `flows` with private memory; shown in docs and start-up messages.
 uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent);
-// Bytes of each table that shares a memory of `flows`, without the shared memory.
+// Returns the size in bytes of a table that uses shared memory for `flows` flows, without the
+// shared memory.
 uint64_t weir_flow_table_own_bytes(uint64_t flows, uint32_t ipv6_percent);
 
 // Find a live flow (an expired flow is not found). Read only. Returns a negative number if no flow

@@ -40,7 +40,7 @@ uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line
 	_Static_assert(
 		WEIR_FLOW_SLOTS4 <= WEIR_FLOW_WALK_LINE && WEIR_FLOW_SLOTS6 <= WEIR_FLOW_WALK_LINE,
 		"the caller has room for a line");
-	// Another worker owns the flows of the line, and changes them.
+	// Do not read a line whose flows another worker owns: that worker changes the flows.
 	if (table->owned.shift != 0 &&
 		!weir_flow_owns(table, (uint32_t)(bucket / family->part_buckets))) {
 		return 0;

@@ -17,13 +17,14 @@
 struct weir_flow_waiting_search {
 	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS]; // backends of the flows; WEIR_BACKEND_NONE =
 						      // unused
-	uint32_t idle_ms; // minimum time without a packet; at least the current tick
+	// Minimum time without a packet. A flow with a packet in the current tick never waits.
+	uint32_t idle_ms;
 };
 
 struct weir_flow_waiting {
 	struct weir_flow_key key;
 	uint32_t stamp; // weir_flow_waiting_stamp
-	uint32_t idle_ms; // time since the last packet, or up to a tick more
+	uint32_t idle_ms; // minimum time since the last packet: ticks are rounded down
 };
 
 // The waiting flows of a line, up to WEIR_FLOW_WALK_LINE, or no flows if the table does not own the

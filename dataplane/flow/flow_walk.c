@@ -40,7 +40,7 @@ uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint
 	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
 	uint32_t count = 0;
 
-	// Another worker owns the flows of the line, and changes them.
+	// Do not read a line whose flows another worker owns: that worker changes the flows.
 	if (weir_flow_walk_owned(table, line) != line) {
 		return 0;
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow walk: iterates over a flow table, a line at a time, in a fixed order, so that a walk can be
-// resumed although flows have begun or ended. A flow that stays in the table during a walk is
-// returned once. Exception: a new flow may move a flow to its other bucket (flow_insert.c); the
-// moved flow is then returned twice or not at all.
+// resumed although flows have begun or ended. A walk returns each flow that stays in the table
+// once. Exception: the insertion of a new flow may move a flow to another bucket (flow_insert.c).
+// The walk may then return the moved flow twice or not at all.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once

@@ -67,10 +67,11 @@ struct weir_pipeline {
 	struct weir_icmp_limit
 		unreachable_limit; // limit of "port unreachable" and RSTs to closed ports
 	struct weir_pending pending;
-	uint16_t *owner; // [max_backends] service for which a backend's flows were counted
+	uint16_t *owner; // [max_backends] by backend: service for which its flows were counted
 	uint64_t now_ns; // time of the current call
-	uint32_t
-		offer_workers; // workers that may have a flow (offer.h), with this worker; 0 = none
+	// Number of workers that may have a flow, including this worker (offer.h). 0 = no packet is
+	// offered.
+	uint32_t offer_workers;
 	bool offered; // the packets of this burst were offered by another worker
 	bool ipv6; // the next burst is probably IPv6
 	bool by_rss; // packets carry the part of their flow, which comes from its RSS hash
@@ -80,7 +81,7 @@ struct weir_pipeline {
 	struct weir_trace *trace; // NULL = none
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [max_services]
-	uint64_t *adopted; // [max_services] generation of the selection adopted by the client
+	uint64_t *adopted; // [max_services] generation of the selection that clients[] has adopted
 	uint64_t services_checked; // generation of the services of the last check of UDP flows
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // MAC addresses that each port accepts
 	struct weir_extra extra;
@@ -135,7 +136,8 @@ static __rte_always_inline void weir_burst_count(
 
 // --- parts of flows -------------------------------------------------------------------------
 
-// The part of the flow that a packet carries, set by the distributor (weir_distributor_mark).
+// Returns the part of the flow, which the distributor has stored in the packet
+// (weir_distributor_mark).
 static inline uint32_t weir_burst_part_of(const struct rte_mbuf *m) {
 	return m->hash.usr;
 }
@@ -193,8 +195,8 @@ static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 				 weir_bind_existing(bind) == head->service;
 }
 
-// The first open backend in the slots after the slot of a hash; `closed`, the backend of the slot
-// of the hash, if no searched slot has an open backend.
+// Searches the slots from the slot of a hash on for a backend that is open. Returns this backend,
+// or `closed` if a number of slots have no open backend.
 uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash, uint16_t closed);
 

@@ -42,7 +42,7 @@ static inline void weir_store32(void *p, uint32_t value) {
 	memcpy(p, &value, sizeof(value));
 }
 
-// Sum of `value` in 16 bytes, with the remaining bytes 0.
+// Store `value` in the first 4 of 16 bytes, and 0 in the remaining bytes.
 static inline void weir_store_padded32(void *p, uint32_t value) {
 	typedef uint32_t words __attribute__((vector_size(16)));
 	words padded = {value, 0, 0, 0};
@@ -93,7 +93,8 @@ static inline uint16_t weir_checksum_ipv4(const void *header) {
 				  weir_load32(p + 8) + weir_load32(p + 12) + weir_load32(p + 16));
 }
 
-// Checksum field after one 16-bit word changed from `from` to `to` (RFC 1624, equation 3).
+// Returns the checksum field of a header in which one 16-bit word changed from `from` to `to` (RFC
+// 1624, equation 3).
 static inline uint16_t weir_checksum_update(uint16_t checksum, uint16_t from, uint16_t to) {
 	return (uint16_t)~weir_checksum_fold((uint64_t)(uint16_t)~checksum + (uint16_t)~from + to);
 }

@@ -15,9 +15,9 @@
 
 #define WEIR_OUTER_TTL 64 // TTL of the outer header
 
-// A packet of the fast path: a valid packet of TCP or UDP in IPv4 without options or IPv6 without
-// extension headers, in one segment, with headroom for any outer header. Addresses are read from
-// the packet.
+// A packet of the fast path: a valid TCP or UDP packet, in IPv4 without options or IPv6 without
+// extension headers. The packet is in one segment, and has headroom for any outer header. Addresses
+// are read from the packet.
 struct weir_summary {
 	const uint8_t *ip; // IP header in the packet
 	uint64_t hash; // hash of the flow's key

@@ -5,8 +5,9 @@
 #include "fragment.h"
 #include "icmp.h"
 
-// pipeline: for its fragment table, NULL = no table. d gets the key of the flow, or family 0
-// without a flow.
+// Returns the hash of a packet's flow, or 0 if the packet belongs to no flow. *d gets the key of
+// the flow, or family 0 if the packet belongs to no flow. pipeline: provides the fragment table;
+// NULL = no table.
 static inline uint64_t distribution_hash(struct weir_pipeline *pipeline, struct rte_mbuf *pkt,
 	uint64_t hash_seed, struct weir_descriptor *d) {
 	weir_parse(pkt, hash_seed, d);
@@ -81,8 +82,9 @@ uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbu
 						   weir_flow_bucket_hash6(
 							   &flows->secret, d.key.source, hash));
 	}
-	// With a private table per worker, each worker must get flows for all of its buckets, and
-	// for all slots of the selection, whose index is bits of the hash.
+	// Each worker has a private table. Bits of the hash give the buckets of the table and the
+	// slots of the selection, and each worker must get flows for all of these. Therefore the
+	// hash is mixed once more to choose the worker.
 	return (uint32_t)(weir_hash_mix(hash ^ 0x9e3779b97f4a7c15ull, 0xd6e8feb86659fd93ull) &
 			  (WEIR_FLOW_PARTS - 1));
 }

@@ -89,8 +89,8 @@ static inline bool weir_encap_fits(
 	return d->ip_bytes + weir_encap_outer_bytes(head) <= head->mtu;
 }
 
-// The flow's part of the low half of the IPv4 source address, added to the low half in the row, as
-// in memory. These bits of the hash are not used to choose a worker, bucket or slot.
+// Returns the bits that the flow adds to the low half of the IPv4 source address, in memory order.
+// The used bits of the hash are not used to choose a worker, bucket or slot.
 static inline uint16_t weir_encap_source_low(uint64_t hash, uint16_t mask) {
 	return (uint16_t)(hash >> 16) & mask;
 }
@@ -114,7 +114,8 @@ static inline void weir_encap_ipv4(
 	weir_store16(outer + 14, (uint16_t)(weir_load16(outer + 14) | low));
 }
 
-// hash: of the inner flow; next_header: 4 or 41.
+// Fills in the fields of an outer IPv6 header that depend on the packet. hash: flow hash of the
+// inner packet. next_header: 4 or 41, the inner protocol.
 static inline void weir_encap_ipv6(
 	uint8_t *outer, uint64_t hash, uint32_t tos, uint32_t next_header, uint32_t ip_bytes) {
 	uint32_t label = (uint32_t)(hash >> 12) & 0xfffff;

@@ -81,7 +81,7 @@ void weir_flow_list(struct weir_pipeline *pipeline, struct weir_message *message
 	message->list.lines = lines;
 	for (uint32_t looked = 0; looked < WEIR_LIST_LINES; looked++, line++) {
 		line = RTE_MIN(weir_flow_walk_owned(flows, line), last);
-		// Flows that do not match also cost time.
+		// The limit includes flows that do not match, because these flows also cost time.
 		if (line == last || met + WEIR_FLOW_WALK_LINE > WEIR_FLOW_PAGE_FLOWS) {
 			break;
 		}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow query: the response of a worker to a request of control about flows (mailbox.h): the backend
-// that a flow has, or would get; lists of flows, and the end of listed flows (flow_list.h); flows
-// that wait for their backend, and the move of a waiting flow (steal_flow.h).
+// Flow query: responds to requests of control about flows (mailbox.h). Control may request the
+// backend that a flow has or would get, lists of flows, the end of listed flows (flow_list.h), a
+// list of flows that wait for their backend, or the move of a waiting flow (steal_flow.h).
 //
 // Threads: one pipeline per worker; only that worker calls this function.
 #pragma once

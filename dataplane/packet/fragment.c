@@ -10,7 +10,8 @@
 #define IPV4_MF 0x2000
 #define IPV4_OFFSET 0x1fff
 #define DATAGRAM_UNITS 8192u // maximum length of a datagram, in units of 8 bytes
-#define DISTRIBUTED 0x80 // flag in the family of an entry of the distributor
+// Marks an entry that the distributor uses: a flag in the `family` of the entry's key.
+#define DISTRIBUTED 0x80
 
 // A fragment as described by its IP header.
 struct piece {
@@ -29,7 +30,7 @@ static struct piece read_ipv4(const uint8_t *ip, uint32_t ip_bytes) {
 		.last = (fragment & IPV4_MF) == 0};
 }
 
-// The chain was valid when the packet was parsed.
+// The extension headers are not checked again: parse has found a valid chain.
 static struct piece read_ipv6(const uint8_t *ip, uint32_t ip_bytes, uint32_t readable) {
 	struct weir_ipv6_chain chain = {.offset = 0};
 	const uint8_t *header;
@@ -104,7 +105,8 @@ static bool is_to_vip(const struct weir_services_view *services, const struct we
 
 // --- first fragments ------------------------------------------------------------------------
 
-// Another worker may have the flow, because the NIC spreads fragments by addresses only.
+// Offers a first fragment to the next worker if this worker does not have the flow. Another worker
+// may have the flow, because the NIC spreads fragments by addresses only.
 static bool offer_first(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
@@ -169,7 +171,9 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 			return;
 		}
 	} else {
-		pipeline->pending.flow_hits--; // the lookup counts the packet without processing it
+		// The pipeline counts this fragment as a hit without a lookup. weir_fragment_finish
+		// counts a hit if the fragment has a flow.
+		pipeline->pending.flow_hits--;
 	}
 	b->fragment_count++;
 }
@@ -204,7 +208,7 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 		entry->fate = WEIR_FRAGMENT_DROP;
 		entry->reason = verdict->reason;
 		break;
-	case WEIR_ACTION_OFFER: // not among packets with a final verdict
+	case WEIR_ACTION_OFFER: // does not occur: an offered first fragment is not settled here
 		break;
 	}
 }
@@ -266,8 +270,9 @@ void weir_fragment_finish(struct weir_burst *b) {
 
 // --- distribution ---------------------------------------------------------------------------
 
-// The distributor's entry of a datagram. Fragments pass through the distributor to other workers;
-// the distributor must detect when a datagram is complete, because clients reuse identifications.
+// Finds or makes the distributor's entry of a datagram, and marks the fragment as seen. The
+// distributor passes fragments to other workers, but must itself detect when a datagram is
+// complete, because clients reuse identifications.
 static struct weir_fragment_entry *distributed(struct weir_pipeline *pipeline,
 	const struct weir_descriptor *d, const struct piece *piece) {
 	struct weir_fragment_part part = part_of(piece);
@@ -280,7 +285,8 @@ static struct weir_fragment_entry *distributed(struct weir_pipeline *pipeline,
 			: weir_fragment_enter(
 				  pipeline->fragments, &key, piece->id, pipeline->now_ns);
 	if (entry != NULL) {
-		(void)weir_fragment_cover(entry, &part); // the worker of the flow detects errors
+		// Errors are ignored here: the worker that owns the flow detects them.
+		(void)weir_fragment_cover(entry, &part);
 	}
 	return entry;
 }
@@ -297,8 +303,8 @@ uint64_t weir_fragment_hash(
 			entry = distributed(pipeline, d, &piece);
 		}
 	}
-	// The ports of a first fragment apply, whatever ports an earlier fragment with its
-	// identification had: the worker enters a flow with the new ports.
+	// A later fragment gets the ports of its first fragment from the entry. A first fragment
+	// has its own ports, even if an earlier fragment with this identification had other ports.
 	if (entry != NULL && d->kind == WEIR_PACKET_FRAGMENT) {
 		d->key.protocol = entry->protocol;
 		memcpy(&d->key.source_port, &entry->ports, 4);

@@ -85,7 +85,8 @@ int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uin
 		return 0;
 	}
 	buffer = rte_pktmbuf_data_room_size(m->pool);
-	if (buffer <= RTE_PKTMBUF_HEADROOM) { // a pool of buffers without their own memory
+	// The buffers of this pool have no memory of their own.
+	if (buffer <= RTE_PKTMBUF_HEADROOM) {
 		return -ENOBUFS;
 	}
 	header_bytes = later_header(ip, first_bytes, header);

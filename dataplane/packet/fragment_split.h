@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment split: splits packets that do not fit the path to their backend. IPv4 without DF is
-// split before encapsulation (RFC 2003, 3.1); for IPv6 at its minimum MTU, which no sender reduces,
-// the outer packet is split (RFC 2473, 7.1; RFC 4213, 3.2). Called by fragment_output.c.
+// Fragment split: splits packets that do not fit the path to their backend. An IPv4 packet without
+// DF is split before encapsulation (RFC 2003, 3.1). An IPv6 packet of at most the minimum MTU is
+// encapsulated, and the outer packet is split, because no sender reduces the minimum MTU (RFC 2473,
+// 7.1; RFC 4213, 3.2). Called by fragment_output.c.
 //
 // Threads: pure functions on the worker's own packet; new packets come from its pool.
 #pragma once

@@ -47,7 +47,7 @@ struct weir_fragment_entry { // one cache line
 	uint16_t end; // unit after the datagram; 0 = its last fragment has not arrived
 	struct {
 		uint16_t from, to; // from == to: unused
-	} seen[WEIR_FRAGMENT_RANGES]; // sorted
+	} seen[WEIR_FRAGMENT_RANGES]; // forwarded parts, sorted
 };
 _Static_assert(sizeof(struct weir_fragment_entry) == 64, "one cache line");
 
@@ -70,7 +70,7 @@ struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table
 struct weir_fragment_entry *weir_fragment_enter(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 
-// Mark a part as forwarded. Returns 0, -EALREADY (a copy), -EBADMSG (the part partly overlaps other
-// parts, or is beyond the end: the datagram is dropped from now on), -ENOSPC (too many holes; not
-// marked).
+// Mark a part as forwarded. Returns 0, -EALREADY (the part is a copy of a forwarded part), -EBADMSG
+// (the part partly overlaps other parts, or is beyond the end: the datagram is dropped from now
+// on), -ENOSPC (too many holes; not marked).
 int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fragment_part *part);

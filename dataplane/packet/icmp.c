@@ -59,7 +59,7 @@ static int quoted_ipv4(
 		rte_be_to_cpu_16(weir_load16(ip + 2)) < header_bytes) {
 		return -EBADMSG;
 	}
-	if ((weir_load16(ip + 6) & RTE_BE16(0x1fff)) != 0) { // not the first fragment: no ports
+	if ((weir_load16(ip + 6) & RTE_BE16(0x1fff)) != 0) { // a later fragment: it has no ports
 		return -ENOENT;
 	}
 	memcpy(key->source, ip + 16, 4);
@@ -106,7 +106,7 @@ int weir_icmp_error_flow(
 		memcmp(key.destination, d->key.destination, sizeof(key.destination)) != 0) {
 		return -ENOENT;
 	}
-	if (bytes < l4_offset + 8) { // quoted according to RFC 792
+	if (bytes < l4_offset + 8) { // an error must quote 8 bytes after the IP header (RFC 792)
 		return -EBADMSG;
 	}
 	key.source_port = weir_load16(ip + l4_offset + 2);
@@ -276,8 +276,8 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	return 0;
 }
 
-// Write an error message. type: type, with the code in the lower byte. mtu: MTU of the next hop, or
-// 0.
+// An error message to write. type4, type6: ICMP and ICMPv6 type in the upper byte, code in the
+// lower byte. mtu: MTU of the next hop, or 0.
 struct error {
 	uint16_t type4, type6;
 	uint16_t mtu;

@@ -13,7 +13,7 @@
 
 // --- rate of replies: a token bucket that holds one second's allowance ---------------------
 
-struct weir_icmp_limit { // counts nanoseconds of credit, so that no packet needs a division
+struct weir_icmp_limit { // rate limit: counts credit in nanoseconds, without a division per packet
 	uint64_t cost_ns; // cost of one reply; UINT64_MAX = no replies
 	uint64_t credit_ns;
 	uint64_t last_ns;
@@ -35,9 +35,10 @@ int weir_icmp_error_flow(
 
 // --- replies -------------------------------------------------------------------------------
 
-// Rewrite an echo request into its reply: addresses swapped, new TTL, no IP options or extension
-// headers (a Record Route option is ignored). Returns 0, -EBADMSG (checksum wrong; packet
-// untouched), -ENOBUFS (no headroom for a VLAN tag that the NIC stripped; packet untouched).
+// Rewrite an echo request into its reply. The reply has swapped addresses, a new TTL, and neither
+// IP options nor extension headers (a Record Route option is ignored). Returns 0, -EBADMSG
+// (checksum wrong; packet untouched), -ENOBUFS (no headroom for a VLAN tag that the NIC stripped;
+// packet untouched).
 int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // Rewrite a packet to a VIP into the ICMP message for its sender: "fragmentation needed" (type 3

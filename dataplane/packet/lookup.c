@@ -5,8 +5,8 @@
 
 #include "flow_life.h"
 
-// The event of a packet, more exact than the event of the parser: distinguishes TCP packets with a
-// payload.
+// Returns the event of a packet. Unlike the parser, this function distinguishes TCP packets with a
+// payload (DATA) from packets without (ACK).
 static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *tcp;
@@ -20,7 +20,8 @@ static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i)
 }
 
 // End a UDP flow whose service has changed. The packet begins a flow of the service that now has
-// the address and port, or is to a closed port. A TCP connection stays (S6).
+// the address and port, or is to a closed port. A TCP connection stays: guarantee S6, steady flows
+// do not move.
 static __rte_noinline bool end_stray(
 	struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
 	struct weir_flow_table *flows = b->pipeline->flows;

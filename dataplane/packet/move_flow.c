@@ -46,8 +46,9 @@ static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flo
 		state == WEIR_FLOW_SYN_SEEN || state == WEIR_FLOW_UDP_SEEN, b->now_ns);
 }
 
-// The headers of the backend that the policy chooses for a flow that leaves its own; NULL = no
-// other backend. The selection may be older than the rows, and contain backends that are down.
+// Chooses another backend by the policy for a flow that must leave its backend. Returns the headers
+// of the new backend, or NULL if no backend can be chosen. The selection may be older than the
+// rows, and may contain backends that are down.
 static const struct weir_outer *choose_another(struct weir_burst *b, struct weir_descriptor *d) {
 	uint16_t service = weir_burst_existing_service(b, &d->key);
 	const struct weir_outer *outer;
@@ -68,7 +69,8 @@ static const struct weir_outer *choose_another(struct weir_burst *b, struct weir
 
 // --- SYNs -----------------------------------------------------------------------------------
 
-// The SYN of an established flow may be forged. While the backend is not down, the flow stays.
+// The SYN of an established flow may be forged. Therefore an established flow moves only if its
+// backend is down.
 static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t flags) {
 	enum weir_flow_state state = weir_flow_state(b->pipeline->flows, flow);
 
@@ -111,8 +113,8 @@ static bool is_group_frame(const struct rte_mbuf *m) {
 // Send a challenge ACK to the client of a draining backend. Without state of the connection, the
 // backend would accept the SYN of a client that reuses its port. If the client has sent the SYN,
 // its RST ends the flow, and its next SYN starts a new flow. Further SYNs before a reply are
-// forwarded to the backend, as firewalls may drop the challenge; so are SYNs that cannot be
-// challenged.
+// forwarded to the backend, because a firewall may drop the challenge. SYNs that cannot be
+// challenged are also forwarded.
 static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -163,8 +165,8 @@ static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow, uint64_
 	}
 }
 
-// The headers of the backend to which an earlier packet of the burst has moved the flow; NULL = not
-// moved.
+// Returns the headers of the backend to which an earlier packet of the burst has moved the flow, or
+// NULL if the flow was not moved.
 static const struct weir_outer *follow(
 	const struct weir_burst *b, struct weir_descriptor *d, weir_flow_ref flow) {
 	const struct weir_outer *outer;
@@ -304,7 +306,7 @@ static const struct weir_outer *move_datagram(struct weir_burst *b, struct weir_
 
 enum remedy { KEEP, MOVE, REHASH, RESET };
 
-// Whether the flows of the packet's bind have ended, so that no backend gets its SYN.
+// True if flows of the packet's bind have ended. In this case no backend gets a SYN to the bind.
 static bool has_ended(const struct weir_burst *b, const struct weir_descriptor *d, uint32_t flags) {
 	return (flags & WEIR_BACKEND_RESET) != 0 &&
 	       weir_burst_existing_service(b, &d->key) == WEIR_SERVICE_NONE;
@@ -318,7 +320,8 @@ static enum remedy remedy_of(
 	switch ((enum weir_flow_event)d->event) {
 	case WEIR_FLOW_EVENT_DATAGRAM:
 		return MOVE;
-	case WEIR_FLOW_EVENT_SYN: // a backend has already been chosen
+	// A SYN needs no other backend here: a backend has already been chosen for it.
+	case WEIR_FLOW_EVENT_SYN:
 		return has_ended(b, d, flags) ? RESET : KEEP;
 	case WEIR_FLOW_EVENT_RST: // ends the connection at the backend, if it is up
 		return KEEP;
@@ -350,7 +353,7 @@ const struct weir_outer *weir_move_from_down(
 	if (remedy == RESET) {
 		return reset(b, i, flow, outer);
 	}
-	if (flow < 0) { // not tracked: the backend was just chosen
+	if (flow < 0) { // no entry: the backend was chosen just now
 		return outer;
 	}
 	return remedy == MOVE ? move_datagram(b, d, flow, outer) : rehash(b, d, flow, outer);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Move flow: handles flows whose backend was removed, is down, or takes no new flows. For a SYN or
-// a datagram the policy chooses another backend, and the flow moves. Other packets of a TCP flow
-// are forwarded to the backend that is down or to the one of the Maglev fallback, or get an RST as
-// reply, as set in the row. A flow stays if no other backend can be chosen.
+// a datagram the policy chooses another backend, and the flow moves. The flags of the backend's row
+// determine what happens to other packets of a TCP flow: they are forwarded to the backend that is
+// down, are forwarded to the backend of the Maglev fallback, or get an RST as reply. A flow stays
+// if no other backend can be chosen.
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once

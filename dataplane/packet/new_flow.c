@@ -67,7 +67,8 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
 	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
 
-	// The adoption of the backend's row has already done this, unless the id still had flows.
+	// Usually the adoption of the backend's row has set the owner before. This is not the case
+	// if the id still had flows at that time.
 	if (unlikely(pipeline->owner[backend] != service)) {
 		weir_new_flow_owner(pipeline, backend, service);
 	}
@@ -226,7 +227,8 @@ struct new_flows {
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 	uint16_t service;
-	struct weir_flow_start start; // shared by all flows; its buckets: of the present flow
+	// The same for all flows, except `buckets`, which belong to the present flow.
+	struct weir_flow_start start;
 };
 
 // The policy's state of a service, updated to the published selection.
@@ -405,7 +407,8 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 			return untracked(b, d, of);
 		}
 	}
-	// Arguments in memory: in registers they would cost moves for each flow.
+	// The probe reads its arguments from memory: arguments in registers would cost instructions
+	// for each flow.
 	WEIR_PROBE_FLOW_BEGIN(pipeline->worker, d->verdict.service, d->verdict.backend, &d->key);
 	flow_started(pipeline, of->client, d->verdict.backend, of->service, start->event, true,
 		start->now_ns);

@@ -8,14 +8,15 @@ static bool is_sound(const struct weir_row_head *head, uint32_t ports, uint32_t 
 	       head->service < services;
 }
 
-// The checksum of a valid IPv4 row.
+// Returns the low half of the IPv4 source address in a valid IPv4 row.
 static uint16_t source_low(const struct weir_backend_row *row, const struct weir_row_head *head) {
 	return weir_load16(&row->header[head->l2_bytes + 14]);
 }
 
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services) {
-	// Not in the sum: 0x45 with DSCP and ECN 0, and TTL with protocol 4 (in host order).
+	// The words of the IPv4 header that outer->checksum leaves out, in host order: 0x45 with
+	// DSCP and ECN 0, and TTL with protocol 4.
 	const uint32_t left_out = 0x4500u + (WEIR_OUTER_TTL << 8 | 4);
 	struct weir_row_head head = weir_encap_read(row);
 	uint32_t sum;
@@ -42,8 +43,9 @@ bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 		.backend = backend,
 		.service = head.service};
 	outer->inner_max = (uint16_t)(head.mtu - weir_encap_outer_bytes(&head));
-	// The row's sum is of numbers in host order; one's complement sums may be swapped as a
-	// whole (RFC 1071, 2 B), and 0xffff is 0.
+	// The row has the sum of numbers in host order. The bytes of a one's complement sum may be
+	// swapped as a whole (RFC 1071, 2 B). Adding 0xffff does not change the sum, and prevents a
+	// negative difference.
 	sum = (uint32_t)head.checksum_base + 0xffff - left_out;
 	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold20(sum));
 	outer->header_bytes = head.header_bytes;

@@ -28,13 +28,17 @@ struct weir_outer {
 	struct weir_verdict verdict; // verdict for a packet of a known flow to this backend
 	uint16_t source_low; // IPv4: low half of the source address, as in memory
 	uint16_t source_mask; // bits that come from the flow hash; 0 in source_low
-	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable, or down: for
-			    // slow_path.c
-	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory: of all
-			   // but the first, the length, and TTL and protocol
+	// Maximum length of an inner packet, in bytes. 0 = the backend is not usable or down:
+	// slow_path.c handles all of its packets.
+	uint16_t inner_max;
+	// IPv4: folded sum of the header's constant words, as in memory, without three words: the
+	// first word, the length, and the word of TTL and protocol.
+	uint16_t checksum;
 	uint8_t header_bytes; // length of Ethernet and outer IP headers
 	uint8_t kind; // enum weir_outer_kind
-	uint8_t header[62]; // ends at byte 48 (IPv4) or 64 (IPv6) after checksum
+	// The header of the row. It ends 48 bytes (IPv4) or 64 bytes (IPv6) after the start of
+	// header_bytes.
+	uint8_t header[62];
 	struct weir_row_head head; // head of the row; all zeroes = no backend
 	uint8_t reserved1[32];
 };

@@ -20,7 +20,7 @@ struct noted { // a packet of the burst
 	struct weir_capture_record record;
 	struct weir_flow_key flow; // family 0 = no flow
 	uint64_t flow_hash; // hash for the lookup in the table
-	uint32_t part; // part of its flow; from the packet if parts come from RSS hashes
+	uint32_t part; // part of the packet's flow; valid if packets carry their part
 };
 
 struct weir_packet_capture {
@@ -34,8 +34,8 @@ struct weir_packet_capture {
 	uint64_t now_ns; // time of the burst
 	uint64_t candidates; // bits of packets that were saved
 	struct noted noted[WEIR_BURST];
-	uint8_t data[WEIR_BURST + 1][WEIR_CAPTURE_SNAP_MOST]; // the last element: for packets of no
-							      // burst
+	// First bytes of each packet. The last element is for packets outside of a burst.
+	uint8_t data[WEIR_BURST + 1][WEIR_CAPTURE_SNAP_MOST];
 };
 
 int weir_packet_capture_create(
@@ -98,7 +98,7 @@ static bool save(struct weir_packet_capture *capture, const struct rte_mbuf *m, 
 	const struct weir_capture_terms *terms = &capture->terms;
 	uint32_t wanted = RTE_MAX(terms->snap_bytes, (uint32_t)WEIR_HEADERS_BYTES);
 	uint32_t bytes = RTE_MIN(wanted, m->pkt_len);
-	// Save as many bytes as the parser reads: headers may fill the first segment.
+	// Read the whole first segment, as the parser does: headers may fill the segment.
 	uint32_t readable = RTE_MAX(bytes, m->data_len);
 	const uint8_t *frame = rte_pktmbuf_read(m, 0, readable, data);
 
@@ -151,7 +151,8 @@ bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_m
 		if (i + AHEAD < n) {
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + AHEAD], const void *));
 		}
-		// A packet of the fast path leaves the descriptor of its index unchanged.
+		// Mark the descriptor as not written: the fast path does not write the descriptor
+		// of a packet.
 		descriptors[i].kind = UNDESCRIBED;
 		if (save(capture, pkts[i], in_port, &noted->record, &noted->flow,
 			    capture->data[i])) {
@@ -180,7 +181,8 @@ static void note_flow(struct weir_packet_capture *capture, struct noted *noted, 
 	}
 }
 
-// Event of an ACK without a payload as in weir_lookup_slow. The fast path classifies it as data.
+// Returns the event of a packet, with ACK for a TCP packet without a payload, like
+// weir_lookup_slow. The fast path reports DATA for such a packet.
 static uint8_t event_of(const struct weir_descriptor *d, uint32_t length, const uint8_t *data) {
 	uint32_t at = (uint32_t)d->l3_offset + d->l4_offset + 12;
 

@@ -13,9 +13,9 @@
 #define RST WEIR_FLOW_EVENT_RST
 #define DAT WEIR_FLOW_EVENT_DATA
 
-// Valid are SYN; SYN ACK; RST with or without ACK; ACK; FIN ACK; each with or without PSH and URG.
-// No TCP implementation sends other combinations: no flags, FIN or data without ACK, two of SYN,
-// FIN and RST.
+// The table has the event of each combination of TCP flags. Valid combinations are SYN, SYN ACK,
+// RST, RST ACK, ACK and FIN ACK, each with or without PSH and URG. No TCP implementation sends
+// other combinations, for instance no flags, FIN or data without ACK, or two of SYN, FIN and RST.
 
 // clang-format off
 #define FLAGS \
@@ -37,7 +37,8 @@ const struct weir_parse_tables weir_parse_tables = {
 	.martian_source4 = {[0] = WEIR_PARSE_REFUSED,
 		[127] = WEIR_PARSE_REFUSED,
 		[224 ... 255] = WEIR_PARSE_REFUSED},
-	// Martian IPv6 sources: unspecified, loopback and IPv4-mapped; multicast.
+	// Martian IPv6 sources: unspecified, loopback and IPv4-mapped addresses begin with byte 0,
+	// multicast addresses with byte 255.
 	.martian_source6 = {[0] = WEIR_PARSE_REFUSED, [255] = WEIR_PARSE_REFUSED},
 };
 
@@ -62,7 +63,7 @@ static void suspect(struct weir_descriptor *d, enum weir_drop_reason reason) {
 
 // --- L4 -------------------------------------------------------------------------------------
 
-// An IP packet: the first byte, the number of readable bytes, and the length.
+// An IP packet: pointer to its first byte, number of readable bytes, and length.
 struct ip_packet {
 	const uint8_t *data;
 	uint32_t readable;
@@ -237,8 +238,7 @@ static bool ipv4_checksum_good(const struct rte_mbuf *m, const uint8_t *ip, uint
 	return weir_checksum_fold(sum) == 0xffff;
 }
 
-// readable: number of readable bytes of the frame from ip on; bytes: number of bytes of the frame
-// from ip on.
+// bytes: length of the frame from ip on, of which the first `readable` bytes may be read.
 static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t readable,
 	uint32_t bytes, uint64_t seed, struct weir_descriptor *d) {
 	struct ip_packet packet = {.data = ip};
@@ -397,7 +397,7 @@ void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descri
 
 	memset(ret, 0, sizeof(*ret));
 	ret->kind = WEIR_PACKET_OTHER;
-	ret->key.family = 4; // until the family is known; later stages require 4 or 6
+	ret->key.family = 4; // a valid value until the family is known: later stages require 4 or 6
 	weir_descriptor_undecided(ret);
 	if (readable < WEIR_ETHERNET_BYTES) {
 		broken(ret, WEIR_DROP_FRAME_TOO_SHORT);

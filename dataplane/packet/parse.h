@@ -64,15 +64,15 @@ void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descri
 
 // --- MAC addresses --------------------------------------------------------------------------
 
-// Destination MAC addresses that a port accepts: frames whose first 8 bytes, loaded as a word,
-// equal `address` in the bits of `mask`.
+// The destination MAC addresses that a port accepts. The port accepts a frame if the first 8 bytes
+// of the frame, loaded as a word, equal `address` in the bits of `mask`.
 struct weir_parse_mac {
 	uint64_t address;
 	uint64_t mask;
 };
 
-// mac: 6 bytes, MAC address of the port. any: accept every unicast address instead; an all-zero
-// mac, of a port without an address, also accepts every unicast address.
+// mac: MAC address of the port, 6 bytes. any: the port accepts every unicast address. A port
+// without an address has an all-zero mac, and also accepts every unicast address.
 struct weir_parse_mac weir_parse_mac_of(const uint8_t *mac, bool any);
 
 // True if the port accepts a frame, of at least WEIR_ETHERNET_BYTES.
@@ -90,12 +90,13 @@ void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
 // the room of the first segment (later headers count as truncated). [worker]
 void weir_parse_gather(struct rte_mbuf *m);
 
-// Walk IPv6 extension headers. ip: at the IPv6 header, of which `bytes` may be read.
-// Returns 0, -EPROTO (chain truncated, out of order, too long).
+// Result of weir_parse_ipv6_chain, which walks IPv6 extension headers. ip: the IPv6 header, of
+// which `bytes` may be read. Returns 0 or -EPROTO (chain truncated, out of order, too long).
 struct weir_ipv6_chain {
-	uint8_t protocol; // first header after the chain; of a later fragment: its Next Header,
-			  // which may be an extension header and does not describe the first
-			  // fragment
+	// Protocol of the first header after the chain. In a later fragment: the Next Header of the
+	// fragment header, which may be an extension header, and need not be the protocol of the
+	// datagram.
+	uint8_t protocol;
 	bool fragment; // the packet is a fragment
 	bool later; // not the first fragment: the chain ends at the fragment header, data follows
 	uint16_t fragment_offset; // offset of the fragment header from the IPv6 header
@@ -131,10 +132,12 @@ static __rte_always_inline bool weir_parse_fast_head(
 #ifdef __SSE2__
 	typedef uint8_t bytes __attribute__((vector_size(16)));
 	typedef char chars __attribute__((vector_size(16)));
-	// Ethertype; version, TOS, length; identification, fragment; TTL, protocol, checksum.
+	// The 16 bytes begin with: ethertype, version and header length, TOS, length,
+	// identification, fragment offset and flags, TTL, protocol, checksum.
 	const bytes mask4 = {0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0xff, 0xff};
 	const bytes want4 = {0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, protocol};
-	// Ethertype; version, traffic class, flow label; length, next header, hop limit.
+	// The 16 bytes begin with: ethertype, version, traffic class and flow label, length, next
+	// header, hop limit.
 	const bytes mask6 = {0xff, 0xff, 0xf0, 0, 0, 0, 0, 0, 0xff, 0xff};
 	const bytes want6 = {0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, protocol, 0};
 	const int ttl = 1 << (family == 4 ? 10 : 9);
@@ -198,8 +201,9 @@ static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_
 	return true;
 }
 
-// Bytes of a TCP header's options: up to three bytes more if reserved bits are set, and more than
-// any packet's length if the data offset is below the header's length.
+// Returns the length of a TCP header's options, in bytes. If reserved bits are set, the result is
+// up to three bytes too high. If the data offset is below the length of a TCP header, the result is
+// higher than the length of any packet.
 static __rte_always_inline uint32_t weir_parse_tcp_options(const uint8_t *tcp) {
 	return ((uint32_t)tcp[12] - (WEIR_TCP_BYTES << 2)) >> 2;
 }
@@ -226,8 +230,8 @@ static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_
 	return true;
 }
 
-// TCP in IPv4 with a header of the fast path. readable: bytes of the frame from ip on, at least the
-// length of both headers.
+// Parse TCP in IPv4, after weir_parse_fast_head has accepted the IP header. readable: bytes of the
+// frame from ip on, at least the length of both headers.
 static __rte_always_inline bool weir_parse_fast_tcp4(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint32_t headers = WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
@@ -244,7 +248,8 @@ static __rte_always_inline bool weir_parse_fast_tcp4(const uint8_t *ip, uint32_t
 		ip, total, WEIR_PROTOCOL_TCP, weir_parse_tables.tcp_event[tcp[13]], keys, s));
 }
 
-// TCP in IPv6 with a header of the fast path. readable: bytes of the frame from ip on.
+// Parse TCP in IPv6, after weir_parse_fast_head has accepted the IP header. readable: bytes of the
+// frame from ip on.
 static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint32_t headers = WEIR_IPV6_BYTES + WEIR_TCP_BYTES;
@@ -265,8 +270,8 @@ static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t
 		ip, payload, WEIR_PROTOCOL_TCP, weir_parse_tables.tcp_event[tcp[13]], keys, s));
 }
 
-// All packets of the fast path except untagged TCP. readable: bytes of the frame from ip on, at
-// least the length of IPv4 and TCP headers.
+// Parse packets of the fast path other than untagged TCP. readable: bytes of the frame from ip on,
+// at least the length of IPv4 and TCP headers.
 bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s);
 

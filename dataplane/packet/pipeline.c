@@ -102,8 +102,9 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 	b->described |= UINT64_C(1) << i;
 }
 
-// The hash that gives the buckets of a summary's flow. m: the packet, which carries the part of the
-// flow; NULL = the hash gives the part. family, and whether m is NULL: constants.
+// Returns the hash that gives the buckets of a summary's flow. m: the packet, if it carries the
+// part of its flow; NULL = the hash gives the part. At each call, family and whether m is NULL are
+// constants.
 static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *secret,
 	const struct weir_summary *s, const struct rte_mbuf *m, unsigned int family) {
 	uint64_t hash = family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);
@@ -126,7 +127,8 @@ static __rte_always_inline void place(const struct weir_flow_secret *secret,
 		    line * weir_flow_bucket_from(flows->bucket_count, hash, secret->first);
 	weir_flow_fetch(s->bucket);
 	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-		// Load the values again: keeping the values would take registers from all packets.
+		// The barrier makes the compiler load the values again. To keep the values would
+		// take registers from all packets.
 		rte_compiler_barrier();
 		weir_flow_fetch((uint8_t *)flows->buckets +
 				line * weir_flow_second_bucket(secret, flows, hash));
@@ -233,8 +235,9 @@ static __rte_noinline void parse_marked(struct weir_burst *b, unsigned int first
 	parse_any(b, first, true);
 }
 
-// Most bursts have packets of only one kind, the kind of the previous burst (of its first packet,
-// if that burst was mixed). A loop for one kind only checks that each packet is of this kind.
+// Parses a burst. Most bursts have packets of only one kind, TCP in IPv4 or in IPv6, and the next
+// burst usually has the same kind. Therefore a fast loop for the expected kind runs first, up to
+// the first packet of another kind.
 static void stage_parse(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	unsigned int parsed;
@@ -260,7 +263,8 @@ static __rte_always_inline uint32_t *find(
 				      : weir_flow_find6(table, s->bucket, s->ip);
 }
 
-// m: as above.
+// Sets s->bucket to the second bucket of the flow and prefetches the bucket. m: the packet if it
+// carries the part of its flow, otherwise NULL.
 static __rte_always_inline void to_second(
 	const struct weir_flow_table *table, struct weir_summary *s, const struct rte_mbuf *m) {
 	const struct weir_flow_secret *secret = &table->secret;
@@ -289,12 +293,13 @@ static __rte_noinline void defer_marked_to_second(
 	to_second(table, s, m);
 }
 
-// A packet without a summary may also belong to a flow.
+// True if a packet without a summary belongs to a flow.
 static __rte_noinline bool is_described_flow(const struct weir_pipeline *pipeline, unsigned int i) {
 	return pipeline->descriptors[i].kind == WEIR_PACKET_FLOW;
 }
 
-// marked: as above.
+// Looks up the flows of a burst in their first buckets. marked: packets carry the part of their
+// flow.
 static __rte_always_inline void look_up(struct weir_burst *b, const bool marked) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_flow_table *table = pipeline->flows;
@@ -547,7 +552,8 @@ void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trac
 	pipeline->trace = trace;
 }
 
-// At least 0: the outer fragments of a packet have more headers than were counted.
+// Subtracts a packet, but not below 0: the pieces of a split outer packet have more headers, and
+// therefore more bytes, than were counted.
 static void subtract(struct weir_share_counters *counters, uint32_t bytes) {
 	weir_counter_add(&counters->packets, -RTE_MIN(counters->packets, UINT64_C(1)));
 	weir_counter_add(&counters->bytes, -RTE_MIN(counters->bytes, (uint64_t)bytes));

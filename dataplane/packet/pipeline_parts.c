@@ -56,7 +56,8 @@ static void take_flows(
 	struct weir_pipeline *pipeline, uint16_t backend, const struct weir_flow_tally *tally) {
 	uint16_t service = (uint16_t)tally->label;
 
-	// The row of a new backend may not have been read yet, as at the begin of a flow.
+	// The owner differs if this worker has not read the row of a new backend yet. The begin of
+	// a flow sets the owner in the same way.
 	if (pipeline->owner[backend] != service) {
 		weir_new_flow_owner(pipeline, backend, service);
 	}
@@ -67,10 +68,10 @@ static void take_flows(
 	weir_new_flow_publish_half_open(pipeline, backend);
 }
 
-// Whether the pipeline has the backends of the flows.
+// True if the pipeline has read the rows of all backends of the flows, or has waited long enough.
 static bool is_up_to_date(struct weir_pipeline *pipeline, struct weir_flow_parcel *parcel) {
 	if (parcel->waits == WEIR_PIPELINE_PART_WAITS) {
-		return true; // missing rows cannot be read: the giver may also lack these rows
+		return true; // wait no longer: the giver may also lack the missing rows
 	}
 	weir_reader_update(&pipeline->reader);
 	if (weir_reader_has_rows(&pipeline->reader, parcel->note)) {

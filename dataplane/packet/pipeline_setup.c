@@ -157,7 +157,8 @@ uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends) {
 	       (uint64_t)max_backends *
 		       (sizeof(p->owner[0]) + sizeof(p->outers[0]) + sizeof(p->policy.backends[0]) +
 			       sizeof(p->policy.parts[0])) +
-	       weir_policy_windows_bytes(max_backends) + max_backends / 4; // two bits of the reader
+	       // The reader has two bits per backend.
+	       weir_policy_windows_bytes(max_backends) + max_backends / 4;
 }
 
 void weir_pipeline_abandon(struct weir_pipeline *pipeline) {

@@ -12,7 +12,8 @@
 // down, or drains, has many clients.
 #define WEIR_RESETS_PER_SECOND 10000u
 
-// Replies per second of one worker, one token bucket each; 0 = none. As in the configuration.
+// Maximum replies per second of one worker, by kind of reply, as in the configuration. Each kind
+// has a token bucket. 0 = no replies.
 struct weir_icmp_rates {
 	uint32_t echo;
 	uint32_t too_big;
@@ -35,9 +36,9 @@ struct weir_pipeline_params {
 	// WEIR_RESETS_PER_SECOND.
 	uint32_t resets_per_second;
 	uint32_t any_mac_ports; // a bit per port that accepts frames to any unicast MAC address
-	// With shared flow memory: the part of a flow comes from its RSS hash with this key, and
-	// each packet carries the part that weir_pipeline_distribute gave. NULL = parts come from
-	// the flow hash.
+	// Only with shared flow memory: the RSS key whose hash gives the part of a flow. Each
+	// packet then carries the part that weir_pipeline_distribute has returned. NULL = the flow
+	// hash gives the part.
 	const struct weir_rss_key *rss;
 };
 

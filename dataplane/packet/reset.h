@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reset: a TCP RST, or a challenge ACK, made in place from the packet that caused it.
+// Reset: rewrites a received TCP packet in place into the reply to this packet, an RST or a
+// challenge ACK.
 //
 // Threads: pure functions on the worker's own packet.
 #pragma once

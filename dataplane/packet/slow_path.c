@@ -34,7 +34,7 @@ static bool is_valid(
 		       b->pipeline, b->services, key, weir_flow_backend(b->pipeline->flows, flow));
 }
 
-// Forward an error message that quotes a packet from a backend to a client to that backend.
+// Forward an ICMP error to a backend. The error quotes a packet that the backend sent to a client.
 static void icmp_error(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];

@@ -130,8 +130,9 @@ static uint16_t common_service(struct weir_pipeline *pipeline, const struct weir
 		       : WEIR_SERVICE_NONE;
 }
 
-// In a flood the flow's entry may be evicted, and the Maglev fallback would then send the next
-// packet to a different backend.
+// True if the backend and the flow table have room for the moved flow. While the table is crowded,
+// as in a flood, no flow moves: its entry may be evicted, and the Maglev fallback would then send
+// the next packet to a different backend.
 static bool has_room(
 	struct weir_pipeline *pipeline, uint16_t service, uint16_t to, uint8_t family) {
 	return weir_policy_below_limit(

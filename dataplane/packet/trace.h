@@ -31,7 +31,7 @@ struct weir_trace {
 	uint64_t last;
 };
 
-// The time after all earlier instructions and before all later instructions.
+// Reads the cycle counter after all earlier instructions and before all later instructions.
 static inline uint64_t weir_trace_now(void) {
 	uint64_t now;
 

@@ -15,10 +15,11 @@
 
 struct weir_verdict { // one per packet of a burst
 	uint8_t action; // enum weir_action
-	uint8_t reason; // enum weir_drop_reason of WEIR_ACTION_DROP; of WEIR_ACTION_REPLY:
-			// MTU_EXCEEDED when the reply is "too big", CLOSED_PORT when it is
-			// "port unreachable" or an RST, BACKEND_DOWN when it is an RST for a
-			// backend; else WEIR_REASON_NONE
+	// enum weir_drop_reason, or WEIR_REASON_NONE. With WEIR_ACTION_DROP: why the packet is
+	// dropped. With WEIR_ACTION_REPLY: MTU_EXCEEDED if the reply is "too big", CLOSED_PORT if
+	// it is "port unreachable" or an RST from a closed port, BACKEND_DOWN if it is an RST for
+	// a backend.
+	uint8_t reason;
 	uint8_t choice; // enum weir_choice
 	uint8_t port; // index of the port to send on
 	uint16_t backend; // WEIR_BACKEND_NONE = no backend was chosen

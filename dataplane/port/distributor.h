@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Distributor: spreads the packets of a receive queue over the workers: all packets of a port whose
-// device does not spread flows; with RSS, only packets whose bucket another worker owns.
+// Distributor: spreads the packets of a receive queue over the workers. If the device does not
+// spread flows, all packets of the port are spread. If the device spreads flows by RSS, only
+// packets whose bucket another worker owns are passed on.
 //
 // One worker, the queue's owner, receives. The owner finds the bucket of each packet's flow
 // (weir_pipeline_distribute), and passes the packet to the bucket's worker by a single-producer,
@@ -31,14 +32,15 @@ struct rte_ring;
 #define WEIR_DISTRIBUTORS_MAX (WEIR_PORTS_MAX * 64)
 #define WEIR_DISTRIBUTOR_BUCKETS 1024 // with 64 workers, shares differ by at most a sixteenth
 #define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
-// Number of packets, above the maximum that a device stores for a queue, in its descriptors and
-// before its descriptors.
+// A queue counts as drained after this number of received packets, even if it was never empty. The
+// number is above the maximum that a device stores for a queue, in and before its descriptors.
 #define WEIR_DISTRIBUTOR_DRAIN 16384u
 
-// A victim's request for a switch.
+// A victim's request for a switch. The brackets contain the writer of each field. `asked` of the
+// distributor has one bit per victim.
 struct weir_switch {
-	uint32_t bucket; // [victim], while its bit in `asked` is clear
-	uint32_t thief; // [victim], like bucket
+	uint32_t bucket; // [victim], while the victim's bit in `asked` is clear
+	uint32_t thief; // [victim], while the victim's bit in `asked` is clear
 	uint64_t end; // [owner], while the bit is set: total of packets put into the victim's ring
 } __attribute__((aligned(64)));
 
@@ -46,7 +48,7 @@ struct weir_switch {
 struct weir_drain {
 	uint32_t target; // [main], while `draining` is clear
 	bool begun; // [owner]: the request was read before the queue was polled
-	uint64_t left; // [owner]: packets to receive until the queue counts as empty
+	uint64_t left; // [owner]: number of packets to receive until the queue counts as drained
 	uint64_t end; // [owner], while `draining` is set: total of packets put into the target's
 		      // ring
 } __attribute__((aligned(64)));
@@ -58,8 +60,9 @@ struct weir_distributor {
 	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by target; NULL for the owner
 	uint8_t worker[WEIR_DISTRIBUTOR_BUCKETS]; // [owner]
 	uint64_t put[WEIR_WORKERS_MAX]; // [owner] total of packets put into each ring
-	uint64_t pressed_ns; // [owner] time used by moves.c
-	uint64_t looked_ns[WEIR_WORKERS_MAX]; // [owner] times of the last searches of moves.c
+	uint64_t pressed_ns; // [owner] time of the last request by weir_moves_press
+	// [owner] times of the last searches of weir_moves_press
+	uint64_t looked_ns[WEIR_WORKERS_MAX];
 	bool crowded[WEIR_WORKERS_MAX]; // [owner] ring[] was three quarters full at its last burst
 	uint64_t asked
 		__attribute__((aligned(64))); // bit per victim: [victim] sets, [owner] clears
@@ -88,7 +91,8 @@ static inline uint32_t weir_distributor_worker(
 	return distributor->worker[bucket];
 }
 
-// The bucket that a packet carries from the distributor to its worker. [owner], then [worker]
+// Stores the bucket of a packet in the packet, and reads it again. The distributor's owner stores
+// the bucket; the worker that gets the packet reads it. [owner], then [worker]
 static inline void weir_distributor_mark(struct rte_mbuf *m, uint32_t bucket) {
 	m->hash.usr = bucket;
 }
@@ -108,8 +112,8 @@ void weir_distributor_request(
 bool weir_distributor_switched(
 	const struct weir_distributor *distributor, uint32_t victim, uint64_t taken);
 
-// Request the number of packets put into the target's ring after all packets that are now in the
-// queue have been received. One request at a time. [main]
+// Request a drain: after all packets that are now in the queue have been received, the owner
+// reports how many packets it has put into the target's ring in all. One request at a time. [main]
 void weir_distributor_drain(struct weir_distributor *distributor, uint32_t target);
 // Get the answer to the last request. Returns false while no answer exists. [target]
 bool weir_distributor_drained(const struct weir_distributor *distributor, uint64_t *ret_end);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // RSS: how a device spreads flows over its receive queues: the key of its hash (rss_hash.h) and its
-// redirection table (RETA), which the low bits of the hash index. Flows are in buckets if key and
-// RETA are known and the RETA can be set.
+// redirection table (RETA), which the low bits of the hash index. Flows are divided into buckets
+// (moves.h) if key and RETA are known and the RETA can be set.
 //
 // Threads: main. Drivers wait for their device: no worker may call these functions.
 #pragma once

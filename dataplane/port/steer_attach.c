@@ -26,7 +26,8 @@
 
 // --- messages -----------------------------------------------------------------------------
 
-// The libraries pass no context to these callbacks.
+// The log for messages of the libraries. It is global, because the libraries pass no context to
+// their callbacks.
 static const struct weir_log *messages;
 
 __attribute__((format(printf, 1, 0))) static int write_message(const char *format, va_list args) {

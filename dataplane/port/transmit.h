@@ -2,8 +2,8 @@
 //
 // Transmit: how each worker sends on each device. A worker that owns a transmit queue uses its
 // queue; a worker without a queue puts packets into a ring to the owner of a queue. The owner takes
-// only as many packets from the ring as fit the queue: a full queue fills the ring, and the sender,
-// which has the packets' verdicts, counts the drop.
+// only as many packets from the ring as fit the queue. Therefore a full queue fills the ring, and
+// the sender drops and counts the packet, because the sender has its verdict.
 //
 // Packets of a worker leave in order. When a flow moves to another worker (moves.h), its later
 // packets must not overtake packets in a ring (weir_path_is_given) or in another queue of the
@@ -35,7 +35,7 @@ struct weir_outlet {
 	uint32_t in_vain; // consecutive iterations without an accepted packet, up to
 			  // WEIR_STUCK_TURNS; also read by workers that put into the ring
 	// Used by departure.h.
-	uint32_t asked; // written by the worker that puts into the ring; odd: a request
+	uint32_t asked; // odd = a request is pending; written by the worker that puts into the ring
 	uint32_t answered; // last confirmed request; read by the requesting worker
 	uint32_t noted; // last request that the owner has read
 	uint64_t noted_put; // packets put into the queue before `noted`
@@ -46,7 +46,8 @@ struct weir_outlet {
 struct weir_path {
 	struct rte_ring *ring; // NULL: the worker owns the queue
 	struct weir_outlet *outlet; // outlet of the ring
-	// Total number of packets put into the ring; or, by any worker, into the queue
+	// With a ring: total number of packets put into the ring. Without a ring: total number of
+	// packets that any worker has put into the queue
 	uint64_t put;
 	uint16_t device; // DPDK's port id
 	uint16_t queue;

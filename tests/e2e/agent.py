@@ -24,7 +24,7 @@ PROBE, ANSWER, STEAL, STEAL_ANSWER, TCP = 1, 2, 3, 4, 5
 HEADER = struct.Struct("!4sBBH")
 PROBE_FIELDS = struct.Struct("!QQ16sQQIII")
 ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
-PORT_WORD_FIELDS = struct.Struct("!B48sH3s")  # fields after ANSWER_FIELDS: port count, speed and model of CPUs
+PORT_WORD_FIELDS = struct.Struct("!B48sH3s")  # follows ANSWER_FIELDS: port count, speed and model of CPUs
 PORT_WORD = struct.Struct("!HBB")
 PORT_WORDS, GCU = 1 << 31, 1 << 16
 PROTOCOLS = {"tcp": 6, "udp": 17}
@@ -81,13 +81,13 @@ class Agent:
         self.started = time.monotonic()
         self.word, self.serial, self.why = WORDS["ready"], 1, ""
         self.values = {}  # values of FIELDS, as in the datagram
-        # states of ports, sent on request: {("tcp", 80): "down"}, or ("down", 1) with reason 1
+        # states of ports, sent if requested: {("tcp", 80): "down"}, or ("down", 1), where 1 is the reason
         self.port_words = {}
         self.balancers, self.silent = {}, False
         self.steal = None  # called with each steal request and its sender
 
     def answer(self, balancer, /, unasked=False, key=None, **over):
-        """An answer as a datagram; over: fields with incorrect values."""
+        """Returns an answer as a datagram. Values in `over` replace the correct values of fields."""
         number, secret = key or self.key
         at = {"agent": self.process, "balancer": balancer.number, "serial": self.serial,
               "challenge": balancer.challenge, "word": self.word, "why": self.why,
@@ -120,7 +120,7 @@ class Agent:
         return packed
 
     def steal_answer(self, request, result, **over):
-        """A datagram that answers a steal request; over: fields with incorrect values."""
+        """Returns an answer to a steal request. Values in `over` replace the correct values of fields."""
         at = {**request, **over}
         return seal(STEAL_ANSWER, *self.key, STEAL_ANSWER_FIELDS.pack(
             at["agent"], at["balancer"], at["id"], int((time.monotonic() - self.started) * 1000),
@@ -213,7 +213,7 @@ class Serving:
         return max(self.agent.balancers.values(), key=lambda b: b.probes[-1])
 
     def say(self, word, why="", ports=None):
-        """Announce a new state, and those of ports, to every balancer at once."""
+        """Announce a new state, and states of ports, to every balancer without waiting for a probe."""
         with self.lock:
             self.agent.word, self.agent.why = WORDS[word], why
             self.agent.port_words = ports or {}

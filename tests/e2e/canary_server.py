@@ -4,7 +4,7 @@
 
 tcp 8080  HTTP; connections are kept open.
     GET /         200, or 500 for each Nth request of /fail/N; x-backend: NAME
-    GET /load     200, for health checks, with the requests, the failures and the mean time since the
+    GET /load     200, for health checks; reports requests, failures and mean time since the
                   last one as ORCA (endpoint-load-metrics)
     GET /fail/N   from now on each Nth request fails; 0 = none
 """

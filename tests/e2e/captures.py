@@ -18,7 +18,7 @@ FIELDS = ("frame.comment", "frame.interface_name", "frame.len", "frame.cap_len",
           "frame.packet_flags_direction")
 INBOUND = 1
 
-# comment: the packet's verdict; length: bytes of the frame; data: the captured bytes
+# comment: what the dataplane did with the packet; length: bytes of the frame; data: the captured bytes
 Packet = namedtuple("Packet", "comment port length data")
 Ended = namedtuple("Ended", "status packets lost limited err")
 
@@ -76,8 +76,8 @@ class Capture(Weirctl):
                  lambda: len(tshark(self.file).splitlines()) >= count, timeout, 0.2)
 
     def wait_quiet(self):
-        """Wait until no packet has arrived for a second: weir-control waits no longer for
-        packets."""
+        """Wait until the file has not grown for a second. weir-control delivers a captured packet
+        within that time."""
         sizes = []
 
         def quiet():
@@ -99,7 +99,7 @@ class Capture(Weirctl):
 
 def packets(file):
     """The packets read by tshark, with their bytes read by scapy; both must read the whole file."""
-    logging.getLogger("scapy").setLevel(logging.ERROR)  # comments without line ends
+    logging.getLogger("scapy").setLevel(logging.ERROR)  # it warns about comments without line ends
     from scapy.utils import RawPcapNgReader  # this import takes half a second
     text = tshark(file)
     with contextlib.closing(RawPcapNgReader(file)) as reader:

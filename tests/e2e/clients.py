@@ -26,7 +26,7 @@ def url_host(address):
 
 
 class Result:
-    """Outcome of requests: the backend that served each, or the error."""
+    """Results of requests: for each request, the backend that served it, or the error."""
 
     def __init__(self):
         self.served = Counter()
@@ -85,7 +85,8 @@ def http_get(namespace, host, path="/", timeout=5, port=80):
 
 
 class Threads:
-    """Threads that call work(number) until stop(), which sets `stopping`, or the end of a block."""
+    """Threads that call work(number) repeatedly. They end when stop() sets `stopping`, or at the end of a
+    `with` block."""
 
     def __init__(self, count):
         self.stopping = threading.Event()
@@ -231,7 +232,7 @@ def check_lines(found):
 def lose(sock, one_of):
     """Drop random packets at the client's socket, by a filter, so that the server has to retransmit them."""
     code = [(0x20, 0, 0, 0xfffff000 + 56), (0x94, 0, 0, one_of), (0x15, 0, 1, 0), (0x06, 0, 0, 0),
-            (0x06, 0, 0, 0xffffffff)]  # a random number, modulo, 0? drop, else accept
+            (0x06, 0, 0, 0xffffffff)]  # a random number modulo one_of: drop if 0, otherwise accept
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *op) for op in code))
     sock.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HL", len(code), ctypes.addressof(program)))
 

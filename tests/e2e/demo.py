@@ -189,7 +189,8 @@ class Demo:
             load.wait_for_more(200)
             again = load.since(back).served[name]
             print(f"   {name} was restarted and serves again: {again} connections\n")
-        # A dead backend refuses connections until a health check detects it: no failures of Weir.
+        # Until a health check detects a dead backend, clients get refused connections. These are not counted
+        # as failures.
         early = load.between(0, noticed)
         refused = [e for e in early.errors if any(f"curl exit {n}:" in e for n in REFUSED)]
         early.errors = [e for e in early.errors if e not in refused]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flood: packets of many flows, or forged ones from random sources, as fast as a packet socket
-// accepts them. For scenarios_hostile.py. TCP checksums are 0: the balancer does not check them,
-// and the backends' kernels drop such packets early, so that most CPU time is left for the
+// Flood: sends packets of many flows, or forged packets from random sources, as fast as a packet
+// socket accepts them. For scenarios_hostile.py. TCP checksums are 0: the balancer does not check
+// them, and the backends' kernels drop such packets early, so that most CPU time is left for the
 // balancer.
 //
 // usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT [PER_SECOND]

@@ -98,7 +98,7 @@ class Lab:
         self.dies_with_us = dies_with_us
         self.dataplane_options = ("--group", "nogroup", "--control-user", "nobody",
                                   "--steer-object", os.path.join(self.build, "bpf", "steer.bpf.o"))
-        self.dataplane_env = None  # environment of the dataplane; None = that of this process
+        self.dataplane_env = None  # environment of the dataplane; None = the environment of this process
         self.port_mac = None  # MAC address of the balancer's port, if a scenario needs it
         self.control_options = ("--user", "nobody", "--group", "nogroup")
         self.namespaces, self.programs = {}, {}

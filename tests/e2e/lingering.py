@@ -4,8 +4,8 @@ import contextlib
 import signal
 import subprocess
 
-# Sends its only descriptor of a connection, whose close takes 100 s, to the socket of the argument
-# ("@NAME" = abstract). The descriptor is queued in that socket until a receiver closes it.
+# Sends a descriptor to the socket of the argument ("@NAME" = abstract), in which it is queued until a
+# receiver closes it. It is the only descriptor of a connection whose close takes 100 s.
 SEND_LINGERING = """
 import array, socket, struct, sys
 path = sys.argv[1]

@@ -64,7 +64,7 @@ class Attempts:
 
     def process(self, name, pid):
         self.attempt(f"list descriptors of {name}", os.listdir, f"/proc/{pid}/fd")
-        for number in range(64):  # a memfd could be opened again through this
+        for number in range(64):  # these files would give access to the memory of a memfd
             try:
                 os.close(os.open(f"/proc/{pid}/fd/{number}", os.O_RDWR))
                 self.results[f"open a descriptor of {name}"] = "done"

@@ -76,7 +76,7 @@ class Flows:
         self.thread.join()
 
     def work(self):
-        """Sockets are kept until they have got an answer, or until 200 other sockets were opened."""
+        """Open one socket for each flow. Close a socket after its answer, or when 200 newer sockets are open."""
         poll, flows = select.epoll(), {}
         with self.namespace.inside():
             while not self.over:
@@ -190,7 +190,8 @@ def port_that_is_down_takes_only_its_service(lab):
         assert "port 80: no listening socket" in shown, shown
         shown = lab.weirctl("health", "show", "web")[1]
         assert "reports down: port 80: no listening socket; HTTP 200" in shown, shown
-        # The checks of the service passed all the time. The next checks do not wait for the interval.
+        # Checks of the service passed throughout. After "down" ends, new checks run at once, not after
+        # the interval.
         passes = lab.api("health.show", service="web")[0]["passes"]
         one.say("ready")
         wait_for("healthy again", lambda: health(lab, "web") == "healthy", 20)

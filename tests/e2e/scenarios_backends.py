@@ -113,7 +113,7 @@ def refusing_backend_is_ejected(lab):
 def silent_backend_is_ejected(lab):
     """Without a health check, a host that answers no SYN is ejected, and used again later"""
     host = lab.namespaces["b2"]
-    host.ip("route", "add", "blackhole", "192.0.2.0/24")  # of the clients
+    host.ip("route", "add", "blackhole", "192.0.2.0/24")  # the network of the clients
     ejected_for_failures(lab, "web-2", 0.7)
     host.ip("route", "del", "blackhole", "192.0.2.0/24")
     wait_for("the ejection to be over", lambda: not ejected(lab, "web-2"), 10)
@@ -185,7 +185,8 @@ def backend_without_decapsulation_is_ejected(lab):
             assert REJECTED in last and kind in last, last
         assert not used("web-3") and not used("web-4")
         lab.wait_published()
-        # new sessions reach only other backends; sessions of Datagrams have higher ports
+        # New sessions reach only other backends. Ports from 20000 on are lower than those of Datagrams, so
+        # the sessions are new.
         for port in range(20000, 20040):
             with contextlib.closing(clients.Udp(lab.client, VIP4, source_port=port)) as session:
                 assert session.ask() in ("web-1", "web-2")

@@ -12,7 +12,7 @@ from lab import BACKENDS, VIP4, VIP6, echo, lines, make_random_file, upload, web
 from netns import wait_for
 from scenario import scenario
 
-FALL, INTERVAL_S = 3, 0.4  # of lab.web()
+FALL, INTERVAL_S = 3, 0.4  # options of the health check of web() in lab.py
 
 
 @scenario(services=[web(backends={"web-1": 100, "web-2": 200, "web-3": 300, "web-4": 400})])
@@ -91,7 +91,7 @@ def drain_waits_for_the_last_flow(lab):
         assert found[name].ask() == name
     lab.weirctl("backend", "ready", "lines/web-2")
     assert lab.backend("web-2", "lines")["drain"] is None
-    lab.write_config([lines()])  # keep at the deadline
+    lab.write_config([lines()])  # without "reset", flows stay after the deadline
     lab.weirctl("config", "reload")
     code, last, _ = drain_and_wait(lab, "web-3", "300ms")
     assert code == 4 and last.endswith(", 1 open flow kept"), (code, last)
@@ -391,7 +391,8 @@ def reload_changes_only_what_differs(lab):
     whats = " ".join(c["kind"] + " " + c["what"] for c in changes)
     assert "web-4" in whats and "web-3" in whats and "web-1" not in whats, changes
     assert "echo" not in whats, changes
-    # The cost of each change: each backend has one open line.
+    # The answer states how many open flows each change affects. Each backend has one open connection
+    # to the line server.
     costs = {c["what"]: c.get("cost") for c in changes}
     assert costs["service lines backend web-4"] == {
         "effect": "stay", "flows": 1, "text": "1 open flow: TCP stays until it ends"}, costs

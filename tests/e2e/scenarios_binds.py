@@ -213,7 +213,7 @@ def removed_vip_drains_then_resets(lab):
     one_vip["binds"] = [bind for bind in one_vip["binds"] if bind["address"] != VIP4]
     with Removal(lab, VIP4, VIP6) as removal:
         text = removal.reload(one_vip, lines())
-        # Both downloads count: flows are counted by service, as the text states.
+        # The text gives the open flows of the whole service, so it includes both downloads.
         assert "up to 2 open flows of all binds of the service: " in text, text
         assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP6, 80)
         removal.restart_control()
@@ -223,7 +223,7 @@ def removed_vip_drains_then_resets(lab):
         ends = ends_of_drains(lab)
         assert ends == [f"removed bind tcp {VIP4}:80: drain deadline reached: its open flows reset; "
                         "the whole service has 2 open flows"], ends
-        assert is_refused(lab, VIP4, 80)  # until all clients of the VIP have got an RST
+        assert is_refused(lab, VIP4, 80)  # new flows are refused as long as old flows get an RST
         lab.write_config([web(**SLOWLY), lines()])
         lab.weirctl("config", "reload")
         wait_for("the VIP", lambda: not is_refused(lab, VIP4, 80), 5)

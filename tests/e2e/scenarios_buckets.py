@@ -95,8 +95,8 @@ def enough_moved(lab):
 
 
 def stays_even(lab):
-    """A condition: the last EVEN_READINGS readings were even. A worker that waits for a CPU counts as
-    busy, so shares may be even for a moment without any move."""
+    """Returns a condition: the last EVEN_READINGS readings were even. One reading is not enough: a worker
+    that waits for a CPU counts as busy, so shares may be even for a moment without any move."""
     in_a_row = []
 
     def condition():
@@ -158,7 +158,8 @@ def four_workers_share_hot_flows(lab):
 
 
 KILLS = 10
-# Packets per second: rings have room for an eighth of a second, for a machine with other load
+# Packets per second. At this rate a worker may wait an eighth of a second for a CPU before its ring
+# is full.
 GENTLE = 8_000
 STEALING = {"cores": [0, 1], "steal": True}
 
@@ -170,9 +171,8 @@ def all_accounted_for(lab):
 
 
 def put_first(lab):
-    """Workers get priority over all other programs of the machine, as if they had their own cores:
-    a worker without CPU time for longer than its ring has room loses packets, with or without
-    moves."""
+    """Give workers priority over all other programs of the machine, as if they had their own cores. A worker
+    that waits for a CPU until its ring is full loses packets, with or without moves."""
     pid = lab.programs["dataplane"].process.pid
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(1))

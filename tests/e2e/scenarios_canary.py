@@ -109,14 +109,14 @@ def failing_canary_is_rolled_back(lab):
     lab.start_metrics()
     fail(lab, 3, 2)
     with Requests(lab) as requests, contextlib.ExitStack() as stack:
-        while True:  # a connection to the canary, before its rollback
+        while True:  # until a connection is at web-3, the later canary
             open_ = stack.enter_context(connect(lab.client))
             if ask(open_, "/")[1] == "web-3":
                 break
         lab.weirctl("canary", "start", "api", "web-3", "--steps", "20,50", "--every", "300s",
                     "--min-requests", "20")
         assert 20 <= lab.backend("web-3", "api")["effective_weight"] <= 60
-        wait_for_end(lab, "rolled-back")  # long before the end of the step
+        wait_for_end(lab, "rolled-back")  # the canary does not wait for the end of the step
         canary = canary_of(lab)
         assert "errors: " in canary["why"] and "requests" in canary["why"], canary
         assert canary["figures"] == "orca", canary
@@ -185,7 +185,7 @@ def good_canary_is_promoted(lab):
         lab.wait_ready()
         assert canary_of(lab)["step"] == 2
         wait_for("its end", lambda: canary_of(lab)["state"] == "promoted", 60, 0.05)
-        lab.programs["control"].kill()  # the promotion may not be in the file yet: then the last step begins again
+        lab.programs["control"].kill()  # if the file does not have the promotion yet, the last step is repeated
         with open(os.path.join(lab.run_dir, "control", "canaries.json"), encoding="ascii") as file:
             saved = json.load(file)["canaries"][0]
         assert (saved["state"], saved["weight"]) in (("promoted", None), ("running", 200)), saved

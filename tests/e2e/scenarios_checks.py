@@ -73,7 +73,7 @@ def checks_of_every_type(lab):
     time.sleep(1)
     expect(lab, "beside", "healthy", "healthy")
     expect(lab, "line", "lame-duck", "healthy")
-    write(folder, "line", "drain")  # repeated, and accepted again
+    write(folder, "line", "drain")  # the state is announced again, and accepted
     expect(lab, "beside", "lame-duck", "healthy")
     write(folder, "line", "up ready")
     expect(lab, "line", "healthy", "healthy")
@@ -85,7 +85,7 @@ def checks_of_every_type(lab):
     expect(lab, "rarely", "healthy", "healthy")
     lab.programs["checks-1"].kill()
     begin = time.monotonic()
-    expect(lab, "rarely", "refusing", "healthy")  # 3 s and four retries; 12 s without these
+    expect(lab, "rarely", "refusing", "healthy")  # 3 s and four quick retries; without retries 12 s
     assert time.monotonic() - begin < 8
     expect(lab, "tls", "refusing", "healthy")
     expect(lab, "beside", "refusing", "healthy")
@@ -106,7 +106,7 @@ def wait_for_results(lab, count):
 
 
 def without_link(lab, namespace):
-    """The balancer's link is down for more than `fall` checks, and web-3 dies meanwhile."""
+    """Take the balancer's link down for more than `fall` checks, and stop web-3 meanwhile."""
     def no_results():
         rows = [(row["service"], row["backend"], row["last"]["detail"]) for row in lab.api("health.show")
                 if row["last"]["detail"] != "no result: port wan has no link"]

@@ -31,8 +31,8 @@ def s3_control_killed_20_times_under_load(lab):
             lab.programs["control"].kill()
             dead_until = len(load.samples) + moment.randrange(10, 60)
             wait_for("requests without control", lambda n=dead_until: len(load.samples) >= n, 20)
-            # Started without waiting, so that the next kill may happen at any instruction of its
-            # start or its work.
+            # The scenario does not wait for the start: the next kill may hit any instruction of the
+            # start or of later work.
             lab.spawn_control()
             clients.check_lines(found)
             goal = time.monotonic() + moment.choice((0.02, 0.1, 0.5)) * moment.random() * 2
@@ -89,8 +89,8 @@ def drain_after_both_restarted_waits_for_the_recount(lab):
 
 
 def breaks_at_restart(lab):
-    """(open flows, flows that a restart breaks at most, flows that it breaks only if they are older),
-    and the text, all of one moment."""
+    """Returns (open flows, maximum of flows that a restart breaks, flows that it breaks only if they are
+    older), and the text. All values are of one moment."""
     number = lab.api("config.waiting")["restart"]
     return (number["open_flows"], number["breaks"], number["older"]), \
         lab.weirctl("config", "waiting")[1]
@@ -231,7 +231,7 @@ def compare_form(documented, real, path):
     """Check that both answers have the same keys and types. null and empty lists are not compared."""
     if documented is None or real is None:
         return
-    if path.endswith((".settings", ".subset", ".drops", ".changes[]", ".report", ".xstats")):  # some of the keys
+    if path.endswith((".settings", ".subset", ".drops", ".changes[]", ".report", ".xstats")):  # not all keys required
         for key in set(documented) & set(real):
             compare_form(documented[key], real[key], f"{path}.{key}")
     elif isinstance(documented, dict):

@@ -14,7 +14,9 @@ HTTP = {"type": "http", "path": "/healthz", **VIA}
 TCP = {"type": "tcp", "port": 80, **VIA}
 OUTER6 = [{"name": f"web-{n}", "address": backend_address(n, 6)} for n in (1, 2, 3, 4)]
 OPTION = "--data-path-checks"
-FOUND_S = 4 * 0.42 + 0.4 + 1.0  # `fall` intervals of lab.py, one for the other VIP, a timeout, and time for the poll
+# Seconds until a lost VIP is detected: `fall` (3) check intervals of lab.py and one interval for a check
+# of the other VIP, then a timeout, and time to poll.
+FOUND_S = 4 * 0.42 + 0.4 + 1.0
 
 
 def state(lab, service_name, number):
@@ -32,7 +34,8 @@ def detail(lab, service_name, number):
 
 
 def wait_for_no_result(lab, number, why, when=""):
-    """The backend is unchecked for this reason, until which a check of another VIP may fail."""
+    """Wait until the backend is shown as unchecked for this reason. Before that, checks of another VIP
+    may fail."""
     wait_for(f"no result {when}: {why}", lambda: lab.backend(f"web-{number}")["unchecked_ms"]
              and detail(lab, "web", number)["ok"] is None
              and detail(lab, "web", number)["detail"] == "no result: " + why)
@@ -80,7 +83,7 @@ def data_path_checks_find_lost_vips(lab):
     assert "http via data-path" in lab.weirctl("health", "show", "web")[1]
     change_vip(lab, 1, "add", VIP4)
     wait_for_states(lab, 1, **healthy)
-    change_vip(lab, 1, "del", VIP6)  # the second one of web and of tls
+    change_vip(lab, 1, "del", VIP6)  # web and tls have this VIP as their second VIP
     wait_for_states(lab, 1, **{**healthy, "six": "refusing", "web": "refusing", "tls": "refusing"})
     assert detail(lab, "web", 1)["detail"].startswith(VIP6 + ": "), detail(lab, "web", 1)
     lab.wait_published()
@@ -132,7 +135,7 @@ def data_path_checks_continue_after_a_kill(lab):
     wait_for("its end", lambda: not second.alive(), 10)
     assert second.process.returncode == 1 and "already running" in second.output(), second.output()
     tables = sh("ip", "-n", lab.lb.name, "rule")
-    assert "47771" not in tables, tables  # its rules would stay
+    assert "47771" not in tables, tables  # rules for this table would remain
     # systemd-networkd removes rules of other protocols when it is restarted
     assert {rule["protocol"] for rule in rules(lab)} == {"kernel"}, rules(lab)
     for _ in range(2):
@@ -177,7 +180,7 @@ def data_path_checks_need_their_option(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_need_an_address_of_the_family(lab):
-    """Without one on the balancer, checks of the IPv6 VIP have no result; those of the other one count"""
+    """If the balancer has no IPv6 address, checks of the IPv6 VIP have no result; checks of the IPv4 VIP count"""
     start(lab, OPTION)
     wait_for_states(lab, 1, web="healthy")
     lab.lb.ip("-6", "addr", "flush", "dev", "lb0", "scope", "global")

@@ -26,11 +26,11 @@ from taps import Tap
 
 TRIALS = int(os.environ.get("WEIR_TRIALS", "4"))
 PORT, FIN, RST = 80, 1, 4
-UNASKED = 21  # of ANSWER_FIELDS
+UNASKED = 21  # index of the field "unsolicited" in ANSWER_FIELDS
 PORTS = {"web": PORT, "lines": 7000}  # ports of nginx, and of a server that keeps running
 AGENT = {"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300}
-ALLOWED_S = 0.005  # beyond two round trips and the publication
-FREE_DEATHS = 2  # of an agent, before births are held down
+ALLOWED_S = 0.005  # allowed in addition to two round trips and the publication
+FREE_DEATHS = 2  # deaths that an agent detects before it delays the report of births
 
 SERVICES = [service(name, port, backends={"web-1": 900, "web-2": 100}, vips=(VIP4,),
                     policy={"name": "weighted-round-robin"}, agent=AGENT,
@@ -62,7 +62,8 @@ def closed_at(packets, since):
 
 
 def judge(there, elsewhere, killed, published):
-    """None if the lab waited for a CPU: no new flows arrived, or no agent or balancer answered."""
+    """Returns a Death, or None if the trial is invalid because programs waited for a CPU: no new flows
+    arrived, or agent or balancer did not answer."""
     said, serial = first_notice(there, killed)
     closed = closed_at(there, killed)
     heard = said and acknowledged(there, serial)
@@ -87,7 +88,7 @@ class Nginx:
         return json.loads(self.pond.run("status", "--json"))["ports"][0]
 
     def is_watched(self):
-        with contextlib.suppress(LabError):  # the agent starts
+        with contextlib.suppress(LabError):  # the agent is still starting
             return self.port()["state"] == "open"
         return False
 
@@ -138,7 +139,7 @@ class Nginx:
             there, elsewhere = (stack.enter_context(Tap(lab.namespaces[name], "eth0"))
                                 for name in ("b1", "b2"))
             stack.enter_context(self.connect())
-            os.kill(lab.programs["nginx-1"].pid, signal.SIGKILL)  # first, so that it starts no other
+            os.kill(lab.programs["nginx-1"].pid, signal.SIGKILL)  # the master first, so that it starts no new worker
             lab.programs["nginx-1"].process.wait()
             time.sleep(random.uniform(0.1, 0.2))  # a random phase relative to control's timers
             killed = time.time()

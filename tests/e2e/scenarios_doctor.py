@@ -50,12 +50,12 @@ def find(lab, check, subject, level, words="", look_at=weirctl_doctor):
 
 
 def called(lab, words):
-    """A weirctl command as cures print it when --run-dir is not the default."""
+    """Returns a weirctl command as doctor prints it when --run-dir is not the default."""
     return f"weirctl --run-dir {lab.run_dir} {words}"
 
 
 def cure(lab, finding, namespace=None):
-    """Run the command on the balancer, or after "ssh ADDRESS" on that backend."""
+    """Run the command that repairs a finding: on the balancer, or on a backend if it begins with "ssh ADDRESS"."""
     command, namespace = finding["cure"], namespace or lab.lb
     there = re.match(r"ssh \S*?1(\d) (.*)", command)
     if there:
@@ -66,7 +66,7 @@ def cure(lab, finding, namespace=None):
 
 
 def probes_some_of_many_vips(lab):
-    """Of ten VIPs eight are probed, at least one of each family."""
+    """Check that eight of ten VIPs are probed, at least one of each family."""
     many = [f"198.51.100.{number}" for number in range(20, 29)] + ["2001:db8:f::20"]
     path = lab.dir + "/many.json"
     with open(lab.config_path, encoding="ascii") as file:
@@ -102,7 +102,8 @@ def doctor_finds_problems_of_backends(lab):
     lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0")
     find(lab, "backends", "web/web-1", "ok")
 
-    lost = ("1", VIP4), ("1", VIP6), ("1", OTHER_VIP), ("2", VIP4), ("2", VIP6)  # of both families in both
+    # VIPs of both families, on an IPv4 and an IPv6 backend.
+    lost = ("1", VIP4), ("1", VIP6), ("1", OTHER_VIP), ("2", VIP4), ("2", VIP6)
     for number, vip in lost:
         inside(lab.namespaces["b" + number], "ip", "addr", "del", vip, "dev", "lo")
         row = find(lab, "backends", "web/web-" + number, "fault", f"decapsulates, but VIP {vip} does not answer")
@@ -111,7 +112,7 @@ def doctor_finds_problems_of_backends(lab):
                                       " does not decapsulate IPv6 in IPv4")) == other, row
         cure(lab, row)
         find(lab, "backends", "web/web-" + number, "ok", "and its 3 VIPs answer")
-    lab.lb.ip("route", "add", "unreachable", VIP6)  # as on a router
+    lab.lb.ip("route", "add", "unreachable", VIP6)  # some balancers have such a route
     find(lab, "backends", "web/web-1", "ok", "and its 3 VIPs answer")
     lab.lb.ip("route", "del", "unreachable", VIP6)
     lab.lb.ip("addr", "del", "2001:db8:a::2/64", "dev", "lb0")
@@ -152,7 +153,7 @@ def doctor_finds_problems_of_the_balancer(lab):
         status, output = inside(lb, *broken)
         assert status == 0, output
         finding = find(lab, check, subject, level)
-        if (check, level) == ("vips", "fault"):  # no fault of the backend
+        if (check, level) == ("vips", "fault"):  # the fault must not be reported for the backend
             row = weirctl_doctor(lab)[0]["backends", "web/web-1"]
             assert row["level"] == "ok" and f"VIP {VIP4} is not probed" in row["found"], row
         cure(lab, finding)
@@ -175,7 +176,7 @@ def changes_that_wait(lab):
                  for change in waiting["changes"]}
         assert set(whats) == {"port wan mtu", "instance hash_seed"}, whats
         assert whats["port wan mtu"] == ("1600", "1550", "needs a restart of weir-dataplane"), whats
-        assert whats["instance hash_seed"][:2] == ("hidden", "hidden"), whats  # every member may ask
+        assert whats["instance hash_seed"][:2] == ("hidden", "hidden"), whats  # read access is enough to request them
         assert {c["what"] for c in lab.api("config.diff")["changes"]} == set(whats)
         found, _ = weirctl_doctor(lab)
         row = found["restart", "port wan mtu"]
@@ -225,7 +226,7 @@ def doctor_works_without_the_daemons(lab):
     lab.start_nginx(1)
     find(lab, "services", "services", "ok")
     find(lab, "health", "backends", "ok")
-    for command, words in (  # it is the only one
+    for command, words in (  # web-1 is the only backend of the service
             ("drain", "still gets new flows, because no backend of the service is ready: it has been drained for "),
             ("maintenance", "gets no new flows: it has been in maintenance for ")):
         lab.api("backend." + command, backend="web-1")
@@ -287,7 +288,7 @@ def doctor_works_without_the_daemons(lab):
                      + re.escape("sudo " + called(lab, "doctor --config " + lab.config_path)) + "$", output,
                      re.M), output
 
-    lab.lb.ip("link", "add", "above", "type", "bridge")  # which weir-control maps to the port
+    lab.lb.ip("link", "add", "above", "type", "bridge")  # weir-control finds the port behind this bridge
     lab.lb.ip("link", "set", "lb0", "master", "above")
     lab.lb.ip("addr", "flush", "dev", "lb0")
     lab.lb.ip("addr", "add", "10.0.0.2/24", "dev", "above")

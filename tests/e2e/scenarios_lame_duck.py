@@ -27,7 +27,7 @@ AGENT = {"interval_ms": 100, "inactive_interval_ms": 600, "timeout_ms": 80}
 PORTS = {"unchecked": 7000, "checked": 80}
 EVENLY_S = 0.005  # after the notice at least a fifth of the due flows arrive within this time
 TRIES = 5  # attempts for each trial: a trial in which the lab waited for a CPU is invalid
-FLOWS_PER_SECOND = 10000  # nine of ten to web-1: one each 0.11 ms
+FLOWS_PER_SECOND = 10000  # nine of ten flows go to web-1: one every 0.11 ms
 QUICK = {"flow_table": {"flows_per_worker": 262144, "timeout_ms": {"syn_seen": 300}}}
 
 
@@ -47,7 +47,7 @@ Trial = namedtuple("Trial", "last flows trip control trips published")
 
 
 def fields_of(packet, kind, fields):
-    """The fields of an agent's datagram; None for any other packet."""
+    """Returns the fields of a datagram of this kind from or to an agent; None for any other packet."""
     if packet.protocol != socket.IPPROTO_UDP or PORT not in (packet.source, packet.destination) \
             or HEADER.unpack_from(packet.data)[2] != kind:
         return None
@@ -64,7 +64,7 @@ def find_word(packets):
 
 
 def acknowledged(packets, serial):
-    """Time of the first probe that acknowledges this serial; None without such a probe."""
+    """Returns the time of the first probe that acknowledges this serial number, or None."""
     probes = ((packet.at, fields_of(packet, PROBE, PROBE_FIELDS)) for packet in packets)
     return next((at for at, probe in probes if probe and probe[6] == serial), None)
 
@@ -140,7 +140,7 @@ class Pond:
 
     @contextlib.contextmanager
     def flows(self, port):
-        """New flows at an even rate, from a separate process."""
+        """Start new flows at an even rate, from a separate process."""
         program = self.lab.program(
             "flows", self.lab.net, os.path.join(self.lab.build, "tests", "e2e", "flood"), "lb0",
             self.mac, VIP4, str(port), "flows", "syn", str(random.randrange(8_000_000)),
@@ -152,7 +152,7 @@ class Pond:
             program.kill()
 
     def trial(self, name, flows):
-        """flows: a context that starts new flows, or none if new flows are already running."""
+        """Run one trial. flows: a context manager that starts new flows; None if they are already running."""
         lab = self.lab
         with contextlib.ExitStack() as stack:
             there, elsewhere = (stack.enter_context(Tap(lab.namespaces[name], "eth0"))

@@ -52,7 +52,8 @@ def send_datagram(lab, host, size, df):
     with contextlib.closing(sock):
         sock.settimeout(1)
         if family == socket.AF_INET:
-            # IP_MTU_DISCOVER: IP_PMTUDISC_WANT, or _OMIT: no DF, regardless of routers' messages.
+            # Option IP_MTU_DISCOVER (10): IP_PMTUDISC_WANT (1) sets DF on packets that fit the path MTU.
+            # IP_PMTUDISC_OMIT (5) never sets DF, and ignores ICMP messages about the path MTU.
             sock.setsockopt(socket.IPPROTO_IP, 10, 1 if df else 5)
         sock.connect((host, 9000))
         payload = os.urandom(size)
@@ -151,7 +152,7 @@ def forged_path_mtu_is_bounded(lab):
     for vip in (VIP4, VIP6):
         assert clients.send_file(lab.client, vip, lab.dir + "/upload", timeout=10) \
             == ("web-2", 1 << 20, digest), vip
-    with icmp_socket(lab) as sock:  # the smaller MTU applies, for any data after the header
+    with icmp_socket(lab) as sock:  # the smallest MTU applies, whatever the error quotes after the header
         for mtu in (1300, 1450, 1400):
             sock.sendto(error4("10.0.0.2", "10.0.0.14", mtu), ("10.0.0.2", 0))
     wait_for("path MTU of web-4", lambda: "web-4: path MTU to 10.0.0.14 is 1300" in log(), 3)
@@ -180,7 +181,8 @@ def path_mtu_is_detected_in_a_flood_of_errors(lab):
 
 
 def send_redirect(lab, gateway):
-    """Send a forged redirect from the router of narrow_path(): b1 is reached through `gateway`."""
+    """Send a forged ICMP redirect that names `gateway` as the way to b1. Its source is the router of
+    narrow_path()."""
     from scapy.all import ICMP, IP, Ether  # takes half a second
     inner = IP(src="10.0.0.2", dst="10.0.0.11") / ICMP(type=8)
     packet = Ether(src=lab.mac(lab.net, "br0"), dst=lab.mac(lab.lb, "lb0")) / \
@@ -207,7 +209,7 @@ def redirects_are_followed_no_longer_than_by_the_kernel(lab):
     wait_for("backend to fail", lambda: lab.backend("web-1")["health"] == "refusing", 10)
     time.sleep(1)
     assert clients.curl_batch(lab.client, VIP4, 1, timeout=1).ok == 0
-    lab.lb.ip("route", "flush", "cache")  # as after five minutes
+    lab.lb.ip("route", "flush", "cache")  # the kernel would forget the redirect after five minutes
     wait_for("backend to recover", lambda: lab.backend("web-1")["health"] == "healthy", 10)
     wait_for("requests to succeed",
              lambda: clients.curl_batch(lab.client, VIP4, 5, timeout=1).ok == 5, 15)

@@ -91,7 +91,7 @@ def flows_of_the_other_instance_count(lab, policy):
         assert serve(other, OTHERS, others) == {"web-1": OTHERS}
         wait_for("a report of the other flows", lambda: reported(lab, "web-1") >= OTHERS, 10)
         given = serve(lab, OWN, own)
-        assert given["web-1"] <= OWN / 24, (given, use_of_reports(lab))  # without reports web-1 gets a quarter
+        assert given["web-1"] <= OWN / 24, (given, use_of_reports(lab))  # without reports web-1 would get a quarter
         while others:
             others.pop().close()
         wait_for("a report of their ends", lambda: reported(lab, "web-1") < OTHERS / 2, 10)

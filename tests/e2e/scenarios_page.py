@@ -53,7 +53,7 @@ def groups(browser):
 
 
 def check_names(browser, problem):
-    """Tabs of several balancers differ by host and instance; a problem shows in them, too."""
+    """Check the title of the tab: it contains host and instance, and marks a problem."""
     name = f"{socket.gethostname()} · lb-0"
     assert text_of(browser, "name") == name
     title = browser.run("return document.title;")
@@ -61,7 +61,7 @@ def check_names(browser, problem):
 
 
 def check_schemes(browser, name):
-    """Light and dark differ, and both have enough contrast between text and background."""
+    """Check that the colour schemes differ, and that text contrasts with the background in each scheme."""
     papers = {}
     for scheme in ("light", "dark"):
         browser.scheme(scheme)
@@ -75,7 +75,7 @@ def check_schemes(browser, name):
 
 
 def check_widths(browser):
-    """Plots in a row, and nothing is wider than the window, also on a phone."""
+    """Check how many plots are in a row, and that nothing is wider than the window, down to 400 pixels."""
     for width, in_a_row in ((1600, 4), (1100, 4), (1099, 2), (560, 2), (559, 1), (400, 1)):
         browser.width(width)
         wide, rows = browser.run(
@@ -90,7 +90,8 @@ def check_widths(browser):
     browser.width(1400)
 
 
-# Texts with their contrast to what is behind them (WCAG 2), as filters show both; [] = all of at least 4.5.
+# A script that returns the texts whose contrast to their background, as defined by WCAG 2, is below 4.5.
+# It applies opacity and the page's greyscale filter to text and background first.
 DIM = """
 const parse = (text) => text.match(/[\\d.]+/g).map(Number);
 const behind = (element) => {
@@ -123,7 +124,7 @@ return [...document.querySelectorAll("body *")].filter((element) => element.offs
 
 
 def check_contrast(browser, name):
-    """All text can be read, also while the values are old."""
+    """Check that all text has enough contrast. The page may be greyed because its values are old."""
     for scheme in ("light", "dark"):
         browser.scheme(scheme)
         dim = browser.run(DIM)
@@ -132,7 +133,7 @@ def check_contrast(browser, name):
 
 
 def check_workers(browser):
-    """The widest rows of the table of workers fit beside the drops."""
+    """Check that the table of workers fits into its column, even with the longest values."""
     browser.width(1100)
     wide = browser.run("""
         shown.workers = [{worker: 63, alive: false, core: 127, busy_percent: 100, rx_packets: 2e8,
@@ -146,15 +147,15 @@ def check_workers(browser):
 
 
 def check_numbers(browser):
-    """Three digits and a unit, also if rounding leads to the next unit."""
+    """Check that numbers are shown with three digits and a unit. 999,999 rounds up to 1.00 M."""
     for number, text in ((9999, "9999"), (999499, "999 k"), (999999, "1.00 M"), (2.5e15, "2500 T"),
                          (0.25, "0.25"), (None, "–")):
         assert browser.run(f"return short({json.dumps(number)});") == text
 
 
 def check_rows(browser):
-    """A removed backend may have the name of a new one; a service's name may be a suffix of
-    another's."""
+    """Check that a removed backend and a new backend of the same name get separate rows, and that a
+    filter with "/" matches whole service names only."""
     assert browser.run("""return [...rowsOf({columns: {backend: ["kind", "service", "backend", "address"]},
         rows: [["backend", "web", "b", "10.0.0.1"], ["backend", "web", "b", "10.0.0.2"]]},
         "backend").keys()];""") == ["web/b 10.0.0.1", "web/b 10.0.0.2"]
@@ -235,7 +236,7 @@ def page_shows_events(lab):
 
 
 def check_late_backend(lab, browser):
-    """A backend whose id is the last one stands with its service."""
+    """Check that a backend added later is listed below its service, not at the end of the table."""
     lab.write_config([web({**{name: 100 for name in BACKENDS}, "late-1": 100}), echo()])
     lab.weirctl("config", "reload")
     wait_for("the backend", lambda: len(browser.rows("backends")) == 9, 30, 0.1)
@@ -244,7 +245,7 @@ def check_late_backend(lab, browser):
 
 
 def events(browser):
-    """{(object, event): why} of the newest ones of each kind."""
+    """Returns {(object, event): reason}, with the reason of the newest event of each kind."""
     return {(of, what): why for _, of, what, why in reversed(browser.rows("events"))}
 
 
@@ -326,7 +327,7 @@ def a_vip_drains(lab, browser, other):
 
 
 def plotted(lab):
-    """The samples of the last twenty minutes, and the starts; None without an answer."""
+    """Returns the samples of the last twenty minutes and the start times; None if no answer arrived."""
     try:
         history = json.loads(http(lab, "/status.json")[2])["history"]
     except OSError:
@@ -372,7 +373,7 @@ def page_keeps_its_plots_over_restarts(lab):
 
 
 def check_pause(browser):
-    """No line over the time when weir-metrics was not running, and nothing older than the plot."""
+    """Check that a plot has a gap where weir-metrics was not running, and nothing before its start."""
     assert browser.run("""const history = {columns: ["time_ms", "flows"], rings: [{period_ms: 5000, samples:
         [[1, 9], [2e6, 1], [2e6 + 5e3, 2], [3e6, 3], [3e6 + 5e3, 4]]}, {period_ms: 360000, samples: []}]};
         return series(history, 0, "flows", true);""") == [

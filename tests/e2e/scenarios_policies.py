@@ -91,7 +91,7 @@ def near(served, parts, factor):
 
 
 def by_chance(served, parts):
-    """Five standard deviations of a binomial: one false alarm in a million runs."""
+    """Check shares of random choices: within five standard deviations, so one false alarm in a million runs."""
     total, whole = sum(served.values()), sum(parts.values())
     for name, part in parts.items():
         share = part / whole
@@ -256,14 +256,14 @@ def least_loaded_avoids_a_stuck_server(lab):
     servers = Servers(lab, (20, 20, 20, 20))
     with Work(lab.client, CLIENTS) as load:
         load.wait_for_more(200)
-        # The server answers with its count so far; read it before any client is stuck.
+        # The server answers the command with the number of accepted connections. No client is stuck before.
         before = servers.tell(SINKHOLE, "stuck")
         accepted = servers.accepted()
         accepted[SINKHOLE] = before
         load.wait_for_more(450)
         got = servers.accepted() - accepted
-        # The stuck server gets as many flows as each other backend has in progress, a third of the
-        # other clients, and then no more.
+        # Each stuck client is at the stuck server. It gets no more flows once it has as many as each other
+        # backend has in progress: a third of the other clients.
         assert got[SINKHOLE] <= CLIENTS / 3 + 1, got
         assert got[SINKHOLE] < 0.05 * sum(got.values()), got
         assert not load.errors(), load.errors()[:3]
@@ -346,7 +346,7 @@ def flow_control_spills_to_the_least_loaded(lab):
 # --- policy changes ------------------------------------------------------------------------------
 
 def next_flows_are_even(lab, service_name="web"):
-    """Check that round robin applies at once: the next 40 flows, ten for each."""
+    """Check that round robin applies at once: each backend gets ten of the next 40 flows."""
     flows = counts(lab, "new_flows", service_name)
     result = clients.curl_batch(lab.client, VIP4, 40)
     assert not result.failed and dict(result.served) == {name: 10 for name in BACKENDS}, \
@@ -480,12 +480,12 @@ def fair_share_does_not_flood_a_returning_backend(lab):
         wait_for("web-1 in use", lambda: load.served(since=ready)["web-1"] > 0, 5)
         load.wait_for_more(150)
         served = load.served(since=ready)
-        # Its share is 53 %. The predicted ends of the others are now seconds ahead of the clock.
+        # The share of web-1 is 53 %. It would get all new flows if they were counted as missed: the predicted
+        # ends of the other backends are seconds ahead of the clock.
         assert 0.3 < served["web-1"] / sum(served.values()) < 0.75, served
 
 
-# --- comparison with other policies
-# ----------------------------------------------------------------
+# --- comparison with other policies -----------------------------------------------------------
 
 def compared(lab, seconds=5):
     """({policy: its row}, {backend: its row}) of `weirctl policy compare work`."""

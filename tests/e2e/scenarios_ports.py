@@ -49,7 +49,7 @@ def two_armed(lab):
 
 
 def check_received_once(lab):
-    """The page of weir-metrics counts a packet once although two workers have received it."""
+    """Check that the page of weir-metrics counts a packet once if one worker hands it to another."""
     def plotted():
         history = json.loads(http(lab, "/status.json")[2])["history"]
         return history["rings"][0]["samples"][-1][history["columns"].index("rx_packets")]
@@ -176,7 +176,7 @@ def move_udp_bind(lab):
             try:
                 raise AssertionError(f"answered by {sock.ask()}, which is not configured any more")
             except OSError:
-                pass  # the kernel gets the packet, and may refuse it
+                pass  # the kernel gets the datagram, and may answer it with an ICMP error
         sock.close()
 
 
@@ -283,8 +283,7 @@ def interface_down_and_replaced(lab):
         assert result.ok == 100, (result.errors[:5], lab.drops())
 
 
-# --- packets that a port accepts, loses, and passes to the kernel
-# -----------------------------------------
+# --- packets that a port accepts, loses, and passes to the kernel -----------------------------
 
 
 @scenario(services=[upload()])
@@ -318,7 +317,7 @@ def received_and_lost(lab):
 def loss_at_the_wire_is_counted(lab):
     """A stopped dataplane: every arrived frame was received or is in a counter of the port"""
     sent, size = 6000, 100
-    time.sleep(1)  # a reading of the statistics
+    time.sleep(1)  # until the statistics are read again
     before = received_and_lost(lab)
     dropped = link_counters(lab.net, "lb0")[1]
     lab.programs["dataplane"].signal(signal.SIGSTOP)
@@ -338,7 +337,7 @@ def loss_at_the_wire_is_counted(lab):
     except AssertionError as error:
         raise AssertionError(f"{missing()} of {sent} in no counter: {received_and_lost(lab)}, "
                              f"before {before[:2]}") from error
-    sock.close()  # not earlier: the kernel would send errors for the replies, to the VIP
+    sock.close()  # not earlier: the kernel would answer the replies with ICMP errors to the VIP
     _, lost, port = received_and_lost(lab)
     assert lost - before[1] > 500, port
     _, out, _ = lab.weirctl("port", "show", port["name"])
@@ -433,7 +432,7 @@ def closed_ports_of_a_wide_range(lab):
         listener.close()
 
 
-@scenario(services=[service("web", 80)])  # no checks: their frames would count
+@scenario(services=[service("web", 80)])  # no health checks, whose frames would also be counted
 def vip_that_is_not_local(lab):
     """With ip_forward the kernel returns packets passed by Weir, but not with an unreachable route"""
     for namespace, devices in ((lab.lb, ("all", "lb0")), (lab.net, ("all", "br0"))):

@@ -90,7 +90,7 @@ class Window:
 
 
 def watch(pair, load, seconds, good, windows=6):
-    """Repeat until a window is good: other work on this machine disturbs some."""
+    """Measure until a window is good, because other work on this machine disturbs some windows."""
     seen = []
     for _ in range(windows):
         seen.append(Window(pair, load, seconds))
@@ -180,8 +180,8 @@ def weights(lab):
 
 
 def capacity(lab, name, source):
-    """The capacity of a backend, when its source is `source`."""
-    wait_for(f"capacity of {name}: {source}",  # measured with the lowest priority
+    """Wait until the capacity of a backend comes from this source. Returns the capacity."""
+    wait_for(f"capacity of {name}: {source}",  # the agent measures with the lowest priority
              lambda: (lab.backend(name, "work")["capacity"] or {}).get("source") == source, 60)
     return lab.backend(name, "work")["capacity"]
 
@@ -206,7 +206,7 @@ def automatic_weights_follow_the_cpu_quota(lab):
         assert "measured by its agent" in shown, shown
         with Steady(lab.client, 20) as load:
             watch(pair, load, 3, lambda w: close(w.ratio, wanted["web-1"] / wanted["web-2"], 0.1))
-            waste = lab.weirctl("service", "waste", "work")[1]  # figures that no policy requests
+            waste = lab.weirctl("service", "waste", "work")[1]  # the command requests reports that no policy needs
             assert "work: 2 of 2 backends report utilization" in waste, waste
         pair.cgroups.limit(2, 1.0)
         wanted["web-2"] = rounded(speed["web-2"])

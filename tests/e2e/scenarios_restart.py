@@ -94,8 +94,8 @@ def wrk(lab):
 
 @contextlib.contextmanager
 def undisturbed_requests(lab):
-    """Requests and slow downloads, none of which may fail within the block. Yields the Downloads,
-    which the caller must check from time to time."""
+    """Make requests and slow downloads; none may fail within the block. Yields the Downloads, which the
+    caller must check from time to time."""
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)
     downloads = Downloads(lab, "/slow/slow.bin", digest, 6)
     downloads.look()

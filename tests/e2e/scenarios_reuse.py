@@ -27,7 +27,7 @@ def ended_by_backend(lab, line, _vip):
 
 
 def forgotten_by_client(lab, _line, vip):
-    """The client's RST is lost: its backend still has the connection."""
+    """The client ends the connection, but its RST is lost: the backend still has the connection."""
     route = ("-6" if ":" in vip else "-4", "route")
     lab.client.ip(*route, "add", "blackhole", vip)
     kill(lab.client, "dport", "=", ":7000")
@@ -51,8 +51,8 @@ def use_port_again(lab, vip, end):
 
 
 def forge_syns(lab):
-    """SYNs of a connection of a draining backend: its client is challenged, and the connection
-    continues."""
+    """Forge SYNs of a connection to a draining backend. Check that its client gets challenge ACKs, and that
+    the connection continues."""
     line = clients.Line(lab.client, VIP4, source=PORT)
     before = lab.api("worker.show")[0]
     lab.weirctl("backend", "drain", f"lines/{line.backend}")

@@ -20,11 +20,12 @@ from scenarios_buckets import (EVEN, FOUR, HOT, ROUND_ROBIN, TWO, UNCHANGED, all
 SERVICES = [web(policy=ROUND_ROBIN), lines(policy=ROUND_ROBIN)]
 WITHIN = 2.0  # seconds until the load is even
 WITHIN_SHARED = 60.0  # seconds if workers share CPUs, so that a waiting worker counts as busy
-TX_NS = 10_000  # time per packet in a worker, with a system call for each
+TX_NS = 10_000  # time that a worker spends to send a packet, like a system call for each packet
 PER_SECOND = 10_000
-FEW = 50  # a few packets more: neighbour discovery
+FEW = 50  # allowed further packets, for example of neighbour discovery
 WINDOW = 0.25  # seconds over which the shares of workers are measured
-FEW_HOT = 2  # busy flows of each worker: packets of one flow would arrive faster than a queue pauses
+# Busy flows of each worker. So few that packets of one flow follow each other within a pause of a queue.
+FEW_HOT = 2
 PAUSE_US = 500  # pause of a transmit queue, while the others continue
 FAULTS = ("unsent", "unknown", "reordered", "strayed")
 
@@ -46,7 +47,8 @@ def shares_cpus(lab):
 
 
 def put_before(lab):
-    """As put_first, but for workers that share CPUs: each must get CPU time."""
+    """Give workers priority like put_first() of scenarios_buckets.py, but by niceness, so that workers on one
+    CPU share its time."""
     pid = lab.programs["dataplane"].process.pid
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.setpriority(os.PRIO_PROCESS, int(thread), -20)
@@ -87,8 +89,8 @@ def unevenness(forwarded):
 
 
 def even(lab):
-    """A condition: the shares of a window are even. If workers share CPUs, a waiting worker counts as
-    busy: then each worker has a part."""
+    """Returns a condition: the shares of a window are even. If workers share CPUs, it is enough that each
+    worker has a part, because a worker that waits for a CPU counts as busy."""
     def condition():
         found = shares(lab)
         if shares_cpus(lab):
@@ -155,7 +157,7 @@ STEALING4 = {"cores": [0, 1, 0, 1], "steal": True}
 
 
 class Streams(Threads):
-    """Connections with requests without a pause; each response has the number of its request."""
+    """Connections that make requests without a pause. Each response has the number of its request."""
 
     def __init__(self, lab, count):
         self.lines = [Line(lab.client, VIP4) for _ in range(count)]

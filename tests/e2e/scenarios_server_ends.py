@@ -73,7 +73,7 @@ class Clients(Threads):
         return ""
 
     def since(self, begun):
-        """The errors, "" for none, of connections that began after a time."""
+        """Returns the error of each connection that began after a time; "" for a connection without an error."""
         return [error for at, error in self.results if at > begun]
 
 
@@ -101,7 +101,7 @@ class Server:
     def end(self, number, everyone=False):
         self.signal(number, everyone)
         self.lab.programs["nginx-1"].process.wait(20)
-        self.lab.programs["nginx-1"].kill()  # the remaining processes of nginx's process group
+        self.lab.programs["nginx-1"].kill()  # the rest of nginx's process group
         self.deaths += 1
 
     def start(self):
@@ -117,7 +117,7 @@ class Server:
 
     def is_ready(self):
         """Whether the agent watches the port, and has a balancer that it can notify of the port's end."""
-        with contextlib.suppress(LabError):  # the agent starts
+        with contextlib.suppress(LabError):  # the agent is still starting
             with self.lab.namespaces["b1"].inside():
                 status = json.loads(sh(self.lab.binary("weir-agent"), "status", "--json",
                                        "--run-dir", self.agents.run_dir(1)))
@@ -216,7 +216,7 @@ def attempt(server, clients, way):
                  and packet.to == VIP4 and packet.at > begun]
         end = time.time()
     errors = clients.since(begun)
-    # Reset: as its listening socket was closed, the connection waited for nginx to accept it.
+    # A connection is reset if nginx has not accepted it when its listening socket is closed.
     assert set(errors) <= {"", "ConnectionRefusedError", "ConnectionResetError"}, set(errors)
     return Trial(len(errors), sum(map(bool, errors)), last_before_pause(flows, begun, end))
 

@@ -118,7 +118,7 @@ def limit_follows_a_reload_and_a_restart(lab):
         lab.programs["dataplane"].kill()
         lab.start_dataplane()
         lab.wait_ready()
-        for line in found:  # a flow without its SYN is half-open until its second packet
+        for line in found:  # without a SYN, a flow is half-open until its second packet
             line.ask()
             line.ask()
         wait_for_count(lab, LIMIT)

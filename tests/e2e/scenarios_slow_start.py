@@ -11,8 +11,8 @@ from work import Servers, Steady, work
 WINDOW_S, LEAST, STEPS = 8, 0.1, 20
 NEW, OTHERS = BACKENDS[-1], BACKENDS[:-1]
 PER_SECOND = 300
-# Refused connections count as active flows until this time, and as errors for at least a second
-# more.
+# Refused connections count as active flows until the timeout of 300 ms, then as errors for at least a
+# second.
 QUICK = {"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"syn_seen": 300}}}
 ERRORS_S = 2
 SLOW_START = {"slow_start": {"window_ms": WINDOW_S * 1000, "min_weight_percent": round(100 * LEAST)}}
@@ -24,7 +24,8 @@ def ramped(names, policy="weighted-round-robin"):
 
 
 def start(lab):
-    """Start the servers first, for their checks; wait until initial backends have full shares."""
+    """Start everything, servers first, so that their checks pass at once. Wait until slow start of the
+    initial backends is over."""
     lab.start_backends()
     servers = Servers(lab, (20, 20, 20, 20))
     lab.start_dataplane()
@@ -37,7 +38,8 @@ def start(lab):
 
 
 def refuse(lab, servers):
-    """Wait until the backend is removed, and its refused connections have expired."""
+    """Make the server refuse connections. Wait until its backend gets no new flows, and refused connections
+    have expired."""
     servers.tell(NEW, "refuse")
     wait_for("refusal", lambda: lab.backend(NEW, "work")["health"] == "refusing", 15)
     wait_for("no flow there", lambda: lab.backend(NEW, "work")["open_flows"] == 0, 15)

@@ -99,8 +99,8 @@ def status_shows_whether_to_send_traffic(lab):
     expect(lab, 0, "OK")
     wait_for("the log", lambda: count(lab, "control", "weir-dataplane runs again after"), 5)
     assert count(lab, "control", "error weir-dataplane stalled for") == 1, control.tail()
-    # A worker whose last heartbeat is older than that of the other worker may have a log line
-    # already.
+    # Both workers were stalled. If their last heartbeats differ in age, there may already be a log line
+    # about one worker.
     single = count(lab, "control", " of weir-dataplane stalled for ")
 
     with frozen_worker(dataplane.pid):

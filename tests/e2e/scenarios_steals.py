@@ -22,7 +22,8 @@ from scenarios_agents import agents
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
 SELDOM = {"interval_ms": 500, "inactive_interval_ms": 500, "timeout_ms": 80}
 BACKLOG = 8  # accept queue of web-1, whose server is stopped
-FIRST_SECONDS = 0.2  # at most; usually shorter than the time until control gets the report of a full queue
+# Time in which the first clients connect. Usually control does not get the report of a full queue earlier.
+FIRST_SECONDS = 0.2
 # Accept queue of the other backends: all connections that leave web-1 may arrive with the same SYN
 ROOM = 64
 NUMBERS = range(1, len(BACKENDS) + 1)
@@ -47,7 +48,7 @@ def serving(lab):
     lab.extra = {**lab.extra, "agents": {"key_file": path}}
     lab.write_config()
     for number in NUMBERS:
-        # With cookies the kernel has no state of a connection, and an agent permits no steal.
+        # With SYN cookies the kernel stores no half-open connections, and an agent permits no steal.
         lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
         start_ids(lab, number)
         start_agent(lab, number)
@@ -144,7 +145,7 @@ class Clients:
             self.poll.register(sock, select.EPOLLOUT)
 
     def run(self, seconds, until=None):
-        """Let the clients continue for this time, or until(self)."""
+        """Let the clients continue for this time, or until the condition until(self) is true."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and self.open and not (until and until(self)):
             for fd, _ in self.poll.poll(min(left, 0.05)):
@@ -201,7 +202,8 @@ def crowd(lab, seconds, until=Clients.all_connected, vips=(VIP4,)):
 
 
 def wait_for_report(lab):
-    """Connections made now arrive before control stops new flows on a report of a full queue."""
+    """Wait for a report of the agent. Connections made now arrive before the next report, which shows a full
+    queue and ends new flows."""
     wait_for("a fresh report", lambda: lab.backend("web-1", "ids")["report"]["age_ms"] < 100, 10, 0.01)
 
 
@@ -242,7 +244,8 @@ def connections_leave_a_stopped_server(lab):
         assert row["moved"] <= permits <= agents_stopped["steals"] <= row["asked"], (agents_stopped, row)
         assert [each["to"] for each in steals["recent"] if each["outcome"] == "moved"]
         assert all(each["from"] == "web-1" for each in steals["recent"]), steals
-        # Control may detect the half-open flows before the next report of a full queue.
+        # The reason may also be the half-open flows, if control detects them before the report of a full
+        # queue.
         assert "accept-queue" in {each["reason"] for each in steals["recent"] + row["relieved"]}, steals
         assert all(client.answer and client.error is None for client in on.all)
         _, shown, _ = lab.weirctl("flow", "steals", "ids")
@@ -253,7 +256,7 @@ def connections_leave_a_stopped_server(lab):
 
 @contextlib.contextmanager
 def unreachable(lab, number):
-    """Drop the answers of a backend's server to clients, in spite of a working server and agent."""
+    """Drop the answers of a backend's server to clients. Server and agent keep working."""
     namespace = lab.namespaces[f"b{number}"]
     namespace.ip("route", "add", "blackhole", "192.0.2.0/24")
     try:
@@ -394,7 +397,7 @@ class Liar:
                  "wrong balancer": {"balancer": request["balancer"] ^ 2}}
         answers = {"never": [], "late": [], "refused": [(self.RUNNING, {})]}.get(
             self.mode, [(self.NOTHING, {})])
-        if self.mode in wrong:  # then a valid answer, so that the agent is not silent
+        if self.mode in wrong:  # a valid answer follows, so that the agent does not count as silent
             answers = [(self.NOTHING, wrong[self.mode]), (self.RUNNING, {})]
         if self.mode == "late":
             self.later.append((self.agent.steal_answer(request, self.NOTHING), address))
@@ -478,7 +481,7 @@ def steals_accept_one_valid_answer(lab):
             clients.close()
 
 
-SLOW_MS = 32  # for a connection, so 0.29 s for a full queue
+SLOW_MS = 32  # service time of a connection; nine in a full queue take 0.29 s
 STAY_SECONDS = 0.6  # connections that wait behind a full queue stay for longer
 
 
@@ -516,7 +519,7 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
         assert asked > 0
         # The service time is known: connections leave when they have waited for twice the time of the
         # whole queue.
-        for served_by_now in range(10, 60, 10):  # sums since the agent's start
+        for served_by_now in range(10, 60, 10):  # total numbers since the agent's start
             values.update({"service_time_ms": SLOW_MS * 1000 * served_by_now, "service_count": served_by_now})
             agent_of[1].wait_for_probe()
             agent_of[1].wait_for_probe()

@@ -33,7 +33,7 @@ def ask(prefix, *commands):
 
 
 def idle_part(prefix):
-    """Returns a function that returns the idle share of cycles since its last call."""
+    """Returns a function. Each call of it returns the share of idle cycles since the call before."""
     last = {}
 
     def part():

@@ -25,8 +25,7 @@ SHORT_FLOWS = {"flow_table": {"flows_per_worker": 65536,
 # Counters of a worker's activities. Each must grow while strace is attached.
 COUNTED = ("forwarded", "replied", "dropped", "flow_hits", "flow_new", "flow_expired")
 
-# Requests of the AF_XDP driver to the kernel. Other system calls do not name the descriptor in this
-# form.
+# System calls by which the AF_XDP driver requests the kernel to move packets, with their descriptor.
 MOVES_PACKETS = re.compile(r"(?:recvfrom|sendto|sendmsg)\((\d+), |"
                            r"poll\(\[\{fd=(\d+), [^}]*\}\], 1, ")
 
@@ -64,8 +63,8 @@ class Strace:
         return found
 
     def divide(self, is_drivers):
-        """The system calls that move packets through a descriptor for which is_drivers is true, and
-        all others."""
+        """Returns two lists: system calls that move packets through a descriptor for which is_drivers() is true,
+        and all other system calls."""
         known, drivers, rest = {}, [], []
         for call in self.calls():
             match = MOVES_PACKETS.match(call)
@@ -166,7 +165,8 @@ def loops(lab):
 
 
 def sleeps(lab):
-    """A condition: about one iteration per millisecond; idle mode yield has ten times as many."""
+    """Returns a condition: the worker makes about one iteration per millisecond. In idle mode yield it would
+    make ten times as many."""
     before, since = loops(lab), time.monotonic()
 
     def condition():

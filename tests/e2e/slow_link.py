@@ -22,7 +22,7 @@ def open_device(name):
 
 
 def frames(sock):
-    """The received frames, without frames that this host sent to the device."""
+    """Yields the frames received by a socket, except frames that this host has sent to the device."""
     while True:
         try:
             frame, address = sock.recvfrom(1 << 16, socket.MSG_DONTWAIT)

@@ -17,8 +17,8 @@ Seen = namedtuple("Seen", "at sent protocol to source destination flags data")
 
 
 def stamping():
-    """A socket during whose lifetime the kernel timestamps received packets. The kernel starts a
-    moment after the request; earlier packets get the time at which they are read."""
+    """A socket that makes the kernel timestamp received packets as long as it is open. The kernel starts this a
+    moment after the request. Earlier packets get the time at which they are read."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     return sock
@@ -78,7 +78,7 @@ class Tap(Listening):
 
 
 def parse(frame, at, sent):
-    """None for anything but complete TCP or UDP in IPv4, in a tunnel or not."""
+    """Returns a Seen for complete TCP or UDP packets in IPv4, also inside a tunnel. None for other frames."""
     if frame[12:14] != b"\x08\x00":
         return None
     packet = frame[ETHERNET_BYTES:]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// A switch port that carries one VLAN tagged, for kernels without bridge VLAN filtering. tc on
-// the port's end in the lab's switch: adds the tag towards the balancer, and removes it from what
-// the balancer sends; an untagged frame from the balancer is dropped, as a switch would.
+// A switch port that carries one VLAN tagged, for kernels without bridge VLAN filtering. For tc
+// on the interface of the lab's switch that leads to the balancer. The program adds the tag to
+// frames for the balancer, and removes it from frames of the balancer. Untagged frames of the
+// balancer are dropped, as by a switch.
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 

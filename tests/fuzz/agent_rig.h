@@ -14,7 +14,7 @@ static const struct weir_agent_keys agent_rig_keys = {
 // The first byte of an input. Bytes after the end of the input are zero.
 enum agent_rig_form {
 	AGENT_RIG_FOREIGN, // a datagram of any length, used unchanged
-	// two datagrams of a sender with the key: their authentication code is recomputed
+	// two datagrams of an owner of the key: the target computes their authentication codes
 	AGENT_RIG_OWNER,
 	AGENT_RIG_REPLAYS, // sender, distance of the sequence number and of the clock, 3 bytes each
 	AGENT_RIG_FORMS

@@ -5,8 +5,9 @@
 //
 //   service 0  TCP 80 and 8000..8099 of both VIPs      backends 0 to 3
 //   service 1  UDP, every port, of both VIPs           backends 4 and 5
-// Even backends have IPv4 addresses, odd ones IPv6. Backend 2 is behind a VLAN tag, 3 has no next
-// hop yet, 6 is in a selection, but its row was removed (see enum balancer_tables).
+// Even backends have IPv4 addresses, odd ones IPv6. Packets to backend 2 get a
+// VLAN tag. Backend 3 has no next hop yet. Backend 6 is in a selection although its row was removed
+// (see enum balancer_tables).
 //
 // Threads: one.
 #pragma once
@@ -26,7 +27,7 @@
 
 extern const uint8_t balancer_vip4[16], balancer_vip6[16];
 
-// What may be published.
+// Variants of the published tables.
 enum balancer_tables {
 	BALANCER_USUAL,
 	// Backends 0 and 4 were removed; service 0 also selects 6, which does not exist

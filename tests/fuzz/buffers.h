@@ -12,10 +12,10 @@
 // new packets (0: none can be created). Once per process.
 void buffers_start(uint32_t buffers, uint16_t room);
 
-// A packet buffer on the heap: `headroom` bytes, the frame, and `tailroom` bytes. first > 0: the
-// first segment has only that many bytes of the frame, and the tailroom; a second segment has the
-// rest.
+// A packet buffer on the heap: `headroom` bytes, the frame, and `tailroom` bytes. first > 0:
+// the buffer has two segments. The first one has the first `first` bytes of the frame and the
+// tailroom, the second one the rest of the frame.
 struct rte_mbuf *buffer_make(
 	const uint8_t *frame, uint32_t bytes, uint16_t headroom, uint32_t first, uint16_t tailroom);
 void buffer_free(struct rte_mbuf *m);
-void buffer_check_leaks(void); // Check that no buffer is in use.
+void buffer_check_leaks(void); // checks that no buffer is in use

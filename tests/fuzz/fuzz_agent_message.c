@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: any bytes as datagrams between weir-control and weir-agent, for both receivers.
-// Accepted datagrams were sent by an owner of a key, byte by byte; refused datagrams have no
-// effect; a report from an owner has valid values. A sequence number is accepted once.
+// Checked: an accepted datagram has exactly the bytes that an owner of a key has sent; a refused
+// datagram has no effect; a report from an owner has valid values; a sequence number is accepted
+// once.
 #include <sodium.h>
 
 #include "agent_message.h"
@@ -148,7 +149,7 @@ static enum weir_agent_refusal as_tcp(const uint8_t *bytes, size_t count) {
 	return refusal;
 }
 
-// Returns the number of datagram kinds as which the bytes are accepted.
+// Tries every kind of datagram. Returns the number of kinds as which the bytes are accepted.
 static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 	struct weir_agent_answer answer;
 

@@ -4,9 +4,9 @@
 // with an attached segment, in an isolated network namespace. The bytes after the first NUL of the
 // input are the content of the file NEW_FILE, which requests can name.
 //
-// The length of the input determines the sizes of the pieces in which it is sent. Connecting and,
-// after a change, restarting weir-control take most of the time, so most new inputs have many
-// different requests. At the end "requests: <n>" is printed with the total number of requests.
+// The length of the input determines the sizes of the pieces in which it is sent. Most of the time
+// is spent on connecting and, after a change, on restarting weir-control. So most new inputs have
+// many different requests. At the end "requests: <n>" is printed with the total number of requests.
 //
 // Checked: one answer per request line (A1), each as specified in docs/reference/control-api.md;
 // the tables can still be published.
@@ -406,7 +406,8 @@ static bool become_root(void) {
 		       write_text("/proc/self/gid_map", "0 %u 1", gid));
 }
 
-// Health checks of a configuration from an input must reach no host; files must not remain.
+// Isolate this process: health checks of a configured backend must not reach a host, and no files
+// may remain.
 static void leave_world(void) {
 	if (!become_root() || unshare(CLONE_NEWNET | CLONE_NEWNS) < 0 ||
 		mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||

@@ -6,8 +6,8 @@
 // The length of the input determines the sizes of the pieces in which it is sent.
 //
 // Checked: the connection ends once the client has sent everything, with or without an answer (H1);
-// a served document was requested by GET or HEAD with one permitted Host, has every header that
-// excludes other sites (H3), and has the announced length.
+// if a document is served, the request was GET or HEAD with one permitted Host header, and the
+// answer has every header that excludes other sites (H3), and the announced length.
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>

@@ -27,7 +27,7 @@
 enum frame_flag {
 	FIX_IPV4 = 0x01, // correct the IPv4 checksum
 	FIX_ICMP = 0x02,
-	FIX_LENGTH = 0x04, // correct the length: the IP packet ends with the frame
+	FIX_LENGTH = 0x04, // set the IP length so that the packet ends with the frame
 	CHECKED = 0x08, // the NIC reports that the IPv4 checksum is correct
 	STRIPPED = 0x10, // the NIC stripped a VLAN tag
 	LITTLE_HEADROOM = 0x20, // the first byte of the frame is the amount of headroom
@@ -188,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	world->random.state = fuzz_take8(&input) * 0x9e3779b97f4a7c15ull | 1;
 	plan_draw(&world->plan, &world->random);
-	// an input has few flows, and a small flow table is created faster
+	// A small flow table is sufficient, because an input has few flows, and is created faster.
 	if (!world->plan.crowded) {
 		world->plan.flows = 2048;
 	}

@@ -44,7 +44,7 @@ static const char config_text[] =
 
 static struct weir_offline *offline; // exists as long as the process
 
-struct sent { // the frames that reading back must return
+struct sent { // a frame that was written, and must be read back
 	uint32_t captured_bytes, bytes;
 	uint64_t time_ns;
 	uint8_t sum;

@@ -71,7 +71,8 @@ static void agent_check(const char *text, size_t bytes) {
 			REQUIRE(agent.health <= WEIR_HEALTH_WORD_DOWN &&
 				agent.health != WEIR_HEALTH_WORD_LAME_DUCK);
 			REQUIRE(agent.administration <= WEIR_HEALTH_WORD_DOWN);
-			// Words about health and administration are never lost.
+			// Words of earlier lines about health and administration are kept if a line
+			// has no such word.
 			REQUIRE(agent.health != WEIR_HEALTH_WORD_NONE ||
 				before.health == WEIR_HEALTH_WORD_NONE);
 			REQUIRE(report.word == WEIR_HEALTH_WORD_NONE ||

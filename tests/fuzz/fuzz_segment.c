@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: a malicious control process. The tables memory is overwritten with any bytes at any
-// place through control's mapping, its pages are removed, entries of the update log arrive in any
-// order; meanwhile and afterwards the worker that uses the memory continues, and another control
-// process attaches to it. Neither may crash or read outside of the segment. Statistics, which a
-// control process only reads, are overwritten, too. The worker captures packets meanwhile, if the
+// Fuzz target: a malicious control process. It overwrites the memory of the tables with any
+// bytes at any offset, frees pages of it, and appends any entries to the update log. Meanwhile and
+// afterwards the worker that uses the memory continues, and another control process attaches to the
+// memory. Worker and control process may neither crash nor read outside of the segment. Statistics
+// are also overwritten, because a control process reads them. The worker captures packets if the
 // capture order is valid.
 //
-// The input: a byte of options (enum option), then pieces: a byte that names a part of the segment
-// (enum place), an offset in that part (2 bytes, little endian), a number of bytes, and the bytes.
-// ANY takes its offset in words of 8 bytes from the start of tables. RENEW: a table gets a new
-// reference, so that the worker adopts its present contents. LOG: an entry of the update log with
-// the offset as its value. CAPTURE_RING takes its offset in words of 4. PUNCH: the page with this
-// number is freed. BURST: the worker processes a burst.
+// The input is a byte of options (enum option), followed by pieces. A piece is a byte that names a
+// part of the segment (enum place), an offset in that part (2 bytes, little endian), a number of
+// bytes, and the bytes. Some places have another meaning:
+//
+//   ANY           the offset is in words of 8 bytes, from the start of the tables
+//   CAPTURE_RING  the offset is in words of 4 bytes
+//   RENEW         a table gets a new reference: the worker adopts its present contents
+//   LOG           an entry with the offset as its value is appended to the update log
+//   PUNCH         the page with this number is freed
+//   BURST         the worker processes a burst
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,8 +41,9 @@ enum option {
 	FRESH = 0x01, // the worker has adopted no table before
 	NO_TABLES = 0x02, // nothing was published before
 	AGAIN = 0x04, // a control process also takes over before the worker continues
-	TABLES = 0xf8, // takeover by all of weir-control's tables module, not only the writer:
-		       // takes several bits, because it is slow and should be rare
+	// The next control process runs the whole tables module of weir-control, not only the
+	// writer. This is slow, and must be rare: all of these bits must be set.
+	TABLES = 0xf8,
 };
 
 enum place {
@@ -110,7 +115,8 @@ static void resolve_all(struct weir_tables *tables) {
 	}
 }
 
-// The identities of the ids: those of balancer.h, with the names of config_text.
+// Store which service and backend each id belongs to: those of balancer.h, with the names in
+// config_text.
 static void store_identities(struct weir_segment *control) {
 	static const char names[2][4] = {"web", "dns"};
 
@@ -236,7 +242,8 @@ static void take_over(const struct balancer *balancer, uint8_t options) {
 	read_rings(attached);
 	write_some(attached);
 	if ((options & TABLES) == TABLES) {
-		// The takeover would wait for a report of the worker, which is this thread.
+		// A worker that is online would have to report to the new process, but it is this
+		// thread.
 		weir_pipeline_offline(balancer->pipeline);
 		rule(attached);
 		weir_pipeline_online(balancer->pipeline);

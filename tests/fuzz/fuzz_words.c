@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: any bytes as messages between weir-agent and its applications, and as options about
-// services. An announced state is one of four; a reply that was read is written unchanged; no port
-// is in two services.
+// services. Checked: an announced state is one of the four valid states; a reply that was read and
+// is written again is unchanged; no port is in two services.
 //
 // The first byte of an input: Q = a request, R = a reply, S = lines NAME=PORT,... and USER=NAME.
 #include <errno.h>

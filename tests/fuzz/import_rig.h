@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The requirements for any import: a configuration that Weir accepts, or an error with the reason;
-// and printable texts in both.
+// Every import must give a configuration that Weir accepts, or an error with a reason. All texts
+// must be printable.
 #pragma once
 
 #include "config.h"

@@ -108,7 +108,7 @@ static void save_edges(const char *folder) {
 		put8(&seed, n - 1);
 		for (unsigned int k = i; k < i + n; k++) {
 			edge_build(&edges[k], &frame);
-			if (frame.n > 400) { // the unusual part of an edge is at its start
+			if (frame.n > 400) { // the unusual bytes of a frame are at its start
 				frame.n = 400;
 			}
 			put_frame(&seed, &frame, 0);
@@ -141,8 +141,8 @@ static void save_lives(const char *folder) {
 	}
 }
 
-// Frames that end inside their headers, otherwise consistent (flags: lengths and checksums are
-// corrected).
+// Save frames that end inside their headers. Flags request that lengths and checksums are
+// corrected, so that the frames are consistent otherwise.
 static void save_cuts(const char *folder) {
 	static const struct frame_spec specs[] = {
 		{.family = 4, .protocol = 6, .tcp_flags = SYN},
@@ -214,7 +214,7 @@ static void save_handling(const char *folder) {
 		snprintf(name, sizeof(name), "flags-%02x", flags[f]);
 		save(&seed, folder, "packets", name);
 	}
-	// The reply has no bit set except in its checksum.
+	// The only bits that are set in the reply are in its checksum.
 	frame_build(&specs[0], &frame);
 	memset(frame.bytes + frame.l4, 0, frame.n - frame.l4);
 	frame.bytes[frame.l4] = 8;
@@ -272,7 +272,7 @@ static void save_piece(const char *folder, const char *name, unsigned int place,
 	}
 }
 
-// One field of every backend's row, in both copies.
+// Save inputs that overwrite one field of every backend's row, in both copies of the row.
 static void save_rows(
 	const char *folder, const char *name, size_t offset, uint64_t value, size_t n) {
 	struct seed seed = {.n = 0};
@@ -357,7 +357,8 @@ static void save_requests(const char *folder) {
 	save_request(folder, "move-ones-6", &message);
 }
 
-// The services drain, and all binds of the table have a value. count: ranges of each service.
+// Save an input in which the services drain, and all binds of the table have this value. count:
+// number of ranges of each service.
 static void save_drained(
 	const char *folder, const char *name, uint32_t phase, uint16_t bind, uint32_t count) {
 	static const uint8_t options[] = {0x00, 0xf4, 0xfc};

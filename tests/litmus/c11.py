@@ -22,8 +22,8 @@ Consistency in C/C++11", PLDI 2017), in the form adopted by C++20:
   coherence: no event happens before itself through hb and eco.
   SC:  fences are in an order that hb and eco agree with (psc is acyclic).
 
-Out-of-thin-air values are not forbidden by a rule, as C11 does not: a later store may pass a load,
-as CPUs do unless this is forbidden.
+No rule forbids out-of-thin-air values; C11 has none either. A later store may pass a load, as on CPUs,
+unless an order forbids this.
 """
 
 import functools

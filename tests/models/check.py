@@ -6,7 +6,7 @@ device's redirection table, shift.pml.
 Each case is a set-up: numbers of workers, packets and requests, and the behaviour of devices. It
 must have no error: neither an assertion (a packet is reordered, an entry is used by a worker that
 does not own it, a late request starts a move) nor an execution in which a move does not end or a
-packet is left. Then each fault is inserted into the model, and some set-up must detect it.
+packet is left. Then each fault of a list is inserted into the model, and its set-up must detect the fault.
 
 usage: check.py MODEL
 """
@@ -29,7 +29,7 @@ COMPLETE = "errors: 0"
 class Case:
     name: str
     settings: dict
-    liveness: bool  # check `ends`, too
+    liveness: bool  # also check the property `ends`
 
 
 def setting(distributor, **others):

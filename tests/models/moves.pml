@@ -3,17 +3,19 @@
  * Moves: the hand-over of a bucket of flows from its worker, the victim, to another one, the thief,
  * as dataplane/moves.h and dataplane/port/distributor.h do it. Checked by check.py with spin.
  *
- * What is here: worker threads that take turns (each stage of a turn is one step: what it writes
- * before its one releasing store, nobody reads before), distributors that run on workers, rings with
- * an end, a hold queue with an end, and a control process that asks whatever it likes of whomever,
- * again and too late, and dies. Spin lets every process wait as long as it likes at every step: the
- * slow victim, the slow thief and the slow distributor are among the executions.
+ * The model has worker threads, distributors that run on workers, rings and a hold queue of limited
+ * length, and a control process. A worker repeats an iteration of several stages. Each stage is one
+ * step of the model, because other threads read what a stage writes only after the single release
+ * store at its end. Control sends any request to any worker, repeats requests, sends them too late,
+ * and may end at any time. In spin every process may wait for any time at every step. So executions
+ * with a slow victim, a slow thief or a slow distributor are included.
  *
- * What is not here: the orders of loads and stores (each pair is one release and one acquire), and
- * rings that overflow: there the distributor drops and counts, whether a bucket moves or not.
+ * The model leaves out the orders of loads and stores (each pair is one release and one acquire).
+ * It also leaves out rings that overflow: the distributor then drops and counts packets, whether a
+ * bucket moves or not.
  *
- * Each port has one flow in each bucket. Its packets are numbered; the flow's entry in the bucket's
- * part of the table has the port's number, and a slice of a release or an adoption is one entry.
+ * Each port has one flow in each bucket. Packets of a flow are numbered. The flow's entry in the
+ * bucket's part of the table has the port's number. One step releases or adopts one entry.
  */
 #ifndef WORKERS
 #define WORKERS 3
@@ -47,7 +49,7 @@
 
 /* The states of a move; one per victim. */
 #define FREE 0
-#define SWITCHING 1 /* distributors are asked; then the victim's rings run empty */
+#define SWITCHING 1 /* distributors get requests to switch; then the victim's rings run empty */
 #define RELEASING 2
 #define RELEASED 3 /* the parcel is the thief's */
 #define ADOPTED 4 /* the flows and held packets are the thief's, and its gauges have them */
@@ -60,14 +62,14 @@ byte move_bucket[WORKERS];
 byte move_thief[WORKERS];
 byte taking[WORKERS]; /* by thief: 1 + the victim that it takes from, 0 = none */
 bool asked[PORTS * WORKERS]; /* by port and victim */
-byte last[PORTS * WORKERS]; /* how much was put into the victim's ring before the switch */
+byte last[PORTS * WORKERS]; /* number of packets put into the victim's ring before the switch */
 chan ring[PORTS * WORKERS] = [RING] of { byte, byte }; /* flow, number */
 chan request[WORKERS] = [1] of { byte, byte, byte }; /* id, bucket, thief */
 bool expired[REQUESTS];
 
-/* --- of one thread each ------------------------------------------------------------------- */
+/* --- variables of one thread --------------------------------------------------------------- */
 
-byte target[FLOWS]; /* the distributor's: where a port's packets of a bucket go */
+byte target[FLOWS]; /* of the distributor: the worker that gets a port's packets of a bucket */
 byte put[PORTS * WORKERS];
 byte taken[PORTS * WORKERS];
 byte slice[WORKERS]; /* by victim: entries released */
@@ -76,10 +78,10 @@ chan hold[WORKERS] = [HOLD] of { byte, byte };
 
 /* --- what is checked ---------------------------------------------------------------------- */
 
-byte entry[FLOWS]; /* whose table has it */
+byte entry[FLOWS]; /* the worker whose table has the flow */
 byte received[FLOWS];
-byte processed[FLOWS]; /* the number of the last one */
-byte seen[FLOWS]; /* how many */
+byte processed[FLOWS]; /* number of the last processed packet */
+byte seen[FLOWS]; /* number of processed packets */
 byte lost[FLOWS]; /* counted as dropped: the hold queue was full */
 byte gauge[WORKERS]; /* flows that a worker reports */
 
@@ -90,13 +92,13 @@ byte gauge[WORKERS]; /* flows that a worker reports */
 #endif
 
 inline process(w, f, n) {
-	assert(entry[f] == w); /* no two owners, and none without the flow's entry */
-	assert(n > processed[f]); /* none reordered */
+	assert(entry[f] == w); /* only the worker that has the flow's entry processes its packets */
+	assert(n > processed[f]); /* no packet is reordered */
 	processed[f] = n;
 	seen[f]++
 }
 
-/* A packet is there for worker w: of a bucket that it is to get, it waits. */
+/* Worker w gets a packet. It holds the packet if it is the thief of the packet's bucket. */
 inline handle(w, f, n) {
 	if
 	:: taking[w] != 0 && f / PORTS == move_bucket[taking[w] - 1] ->
@@ -108,11 +110,11 @@ inline handle(w, f, n) {
 	fi
 }
 
-/* --- stages of a turn ---------------------------------------------------------------------
+/* --- stages of an iteration ---------------------------------------------------------------
  *
- * Each has a guard: that there is something to do. A worker takes its stages in any order, so that
- * all turns of all lengths are among the executions; it leaves none out for ever, which is what its
- * loop does.
+ * A stage is executed only if it has work to do. A worker executes its stages in any order, so that
+ * the executions include iterations of every length. It omits no stage for ever, like the loop of a
+ * real worker.
  */
 
 /* Distributor: the switch of a bucket, between bursts. */
@@ -124,7 +126,7 @@ inline switch_bucket(p, v) {
 	asked[PAIR(p, v)] = false
 }
 
-/* Distributor: a packet of a flow has come. */
+/* Distributor: a packet of a flow arrives. */
 #define MAY_RECEIVE(w, f) (received[f] < PACKETS && (target[f] == w || \
 	len(ring[PAIR((f) % PORTS, target[f])]) < RING))
 
@@ -156,7 +158,7 @@ inline respond(w) {
 		assert(!expired[i]); /* a late request changes nothing */
 		move_bucket[w] = b;
 		move_thief[w] = a;
-		taking[a] = w + 1; /* begin: from here on the thief holds */
+		taking[a] = w + 1; /* from now on the thief holds packets of the bucket */
 		move_state[w] = SWITCHING;
 		asked[PAIR(0, w)] = true;
 		asked[PAIR(PORTS - 1, w)] = true
@@ -185,7 +187,7 @@ inline give(w) {
 		move_state[w] = RELEASED
 	:: move_state[w] == ADOPTED ->
 		gauge[w] = gauge[w] - PORTS;
-		assert(ALL_GAUGES >= FLOWS); /* control frees what no worker reports */
+		assert(ALL_GAUGES >= FLOWS); /* control would free a flow that no worker reports */
 		move_bucket[w] = 0;
 		move_thief[w] = 0;
 		move_state[w] = FREE
@@ -248,7 +250,7 @@ end:	do
 	od
 }
 
-/* Control asks anybody for anything, the same again, gives up, and may end at any moment. */
+/* Control requests any bucket from any worker, repeats requests, gives up, and may end any time. */
 proctype control() {
 	byte i, w, b, a;
 
@@ -295,8 +297,8 @@ init {
 }
 
 /* When nothing is left to do: every move has ended, every packet is processed or counted, every
- * bucket has its owner's entries. That it comes to this is `ends`; it needs no fairness, since every
- * stage uses up something.
+ * bucket's entries are in the table of its owner. The property `ends` requires that every execution
+ * gets to this state. No fairness is needed, because every stage reduces the remaining work.
  */
 #define AT_REST(w) (move_state[w] == FREE && taking[w] == 0 && len(hold[w]) == 0)
 #define SETTLED(f) (entry[f] == owner[(f) / PORTS] && seen[f] + lost[f] == received[f])

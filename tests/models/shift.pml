@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shift: the change of a device's table of queues after a bucket has moved, as dataplane/shift.h and
- * dataplane/queue_tables.c do it, beside moves of the bucket between workers, as in moves.pml (of which
- * only the order matters here: the part of the table goes in one step). Checked by check.py with spin.
+ * Shift: the change of a device's table of queues after a bucket has moved, as in dataplane/shift.h
+ * and dataplane/queue_tables.c. Meanwhile the bucket moves between workers, as in moves.pml. Here a
+ * move transfers the bucket's part of the flow table in one step. Checked by check.py with spin.
  *
- * What is here: one port, a queue for each worker, a device that stores packets in the queue that its
- * table leads to at that moment, in the order in which they come; a main thread that changes the table;
- * a device that refuses, that changes its table although it says no, or that others change to a queue
- * of their choice before a shift begins; control, that has the bucket moved meanwhile.
+ * The model has one port with a queue for each worker, and one bucket. The device stores packets in
+ * the order of their arrival, each in the queue that its table gives at that moment. A main thread
+ * changes the table. The device may refuse a change, change its table although it reports an error,
+ * or have another table than expected before a shift begins. Control moves the bucket meanwhile.
  *
- * What is not here: packets that a device has looked up a queue for and not stored when the grace time
- * is over, rings and queues that overflow, and the orders of loads and stores.
+ * The model leaves out packets whose queue the device has looked up, and which it has not stored
+ * when the grace time is over; rings and queues that overflow; and the orders of loads and stores.
  *
  * The port has one flow in the bucket. Its packets are numbered.
  */
@@ -24,16 +24,16 @@
 #define MOVES 2 /* of the bucket */
 #endif
 #ifndef SHIFTS
-#define SHIFTS 2 /* that main asks for */
+#define SHIFTS 2 /* requested by the main thread */
 #endif
 #ifndef QUEUE
 #define QUEUE 2
 #endif
 #ifndef FULL
-#define FULL 2 /* packets after which a queue counts as empty: no fewer than it stores */
+#define FULL 2 /* packets received after which a queue counts as empty; at least its size */
 #endif
 #ifndef MEDDLING
-#define MEDDLING 0 /* 1: the device refuses or says so as it likes */
+#define MEDDLING 0 /* 1: the device may refuse a change, or report that it did */
 #endif
 
 #define PAIR(from, to) ((from) * WORKERS + (to))
@@ -52,23 +52,23 @@
 #define HOLDING 3
 #define DRAINING 4
 
-byte table; /* the device's: the queue of the bucket */
+byte table; /* of the device: the queue of the bucket */
 chan queue[WORKERS] = [QUEUE] of { byte };
 chan ring[WORKERS * WORKERS] = [PACKETS] of { byte }; /* by distributor and target */
-byte target[WORKERS]; /* by distributor: who gets the bucket's packets */
+byte target[WORKERS]; /* by distributor: the worker that gets the bucket's packets */
 byte put[WORKERS * WORKERS];
 byte taken[WORKERS * WORKERS];
 
 byte owner;
-byte entry; /* whose table has the flow; NOBODY: it is under way */
+byte entry; /* the worker whose table has the flow; NOBODY: the flow is being moved */
 byte move_state, victim, thief;
-bool taking; /* the thief holds */
-bool asked[WORKERS]; /* by distributor: for the switch */
+bool taking; /* the thief holds packets */
+bool asked[WORKERS]; /* by distributor: whether it is requested to switch the bucket */
 byte last[WORKERS];
 chan hold = [PACKETS] of { byte };
 
 byte shift_state, shifter; /* the worker that is to get the packets from its own queue */
-bool shifting; /* main has asked it */
+bool shifting; /* the main thread has requested the shift */
 bool holds, due;
 bool draining[WORKERS], begun[WORKERS];
 byte left[WORKERS];
@@ -83,7 +83,7 @@ inline process(w, n) {
 	processed = n
 }
 
-/* A packet for this worker; direct: from its own queue. */
+/* A worker gets a packet; direct: from its own queue. */
 inline handle(w, n, direct) {
 	if
 	:: taking && thief == w -> hold!n
@@ -124,7 +124,7 @@ proctype worker(byte w) {
 	byte n;
 
 end:	do
-	/* between two bursts: what was asked of its distributor */
+	/* between two bursts: switch the bucket if requested */
 	:: atomic { asked[w] ->
 		last[w] = put[PAIR(w, victim)]; target[w] = thief; asked[w] = false }
 	:: atomic { draining[w] && !begun[w] -> begun[w] = true; left[w] = FULL }
@@ -166,7 +166,7 @@ end:	do
 	od
 }
 
-/* Requests of control, carried out by the victim: it refuses what shifts. */
+/* The victim executes control's requests. It refuses a bucket that is being shifted. */
 proctype control() {
 	byte a;
 
@@ -201,11 +201,11 @@ proctype main_thread() {
 
 end:	do
 	:: atomic { shifts < SHIFTS && (shift_state == NOTHING || shift_state == REFUSED) ->
-		select(d : 0 .. WORKERS - 1); /* what it takes for the owner: it may have changed */
+		select(d : 0 .. WORKERS - 1); /* the supposed owner: the owner may have changed */
 		shifter = d; d = 0; shifts++; shift_state = ASKED; shifting = true }
 	:: shift_state == HOLDING ->
 		atomic { set_table() };
-		/* The grace time: what was sent before is in its queue. */
+		/* End of the grace time: every packet sent before the change is in its queue. */
 		atomic {
 			draining[0] = (shifter != 0);
 			draining[1] = (shifter != 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Judge: numbers the packets of each IPv4 flow from the wire, in the identification of their IP
-// header, and checks the numbers when they come back encapsulated (ipip): each once, in order, to
-// one backend.
+// Judge: checks that no packet is lost, repeated or reordered. It numbers the packets of each IPv4
+// flow from the wire, in the identification field of their IP header. When they come back
+// encapsulated (ipip), each number must occur once, in order, and with the same backend.
 //
 // Threads: one.
 #pragma once

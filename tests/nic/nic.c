@@ -50,7 +50,7 @@ static struct nic {
 	struct rte_mempool *pool;
 	uint16_t queues;
 	uint16_t descriptors; // descriptors of each transmit queue
-	int place_offset; // offset in packets of their position among all sent packets
+	int place_offset; // dynamic field of a packet: its position among all sent packets
 	uint64_t places;
 	struct wire *wire;
 } nic;
@@ -124,7 +124,7 @@ static int make(void) {
 	return 0;
 }
 
-// --- in place of DPDK's ---------------------------------------------------------------------
+// --- functions that replace those of DPDK ----------------------------------------------------
 
 EXPORTED int rte_eth_dev_get_port_by_name(const char *name, uint16_t *ret) {
 	if (strcmp(name, NIC_NAME) != 0) {
@@ -142,7 +142,7 @@ EXPORTED int rte_eth_macaddr_get(uint16_t device, struct rte_ether_addr *ret) {
 			      : REAL(rte_eth_macaddr_get)(device, ret);
 }
 
-// The work of a driver for each packet, in the worker that sends it.
+// Does the work of a driver for each packet, in the worker that sends the packet.
 static uint16_t on_transmit(
 	uint16_t device, uint16_t queue, struct rte_mbuf **pkts, uint16_t n, void *context) {
 	uint64_t ns = __atomic_load_n(&nic.state->tx_ns, __ATOMIC_RELAXED);

@@ -14,8 +14,8 @@
 // X(field)
 #define NIC_STATE(X) \
 	X(update_us) /* [test] how long a change of the table takes */ \
-	X(refuses) /* [test] changes of the table */ \
-	X(tx_ns) /* [test] that a worker needs for a packet that it sends */ \
+	X(refuses) /* [test] whether changes of the table are refused */ \
+	X(tx_ns) /* [test] time that a worker needs to send a packet */ \
 	X(apart) /* [test] transmit queues go on independently, and each in turn pauses for so \
 		    many microseconds; 0 = in the order of the packets */ \
 	X(received) /* packets from the wire that entered a queue */ \
@@ -24,9 +24,9 @@
 	X(unsent) /* packets that the wire refused */ \
 	X(updates) /* successful changes of the table */ \
 	X(flows) /* flows known to the judge */ \
-	X(unknown) /* encapsulated packets of flows beyond the judge's room */ \
+	X(unknown) /* encapsulated packets of flows that the judge has no room for */ \
 	X(judged) /* packets that came back encapsulated */ \
-	X(lost) /* packets not received although later packets of the flow were */ \
+	X(lost) /* packets that did not come back although later packets of the flow did */ \
 	X(reordered) /* packets that came back after later packets, or twice */ \
 	X(strayed) /* packets to another backend than the previous packet */ \
 	X(pending) /* packets neither back nor in `lost`, if others of the flow came back */

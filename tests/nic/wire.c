@@ -46,7 +46,7 @@ struct wire {
 	int fd;
 	bool stop; // relaxed
 	pthread_t thread;
-	uint64_t told; // number of packets, to select those without a hash
+	uint64_t told; // number of received packets; every fourth packet gets no hash
 	struct rte_mbuf *ready[BATCH]; // received packets that wait for their queue
 	uint32_t ready_count;
 	struct outgoing outgoing[NIC_QUEUES_MAX];
@@ -230,8 +230,8 @@ static bool refill(struct wire *wire, uint16_t queue) {
 	return outgoing->count > 0;
 }
 
-// Repeat until all empty queues were seen empty after the other queues were found non-empty: then
-// every packet that was sent before a packet in the queues is in the queues, too.
+// Fills the batches of all queues. Repeats until a pass over the empty queues finds no new packets:
+// then no packet is missing that was sent before a packet in the batches.
 static void refill_all(struct wire *wire) {
 	bool more = true;
 

@@ -2,8 +2,8 @@
 //
 // Wire: the other end of the queues of the NIC (nic.c). A thread reads frames from a packet socket,
 // computes their hash and puts them into their queue; and sends the packets from the transmit
-// queues, in their order or (state: apart) a few frames of each queue in turn, except for the
-// paused one.
+// queues. It sends them in the order in which workers queued them or, if nic_state.h `apart` is
+// set, a few frames of each queue in turn, except for the paused queue.
 //
 // Threads: wire_start and wire_stop are called by one thread; the wire has its own thread.
 #pragma once

@@ -5,7 +5,8 @@ from netns import wait_for
 from wire import ACK, FIN, PSH, SYN, TCP, UDP
 
 SECONDS = 10  # time limit until everything agrees with the model
-NEW, OLD, SYNS = 6, 8, 2  # flows in each round of traffic
+# Numbers of new flows, packets of old flows, and SYNs from ports of old flows in each round of traffic.
+NEW, OLD, SYNS = 6, 8, 2
 FLOWS_MAX = 300
 
 
@@ -55,7 +56,8 @@ class Checks:
         wait_for("what the model says", self.compare, SECONDS)
 
     def published(self):
-        """Wait after a change without an answer: a change is shown before it is published."""
+        """Wait until a change is published. Needed if control died before its answer: control shows a change
+        before it publishes it."""
         self.lab.wait_published(SECONDS)
 
     # --- traffic --------------------------------------------------------------------------
@@ -181,8 +183,8 @@ class Checks:
         self.confirm(list(hosts))
 
     def confirm(self, keys):
-        """Packets of one burst may count as one packet of the flow, so send two more packets, one by
-        one, which make the flow established."""
+        """Make flows established: send two more packets of each flow, one by one. Packets of one burst would
+        not be sufficient, because they may count as one packet of the flow."""
         for _ in range(2):
             wanted = {self.send(key, ACK | PSH): key for key in keys}
             for number, backend in self.receive(wanted).items():

@@ -12,8 +12,8 @@ POLICIES = ("maglev", "round-robin", "least-loaded", "weighted-round-robin",
             "interleaved-weighted-round-robin", "time-weighted-round-robin", "fair-share", "random",
             "power-of-two", "prequal")
 CHECK_PORT = 8000
-# A host that refuses connections does so at once. The timeout is long, so that a machine stalled for
-# half a second fails no check: a failed check would move flows contrary to the model.
+# Checks of a host that is down fail at once, because the host refuses connections. So the timeout may be
+# long. It prevents that a check fails because the machine stalls: the model would not expect that flows move.
 CHECK = {"type": "tcp", "port": CHECK_PORT, "interval_ms": 250, "timeout_ms": 250, "rise": 1,
          "fall": 3}
 

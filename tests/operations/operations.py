@@ -51,7 +51,7 @@ class Operations:
     # --- changes by command ---------------------------------------------------------------
 
     def change(self):
-        """(text, command, arguments, its effect on the model)"""
+        """Choose a change. Returns (text, command, arguments, function that applies the change to the model)."""
         service, backend = self.any_backend()
         place = {"service": service.name, "backend": backend.name}
         if self.chance.random() < 0.4:
@@ -77,7 +77,7 @@ class Operations:
         return arguments.get("interval_ms", SOON_MS) < SOON_MS
 
     def end_drain(self, service, backend, arguments):
-        """Wait until a deadline that is soon has passed: remaining flows are then kept or dropped."""
+        """If the deadline of a drain is soon, wait until it has passed. Remaining flows are then kept or dropped."""
         if not self.is_soon(arguments):
             return
         def state():
@@ -90,7 +90,7 @@ class Operations:
             backend.admin = "maintenance"
 
     def change_bind(self):
-        """A change of a bind, in the form of change()."""
+        """Choose a change of a bind. Returns the same values as change()."""
         service = self.any_service()
         verb = self.chance.choice(("drain", "ready"))
         more = self.any_deadline() if verb == "drain" else {}
@@ -124,7 +124,7 @@ class Operations:
         return f"{kind} {text}", action
 
     def choose_drain_host(self, kind):
-        """All backends of a host, in all services."""
+        """Drain all backends of a host, in all services, or make them ready."""
         host = self.chance.choice(sorted(self.any_service().backends))
         verb = self.chance.choice(("drain", "ready"))
         more = self.any_deadline() if verb == "drain" else {}
@@ -177,8 +177,8 @@ class Operations:
     # --- changes of the file --------------------------------------------------------------
 
     def change_file(self, gone):
-        """One change of the configuration. gone: names removed by the same reload, which must not
-        be added again: that would be no difference."""
+        """Make one change of the configuration file. gone: names that the same reload removes. They must not
+        be added again, because the file would then have no difference."""
         what = self.chance.choice(RELOADS)
         service = self.any_service()
         hosts = sorted(service.backends)

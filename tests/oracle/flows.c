@@ -56,7 +56,7 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 	case FLOW_YOUNG:
 		key = WEIR_FLOW_YOUNG;
 		break;
-	case FLOW_RESET: // the timeout of closing once the table is three quarters full
+	case FLOW_RESET: // has the timeout of a closing flow once the table is three quarters full
 		key = plan->crowded && least ? WEIR_FLOW_CLOSING : WEIR_FLOW_ESTABLISHED;
 		break;
 	case FLOW_ESTABLISHED:
@@ -161,7 +161,8 @@ void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns
 		}
 		flow_recheck(flow, plan, now_ns);
 		all = strays(flow, plan, true);
-		// A backend that is removed later may be removed after the sweep.
+		// A possible backend remains. It may be removed after the sweep has visited the
+		// flow.
 		if (!all) {
 			flow->stray_ns = 0;
 		} else if (now_ns == plan->rebound_ns && flow->stray_ns == 0) {

@@ -37,10 +37,10 @@ struct flow {
 	uint64_t hash;
 	uint32_t states;
 	uint64_t backends; // one bit for each possible backend
-	uint64_t last_lo, last_hi; // time of the last packet that refreshes the flow
-	// UDP flows: when the service changed, and since when the backends are of another service
+	uint64_t last_lo, last_hi; // range of times of the last packet that refreshed the flow
+	// UDP flows: time of the change of services since which all possible backends belong to
+	// another service; 0 = there is a backend of the flow's service
 	uint64_t stray_ns;
-	// another
 };
 
 #define FLOWS_MAX (1u << 15)
@@ -62,13 +62,13 @@ struct flow *flows_take(
 void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns);
 // Whether the flow may have expired but still be in the table: then packets do not find it.
 bool flow_may_be_unswept(const struct flow *flow, const struct plan *plan, uint64_t now_ns);
-// The plan has changed: UDP flows whose backends are of another service end.
+// Call after a change of the plan: UDP flows end if their backends belong to another service.
 void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns);
 // Whether a backend can no longer have a flow of this key: it was removed, or is of another
 // service.
 bool flow_strays(const struct plan *plan, const struct key *key, int backend);
-// The flow had a packet. A UDP flow may have started at a removed backend, and the sweep may end
-// it.
+// Call after a packet of the flow. If a UDP flow may have started at a removed backend, the sweep
+// may end it.
 void flow_recheck(struct flow *flow, const struct plan *plan, uint64_t now_ns);
 // Remove flows that have certainly ended.
 void flows_clean(struct flows *flows, const struct plan *plan, uint64_t now_ns);

@@ -126,7 +126,7 @@ static bool wrong_verdict(struct judge *judge, const struct trial *trial, uint32
 	return judge_fail(judge, (int)i, "\n");
 }
 
-// Record the effect of a trial on limits. False: no outcome agrees.
+// Record the effect of a trial on rate limits. Returns false if no outcome agrees with the verdict.
 static bool conclude(struct judge *judge, const struct trial *trial, uint32_t i) {
 	if (!trial->matched) {
 		return wrong_verdict(judge, trial, i);
@@ -193,8 +193,8 @@ static bool stays(const struct judge *judge, const struct group *group) {
 	return true;
 }
 
-// Whether the packets have their effect in order: all of them change the flow in the same way; or
-// no packet finds the flow at first, and no packet ends the flow.
+// Whether the packets have the effect that they would have one by one. This holds if all of them
+// change the flow in the same way, or if no packet finds the flow at first and no packet ends it.
 static bool in_order(
 	const struct judge *judge, const struct judged_burst *burst, const struct group *group) {
 	bool begins = false, ends = false;

@@ -5,7 +5,7 @@
 #include "layout.h"
 
 static const struct plan_bind shared_binds[] = {
-	// binds of VIPs 0 and 2, and of their IPv6 counterparts
+	// Binds of VIPs 0 and 2. VIPs 1 and 3 (IPv6) have the same binds.
 	{0, 6, 80, 80, 0}, {0, 6, 8000, 8099, 0}, {0, 17, 0, 65535, 1}, {0, 6, 443, 443, 2},
 	{2, 6, 22, 22, 3}, {2, 17, 53, 53, 4}, {2, 17, 500, 600, 5}, {2, 6, 9000, 9999, 6},
 	{2, 6, 9100, 9199, 7}, // within a wider range
@@ -166,7 +166,7 @@ bool plan_change(
 	*ret_service = (uint16_t)(id / PLAN_PER_SERVICE);
 	change_state(plan, random, id);
 	if (chance(random, 30)) {
-		return false; // the selection is older than the row of the backend
+		return false; // the selection stays as it is, older than the row of the backend
 	}
 	service->member_count = 0;
 	for (uint16_t k = 0; k < PLAN_PER_SERVICE; k++) {

@@ -72,9 +72,9 @@ static bool is_from_vip(const struct trial *trial) {
 	return plan_vip_of(trial->plan, key->source, key->family) >= 0;
 }
 
-// The packet is answered within a rate limit, or dropped: because of its source, a group MAC
-// address, the limit, or missing headroom for the reply. ended: the state of the flow after a
-// reply.
+// The packet is answered within a rate limit, or dropped. Reasons to drop it are its source
+// address, a group MAC address, the rate limit, and too little headroom for the reply. ended: the
+// state of the flow after a reply.
 static void answered(struct trial *trial, enum limit limit, uint64_t reasons, int headroom,
 	int backend, const struct next *next, const struct next *ended) {
 	const struct seen *seen = trial->seen;

@@ -22,7 +22,7 @@ enum limit {
 };
 
 struct limit_state { // a token bucket with a capacity of one second
-	uint64_t cost_ns; // cost of a reply; UINT64_MAX: replies are not permitted
+	uint64_t cost_ns; // credit that a reply uses up; UINT64_MAX: replies are not permitted
 	uint64_t credit_ns;
 	uint64_t last_ns;
 	uint32_t replies; // replies of the burst

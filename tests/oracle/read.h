@@ -40,8 +40,8 @@ struct frame {
 
 struct view {
 	enum view_kind kind;
-	uint64_t reasons; // of BROKEN and SUSPECT: any of these; of LATER and fragments that are
-			  // not sound
+	// Possible drop reasons of BROKEN and SUSPECT packets, and of invalid fragments
+	uint64_t reasons;
 	const uint8_t *ip;
 	uint32_t l3; // offset of ip in the frame
 	uint32_t ip_bytes; // length of the packet in its header

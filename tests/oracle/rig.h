@@ -31,7 +31,7 @@ struct reception {
 
 // DPDK without huge pages or devices. Once per process.
 void rig_start(void);
-// Create the rig, and publish the plan, whose services get their slots.
+// Create the rig, and publish the plan. Also computes the Maglev slots of the plan's services.
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret);
 void rig_fini(struct rig *rig); // checks that all buffers have come back
 // Draw a change of a backend, of a selection or of a bind and publish it. The change is in effect
@@ -47,7 +47,7 @@ struct rig_burst {
 	struct extra extras[EXTRAS_ROOM];
 	struct rte_mbuf *extra_pkts[EXTRAS_ROOM];
 	struct judged_burst judged;
-	uint8_t gathered[BURST_MAX][OUTPUT_FRAME_MAX]; // number of packets in several segments
+	uint8_t gathered[BURST_MAX][OUTPUT_FRAME_MAX]; // copies of packets in several segments
 };
 
 // Put packet number burst->judged.n into the burst. bytes are borrowed until the burst ends.

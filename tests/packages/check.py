@@ -191,7 +191,7 @@ def health_of(lab):
 
 
 def serves(lab):
-    """Check that all backends are healthy, and that a request succeeds."""
+    """Whether all backends are healthy, and a request succeeds."""
     return set(health_of(lab)) == {"healthy"} and request(lab.client, lab.vip) is None
 
 
@@ -272,7 +272,7 @@ def metrics_and_page_are_served(lab):
     lab.balancer.run("systemctl restart weir-metrics && "
                      "test $(stat -L -c %a /var/lib/weir-metrics/history.json) = 600")
     said = lab.balancer.journal("weir-metrics")
-    if "\nweir-metrics " not in said:  # a record of the journal: its time is not in the message
+    if "\nweir-metrics " not in said:  # as a record of the journal the message has no timestamp of its own
         raise AssertionError(f"the journal of weir-metrics has other records:\n{said}")
 
 
@@ -420,7 +420,7 @@ def changes_layout(lab, folder, text):
     wait_for("another weir-control", lambda: lab.balancer.pid("weir-control") not in (0, before), WAIT_S)
     wait_for("the new ones serve", lambda: serves(lab), WAIT_S)
     wait_for("requests are answered", lambda: request(lab.client, lab.vip) is None, WAIT_S)
-    lab.requests.bad.clear()  # failures of about a second without a dataplane
+    lab.requests.bad.clear()  # requests fail for about a second, while no dataplane runs
     lab.requests.expect_more(text + ", restarted")
 
 
@@ -499,7 +499,7 @@ def main():
                 traceback.print_exc()
                 lab.show_journals()
                 print(f"FAILED  {check.__name__}: see {lab.log}", flush=True)
-                break  # the next checks continue from the state of this check
+                break  # the next checks would continue from the state that this check leaves
     finally:
         lab.close()
     print(f"{passed} passed, {failed} failed")

@@ -12,7 +12,7 @@ from lab import PORT_MAC, SOURCE4, SOURCE6, expect, expect_equal
 
 
 def checksum(data):
-    """The Internet checksum's sum: 0xffff if the checksum in data is correct."""
+    """Returns the ones' complement sum of data: 0xffff if data contains a correct Internet checksum."""
     if len(data) % 2:
         data += b"\0"
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))

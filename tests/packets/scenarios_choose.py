@@ -272,7 +272,7 @@ def test_services_do_not_mix(lab):
 
 
 def test_one_backend_can_have_more_flows_than_full_nat_ports(lab):
-    """A full NAT can have at most 65,535 flows per backend for each of the NAT's addresses."""
+    """Weir has no limit by port numbers: a full NAT can have at most 65,535 flows per backend and address."""
     count = 70_000
     syns = {}
     for last in (7, 8):

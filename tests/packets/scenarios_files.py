@@ -150,7 +150,7 @@ def test_truncated_packets_are_checked_by_captured_bytes(lab):
 
 
 def test_truncated_echo_requests_get_replies(lab):
-    """Missing data is assumed to be correct, like all data that header checks do not cover."""
+    """An echo request whose data was not captured gets a reply: the missing data is assumed to be correct."""
     for echo, head in (
         (IP(src=CLIENT4, dst=VIP4) / ICMP(id=7, seq=8) / Raw(b"x" * 1000), 42),
         (IP(src=CLIENT4, dst=VIP4, options=[IPOption(b"\x01" * 8)]) / ICMP(), 50),

@@ -174,7 +174,7 @@ def check_dropped(verdict, reason):
 
 
 def test_fragments_follow_the_flow_of_their_datagram(lab):
-    """A fragmented datagram of each of 40 flows, with any policy, in both families."""
+    """Send a fragmented datagram in each of 40 flows, with several policies, in both families."""
     for policy in ("maglev", "round-robin", "random"):
         made = config(service(backends=MANY, policy={"name": policy}))
         packets, flows = [], []

@@ -136,7 +136,7 @@ FLAGS = {"S": "S", "C": "S", "A": "A", "P": "PA", "F": "FA", "R": "R"}
 
 
 def check_syn(lab, family, state, backend_state):
-    """C of STATES: a SYN answered by a challenge, because the backend drains."""
+    """Check the effect of a SYN. In STATES, C means that the SYN is answered by a challenge."""
     before, wanted = STATES[state][0], STATES[state][1][backend_state]
     packets = [tcp(FLAGS[flags], family=family) for flags in before + "S"]
     old = first_backend(lab, of(), packets[0])

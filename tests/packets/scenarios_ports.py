@@ -58,7 +58,7 @@ def framed(packets, destination, **more):
 
 
 def test_frames_to_other_hosts_are_dropped(lab):
-    """Frames are sent alone, so that the fast path of each kind parses them, and within bursts of other frames."""
+    """Each frame is sent alone, which the fast path of its kind parses, and in a burst of other frames."""
     packets = framed(to_a_vip(), NEIGHBOUR_MAC, tagged=True)
     packets += framed(
         [IP(src=CLIENT4, dst="192.0.2.9") / UDP(sport=1, dport=2), ARP(pdst="192.0.2.9")],

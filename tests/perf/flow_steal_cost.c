@@ -21,7 +21,7 @@
 #define RUNS 31u
 #define BURDENED 4u // number of backends with a full queue
 #define QUEUE_ROOM 100u
-#define SERVICE_S 0.1 // serving a full queue takes ten times what moving a connection costs
+#define SERVICE_S 0.1 // serving a full queue takes ten times as long as moving a connection
 #define SYN_SEEN_MS 5000u
 #define AFTER_MS 500u
 
@@ -113,7 +113,8 @@ static void begin_round(struct bench *bench) {
 
 // --- life ---------------------------------------------------------------------------------
 
-// Zeroed, at the start of a cache line. Structs of a segment take whole lines.
+// Allocates zeroed memory in whole cache lines, because structs of a segment are aligned to cache
+// lines.
 static void *lines(size_t count, size_t bytes) {
 	void *memory = aligned_alloc(64, count * bytes);
 

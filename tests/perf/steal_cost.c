@@ -5,9 +5,12 @@
 // ticks. In an even case no task moves; in an uneven case the first worker gets its tasks, or their
 // load, back before every tick.
 //
-// usage: steal_cost [--once | CASE TICKS] --once: a short run of everything, to see that it works.
-// CASE: only this case, with this number of ticks, to count instructions: valgrind --tool=callgrind
-// --collect-atstart=no --toggle-collect=tick
+// usage: steal_cost [--once | CASE TICKS]
+//
+// --once: a short run of everything, to see that it works.
+//
+// CASE: only this case, with this number of ticks, to count instructions with
+// valgrind --tool=callgrind --collect-atstart=no --toggle-collect=tick
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>

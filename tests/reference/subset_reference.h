@@ -30,8 +30,9 @@ void weir_subset_rendezvous(uint32_t client, uint32_t salt, uint32_t n, uint32_t
 // clients and backends; but only a policy with weights can use aperture, and the arcs move with
 // every change of clients or backends.
 //
-// client     < clients n          > 0 ret_cover  [n], the covered part of each backend, in units of
-// 1 / clients Returns the number of backends of which the client covers at least a part. Cost:
-// O(n).
+// client     below clients; n must be above 0
+// ret_cover  [n], the covered part of each backend, in units of 1 / clients
+//
+// Returns the number of backends of which the client covers at least a part. Cost: O(n).
 uint32_t weir_subset_aperture(
 	uint32_t client, uint32_t clients, uint32_t n, uint32_t size, uint64_t *ret_cover);

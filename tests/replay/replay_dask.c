@@ -383,7 +383,8 @@ static void replay_answer(struct replay *replay, const json_t *vector) {
 	replay_check_text(
 		replay, "log", -1, replay_text(replay, vector, "log", ""), name_of(outcome));
 	replay_check(replay, "in flight", -1, 1, weir_steal_plan_in_flight(dask.plan));
-	// A task to be rescheduled is at no worker in the product, and still at the victim in dask.
+	// A task that must be rescheduled is assigned to no worker here, but still to the victim in
+	// dask.
 	owner = weir_steal_plan_owner(dask.plan, requests[0].task);
 	replay_check(replay, "owner", -1, number_in(replay, vector, "processing_on_after"),
 		owner == WEIR_STEAL_NO_WORKER ? 0 : owner);

@@ -120,8 +120,8 @@ static void check_entries(struct replay *replay, const char *what, const struct 
 
 // --- katran -------------------------------------------------------------------------------------
 
-// Hash of the table as 32-bit little-endian words. The offset basis is the recorder's, derived from
-// its complete tables.
+// Hash of the table as 32-bit little-endian words. The offset basis is the one of the program that
+// recorded the hashes. It was derived from the tables that are recorded completely.
 static uint64_t fnv1a(const struct table *table) {
 	uint64_t hash = 0x14650fb0739d0383ull;
 
@@ -212,8 +212,7 @@ free_table:
 	free_table(&table);
 }
 
-// --- the paper's example
-// --------------------------------------------------------------------------
+// --- the paper's example ---------------------------------------------------------------------
 
 // "M=7, ... B0=(3,4) B1=(0,2) ...": in order.
 static uint32_t read_permutations(const char *text, struct weir_maglev_backend *backends) {
@@ -277,8 +276,7 @@ static void replay_example(struct replay *replay, const json_t *vector) {
 	free_table(&table);
 }
 
-// --- shares and churn
-// -----------------------------------------------------------------------------
+// --- shares and churn ------------------------------------------------------------------------
 
 // Identities 1 .. n, hashed by the recorder as in the product.
 static void permute(struct table *table, uint32_t weight) {
@@ -424,8 +422,7 @@ static void replay_churn(struct replay *replay, const json_t *vector) {
 	free_table(&table);
 }
 
-// --- edges
-// ------------------------------------------------------------------------------------------
+// --- edges -----------------------------------------------------------------------------------
 
 static void replay_edge(struct replay *replay, const char *key, const json_t *expected) {
 	struct table table;

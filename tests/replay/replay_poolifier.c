@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Traces of poolifier replayed through the policies with the same choices: round robin except for
-// its first choice, least used if ties go to the lowest key, and interleaved rounds of tasks as
-// documented. docs/reference/policies.md lists the differences of Weir.
+// Replays traces of poolifier through the policies that make the same choices: round robin, except
+// for its first choice; least used, if ties go to the lowest key; and interleaved rounds of tasks,
+// as documented by poolifier. docs/reference/policies.md lists the differences of Weir.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // RSS++: buckets of packets moved between cores. Its solver differs from that of the product: the
-// plan of steals, with the same threshold, must make the cores as even as RSS++ does, within one of
-// the moved buckets, and move nothing if RSS++ moves nothing.
+// plan of steals has the same threshold. It must make the loads of the cores as even as RSS++ does,
+// with a tolerance of one moved bucket. It must move nothing if RSS++ moves nothing.
 #include <math.h>
 
 #include "replay.h"

@@ -320,8 +320,7 @@ static void replay_by_policy(struct replay *replay, enum weir_policy policy,
 	policy_client_free(with);
 }
 
-// --- sections
-// -------------------------------------------------------------------------------------
+// --- sections --------------------------------------------------------------------------------
 
 static void describe(const json_t *vector, const char *key, char *text, size_t size) {
 	char *weights = json_dumps(json_object_get(vector, key), JSON_COMPACT | JSON_ENCODE_ANY);

@@ -243,7 +243,7 @@ static void check_slice(
 	}
 }
 
-// Checks the first clients: a trace of a large fleet omits the others.
+// Checks only the first clients, because a trace of a large fleet omits later clients.
 static void check_sizes(struct replay *replay, struct aperture *aperture, const json_t *expected) {
 	uint32_t listed = (uint32_t)json_array_size(expected);
 	uint32_t *sizes;
@@ -261,7 +261,8 @@ static void check_sizes(struct replay *replay, struct aperture *aperture, const 
 	free(sizes);
 }
 
-// The sums of all clients' parts: each different value once, in the order of the backends.
+// Checks the sum of all clients' parts of each backend. The trace lists each different sum once, in
+// the order of the backends.
 static void check_total(struct replay *replay, struct aperture *aperture, const json_t *expected) {
 	uint64_t *total = replay_alloc(aperture->backends * sizeof(total[0]));
 	size_t distinct = 0;

@@ -10,8 +10,8 @@
 
 #include "subsetter.h"
 
-// The figures of many salts are about a fleet of this size, unless the exact figures give another
-// size.
+// Number of clients, and of backends, in the figures over many salts, unless the exact figures of
+// the file give another number.
 #define FLEET 300u
 // A band holds 99 of 100 salts: more than 5 of 100 are outside with a probability of 1 in 2,000.
 #define BAND_SALTS 100u

@@ -49,6 +49,6 @@ bool subsetter_read_salt(struct replay *replay, const json_t *object, uint32_t *
 void subsetter_check_min_max(
 	struct replay *replay, const struct subsetter *subsetter, const json_t *min_max);
 
-// Checks a list against numbers[n].
+// Checks that a list has the numbers of numbers[n].
 void subsetter_check_list(struct replay *replay, const char *what, const json_t *list,
 	const uint32_t *numbers, uint32_t n);

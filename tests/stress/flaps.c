@@ -2,18 +2,19 @@
 //
 // Flaps: backends of many services become healthy and refusing at random, at the maximum rate at
 // which control can publish, or the given rate, while workers adopt the changes and choose backends
-// for new flows. The size of published tables and their memory must not grow: the heap at the end
-// is no larger than after the first second. No worker chooses a backend that is closed in the row
-// that the worker has adopted, although the selection is built later, in steps. At the end the
-// selection has the open backends. Prints the cost of one change, from the call to the last store,
-// and of a step of building.
+// for new flows. Checked: published tables and their memory do not grow, so the heap at the end is
+// no larger than after the first second. No worker chooses a backend that is closed in the row that
+// the worker has adopted, although the selection without that backend is built later, in steps. At
+// the end the selection has exactly the open backends. Prints the cost of one change, from the call
+// to the last store, and of a step of building.
 //
 // With KILLS (S3), control is a process that is killed this many times, at random moments: between
 // publishing a row and its selection, and while it builds a table. The next control process
 // continues.
 //
-// usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS [KILLS]]]]]]] Exit
-// 0: the memory is constant, and all workers have adopted everything.
+// usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS [KILLS]]]]]]]
+//
+// Exit 0: the memory is constant, and all workers have adopted everything.
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>

@@ -33,7 +33,7 @@
 #define STEP_HEAP_BYTES (64u << 10)
 #define KILLS 250u
 #define STEPPED_CHANGES 100u
-#define COPY_EVERY 97u // number of instructions between two copies
+#define COPY_EVERY 97u // instructions between two copies of the memory
 #define SYNCHRONIZE_MS 20000
 #define START_MS 20000
 
@@ -307,8 +307,9 @@ static bool kill_at_random_moments(uint64_t kills) {
 		}
 	}
 	for (uint64_t i = 0; ok && i < kills; i++) {
-		// Every second time the next control process gets the state that the killed process
-		// left, without the grace period for which this test otherwise waits.
+		// After every second kill, the next control process opens the memory as the killed
+		// process left it. After the other kills check_open opens it first, and waits for a
+		// grace period.
 		ok = kill_once(segment, &seed, &publications) &&
 		     (i % 2 == 0 || check_open(segment, control_side, true));
 		for (uint32_t w = 0; w < READERS; w++) {

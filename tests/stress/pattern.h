@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Pattern: tables in which every word depends on their generation, and rows in which every word
-// depends on a number in them, so that a reader can distinguish a complete table or row from a torn
-// table or row, and from a table or row that reused the memory. For the tests of this folder.
+// depends on a number in them, so that a reader can detect a torn table or row, and memory that was
+// reused for another one. For the tests of this folder.
 //
-// A selection has backends below the number of rows given by its writer; all slots[] and backends[]
-// are checked. Ports 1000..1007 of the only VIP map to services in an order that changes with every
-// table.
+// Backend ids of a selection are below the number of rows given by its writer. All slots[] and
+// backends[] are checked. Ports 1000..1007 of the only VIP map to services in an order that changes
+// with every table.
 #pragma once
 
 #include <netinet/in.h>

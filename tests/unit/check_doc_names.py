@@ -7,9 +7,9 @@ usage: check_doc_names.py SOURCE_ROOT BUILD_ROOT
 Checks every *.md of the tree: targets and anchors of links, code spans that are a path from the
 root or the name of a source file, tests behind "meson test -C build", scenarios behind
 "scripts/test e2e" or "tests/e2e/run.py", the tests that a table names for a guarantee (S1, M1, ...)
-and the guarantees of a header that it counts, and the messages that docs/guide/troubleshooting.md quotes as
-symptoms or that "the log has", the details of checks without a result, and the tests of every complaint that
-docs/guide/complaints.md has an answer to. A link whose text is the name of a document leads there. No two headings of
+and that a table lists all guarantees of a header (M1 to M4). Also the log messages that
+docs/guide/troubleshooting.md quotes, the details of checks without a result, and the tests of every complaint
+answered in docs/guide/complaints.md. A link whose text is the name of a document leads there. No two headings of
 a document have the same anchor. In headers and systemd units: paths from the root, headings of documents, and the
 numbers of guarantees, which leave none out. Lists of all policies name every policy, and docs/design/testing.md
 every file of recorded traces.
@@ -169,7 +169,7 @@ def check_guarantees(tree, path):
 
 
 def check_complaints(tree):
-    """Each complaint has an answer and a test, and each test exists."""
+    """Check that each complaint has an answer and a test, and that the test exists."""
     answered = tree.text[tree.root + "/docs/guide/complaints.md"].partition("\n## Handled\n")[2]
     rows = re.findall(r"^\| (.*) \|$", answered.partition("\n## ")[0], re.M)[2:]
     if len(rows) < 25:
@@ -185,7 +185,7 @@ def check_complaints(tree):
 
 
 def is_message(tree, text):
-    """A part of a string of the programs in which conversions stand for any text."""
+    """Whether the text is part of a string of the programs. Conversions like %s stand for any text."""
     return text in tree.messages or any(message.search(text) for message in tree.formats)
 
 

@@ -134,7 +134,7 @@ def check_build_depends(root):
 
 
 def check_units(root, folder, programs):
-    """Units, verified as on a machine where the programs are installed."""
+    """Check the units with systemd, as if the programs were installed at their final paths."""
     at = {os.path.basename(program): os.path.abspath(program) for program in programs}
     units = sorted(glob.glob(root + "/config/systemd/*.service"))
     for unit in units:
@@ -200,7 +200,7 @@ def check_accounts(root, folder):
             yield f"systemd-tmpfiles: /{path}: {found}, {said}"
 
 
-# Read conf.d like needrestart; the commands that it runs exit with a status chosen here.
+# A Perl script that reads conf.d like needrestart. Commands run by conf.d get the exit status STATUS.
 NEEDRESTART = """BEGIN { *CORE::GLOBAL::system = sub { $ENV{STATUS} } }
 our %nrconf = (override_rc => {});
 foreach my $fn (@ARGV) { eval do { local(@ARGV, $/) = $fn; <>}; die $@ if $@ }

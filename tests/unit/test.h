@@ -12,8 +12,10 @@
 //
 // A program may have many files. It runs the tests of one file, in the order of lines:
 //
-// 	PROGRAM FILE [ARGUMENT...]	FILE as in test_FILE.c; omitted when the program has one
-// file 	PROGRAM --list			each file and test
+// 	PROGRAM FILE [ARGUMENT...]	FILE as in test_FILE.c
+// 	PROGRAM --list			each file and test
+//
+// FILE is omitted when the program has one file.
 //
 // With TEST_FILTER in the environment, only tests run that match this pattern.
 #pragma once

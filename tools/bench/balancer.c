@@ -249,7 +249,7 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 	if (options->pages != WEIR_BENCH_PAGES_SMALL) {
 		r = try_create(options, true, ret, why, why_bytes);
 	}
-	// The pool has too few huge pages, or this user may not use them.
+	// Use small pages if the pool has too few huge pages, or if this user may not use them.
 	if (r == -ENOMEM || r == -ENOSPC || r == -EPERM) {
 		r = try_create(options, false, ret, why, why_bytes);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balancer: a packet pipeline with the environment that it has in a worker: a segment with
-// published services, backends and selections. Used by main.c, measure.c and publisher.c.
+// Balancer: a packet pipeline, and what it needs as in a worker: a segment with published services,
+// backends and selections. Used by main.c, measure.c and publisher.c.
 //
 // Threads: one. The second process (publisher.h) writes to the segment only while no writer is open
 // in this process.
@@ -24,11 +24,11 @@ struct weir_bench_balancer {
 	struct weir_segment *control; // the control process's mapping of the segment
 	bool huge_pages; // the segment has huge pages
 	struct weir_pipeline *pipeline; // NULL until a pipeline is started
-	struct weir_flow_memory *flows; // flow memory of the pipeline, with --bucketed
+	struct weir_flow_memory *flows; // with --bucketed: the flow memory that the pipeline uses
 	struct weir_packet_capture *capture; // capture of the pipeline
 	struct weir_reader reader; // reads the published tables
 	bool has_reader;
-	uint64_t publish_us; // duration of building and publishing everything
+	uint64_t publish_us; // time taken to build and publish all tables
 };
 
 // Create the segment, in 2 MiB pages if the pool has enough pages, and publish all tables. Needs no
@@ -76,8 +76,8 @@ struct weir_bench_way {
 void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);
 
-// Make the row of a backend. round: 0, or the number of a publication. In each round the MTU
-// changes by one byte, which affects no packet.
+// Make the row of a backend. round: 0, or the number of a publication. The MTU of the row changes
+// by one byte from round to round. This makes each row different, but affects no packet.
 void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
 	struct weir_backend_row *ret);
 

@@ -59,7 +59,8 @@ static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	return 0;
 }
 
-// EAL needs little memory: the flow table and the buffers are allocated by pages.h.
+// Starts EAL with little memory. The flow table and the packet buffers have their own memory
+// (pages.h).
 static int start_eal(int core, char *why, size_t why_bytes) {
 	char lcores[32], prefix[48], name[] = "weir-bench";
 	char *argv[] = {name, "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",

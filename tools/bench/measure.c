@@ -22,8 +22,10 @@
 
 #define START_NS 1000000000ull
 #define LINE 64u
-#define SPIN_TURNS 50u // iterations of the idle loop for each packet of a burst
-#define TRIES 64 // maximum number of tuples to try until a steady flow is inserted
+// The idle loop, which measures the machine, has this many iterations for each packet of a burst.
+#define SPIN_TURNS 50u
+// Maximum number of tuples to try for a steady flow until it is inserted into the flow table.
+#define TRIES 64
 
 #define CHOICES_KNOWN (1u << WEIR_CHOICE_FLOW)
 #define CHOICES_NEW (1u << WEIR_CHOICE_NEW | 1u << WEIR_CHOICE_UNTRACKED)
@@ -63,7 +65,8 @@ static int create_buffers(struct weir_bench_engine *engine, const struct weir_be
 	if (rte_pktmbuf_alloc_bulk(engine->pool, engine->buffers, n) < 0) {
 		return -ENOMEM;
 	}
-	// Shuffle the buffers: in memory order, the hardware would prefetch the next buffers.
+	// Shuffle the buffers. If they were used in memory order, the CPU would prefetch the next
+	// ones.
 	shuffle(engine->buffers, n, engine->options->seed);
 	weir_bench_tuple(&engine->tuples, 0, &tuple);
 	for (uint32_t i = 0; i < n; i++) {
@@ -134,14 +137,14 @@ static void flush_line(const uint8_t *line) {
 #endif
 }
 
-// Evict the packet from the cache, as after a DMA into memory.
+// Evicts the packet from the caches. A packet is only in memory after a NIC has written it by DMA.
 static void flush(const struct rte_mbuf *m) {
 	const uint8_t *frame = frame_of(m);
 
 	for (uint32_t i = 0; i <= WEIR_BENCH_HEADERS_BYTES / LINE; i++) {
 		flush_line(frame + i * LINE);
 	}
-	flush_line(frame - LINE); // start of the future outer header
+	flush_line(frame - LINE); // the line where the outer header will begin
 }
 
 static void write_frame(struct weir_bench_engine *engine, uint32_t i) {
@@ -273,7 +276,7 @@ static void traced_turn(struct weir_bench_engine *engine, struct weir_bench_pass
 
 // --- checks -------------------------------------------------------------------------------
 
-// Set the part of a packet's expected result that depends on earlier packets.
+// Sets what is expected of a packet because of earlier packets of its flow: backend and choice.
 static void expect(const struct weir_bench_engine *engine, const struct weir_bench_item *item,
 	const struct weir_verdict *verdict, struct weir_bench_expectation *ret) {
 	const struct weir_bench_young_seen *seen = &engine->seen[item->young];
@@ -290,7 +293,8 @@ static void expect(const struct weir_bench_engine *engine, const struct weir_ben
 	if (item->flags == WEIR_BENCH_SYN) {
 		return;
 	}
-	// A half-open flow may have been evicted or not inserted: then the flow starts again.
+	// The flow table may have evicted a half-open flow, or not inserted it; the packet then
+	// starts the flow again.
 	ret->choices = seen->established ? CHOICES_KNOWN : CHOICES_NEW | CHOICES_KNOWN;
 	if (verdict->choice == WEIR_CHOICE_FLOW) {
 		ret->backend = seen->backend;
@@ -360,8 +364,8 @@ static int checked_turn(
 	return r;
 }
 
-// Check the counters after a pass. An idle call makes the pipeline publish the counters of its last
-// burst.
+// Checks the counters after a pass. First calls the pipeline without packets, which makes it
+// publish the counters of its last burst.
 static int check_counters(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	weir_pipeline_maintain(engine->balancer->pipeline, engine->now_ns);
 	return weir_bench_counters_check(engine->balancer, engine->given, why, why_bytes);
@@ -488,7 +492,8 @@ static int steady_burst(struct weir_bench_engine *engine, uint32_t first, uint16
 	return r;
 }
 
-// Try other tuples for a flow that was not inserted, until a tuple is inserted.
+// Gives a steady flow that was not inserted into the flow table other tuples, until one is
+// inserted.
 static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, size_t why_bytes) {
 	int r = 0;
 
@@ -526,14 +531,15 @@ static int fill_burst(
 	return r;
 }
 
-// In case `new`, the rest of the table is half-open flows. Half-open flows from before the table
-// was crowded are not evicted for a while (F3); the measurement begins after that time.
+// For the case `new`, fills the rest of the table with half-open flows. The table does not evict
+// flows for WEIR_FLOW_HANDSHAKE_MS if they were inserted before it became crowded (F3 in
+// flow_table.h). Therefore the clock is then advanced by this time.
 static int fill_half_open(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	struct weir_bench_pass pass = {
 		.length = {.packets = (uint64_t)engine->options->flows - engine->traffic.steady}};
 	int r;
 
-	// More packets, because some flows are not inserted or evict other flows.
+	// Half as many packets more, because some flows are not inserted, or evict other flows.
 	pass.length.packets += pass.length.packets / 2;
 	r = weir_bench_pass(engine, &pass, why, why_bytes);
 	engine->now_ns += WEIR_FLOW_HANDSHAKE_MS * UINT64_C(1000000);

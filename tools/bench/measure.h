@@ -7,8 +7,9 @@
 // the quiescent report. Not timed: generating packets, `buffers` packets at a time, and writing the
 // mbuf fields that a NIC's driver writes, right before the burst.
 //
-// The pipeline's clock advances only by the timed parts, as in a worker that is never idle; or by a
-// fixed time for each packet (`pace`), so that all repetitions behave identically.
+// The pipeline's clock advances only by the time of the timed parts, as in a worker that is never
+// idle. If `pace` is set, it advances by a fixed time for each packet instead; all repetitions then
+// do exactly the same.
 //
 // Threads: one.
 #pragma once
@@ -20,7 +21,7 @@
 #include "trace.h"
 #include "traffic.h"
 
-struct weir_bench_young_seen { // state of a flow in progress, case mixed
+struct weir_bench_young_seen { // case mixed: what earlier packets of a flow in progress have shown
 	uint16_t backend; // BACKEND_NONE = unknown
 	bool established; // the flow was found in the table, and must be found in later packets
 };
@@ -40,8 +41,8 @@ struct weir_bench_engine {
 	uint32_t timer_cost;
 	double ns_per_cycle;
 	uint64_t now_ns; // the pipeline's clock
-	double pace; // advance of the clock, in cycles per packet; 0 = as measured
-	uint64_t given; // packets since the pipeline was started
+	double pace; // cycles by which each packet advances the clock; 0 = as measured
+	uint64_t given; // number of packets since the pipeline was started
 	uint64_t refused; // steady flows that were not inserted at first
 };
 
@@ -53,25 +54,27 @@ void weir_bench_engine_free(struct weir_bench_engine *engine);
 
 // All functions below return 0, or negative errno with one line in why.
 
-// Fill the fresh pipeline's table through the pipeline, checking each packet.
+// Fills the flow table of a new pipeline by sending packets through the pipeline. Checks each
+// packet.
 int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_bytes);
 
 // The length of a pass. A timed pass records its number of packets, for the pass that checks them.
 struct weir_bench_length {
 	uint64_t packets; // rounded up to a multiple of the burst
-	double seconds; // if above 0: replaces packets
+	double seconds; // if above 0: the pass ends after this time, and `packets` is not used
 };
 
 struct weir_bench_pass {
 	struct weir_bench_length length;
 	bool alone; // steady flows only
 	struct weir_bench_samples *samples; // one sample for each burst; NULL = not timed
-	// Samples of a loop without work after each burst, recorded with the number of the burst's
-	// packets.
-	struct weir_bench_samples *machine; // NULL = none
-	struct weir_trace *trace; // if set, the stages are traced: gets the cycles of the stages
-	uint64_t rest_cycles; // if traced: cycles of weir_pipeline_process outside of its stages
-	uint64_t idle_cycles; // if traced: cycles of expiry and quiescent report
+	// Samples of a loop without memory accesses that runs after each burst; NULL = none. Only
+	// the machine can delay it, so it shows interruptions. A sample has the number of packets
+	// of its burst.
+	struct weir_bench_samples *machine;
+	struct weir_trace *trace; // if set, gets the cycles that each stage takes
+	uint64_t rest_cycles; // with trace: cycles of weir_pipeline_process outside of its stages
+	uint64_t idle_cycles; // with trace: cycles of expiry and quiescent report
 	struct weir_bench_events *events; // if set, events are counted
 	bool check; // each packet is checked
 	uint64_t packets; // number of processed packets

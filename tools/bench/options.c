@@ -214,9 +214,8 @@ const char *weir_bench_help(char *buffer, size_t bytes) {
 
 // --- parsing ------------------------------------------------------------------------------
 
-#define IPV6_SHARE \
-	(100u / WEIR_FLOW_IPV6_PERCENT) // a table has room for one IPv6 flow for so many flows in
-					// all
+// flows_per_worker is this many times the number of IPv6 flows that a table has room for
+#define IPV6_SHARE (100u / WEIR_FLOW_IPV6_PERCENT)
 #define NOT_GIVEN (-1.0)
 
 static void set_defaults(struct weir_bench_options *options) {
@@ -235,7 +234,7 @@ static void set_defaults(struct weir_bench_options *options) {
 	}
 	if (options->table_flows == 0) {
 		options->table_flows = options->flows;
-		if (mixed) { // flows stay in the table for a while after their end
+		if (mixed) { // room for flows that have ended, which stay in the table for a while
 			options->table_flows += options->flows / 4;
 		}
 		if (options->kind != WEIR_BENCH_CASE_NEW && options->table_flows < table) {

@@ -28,7 +28,8 @@ enum weir_bench_forwarding {
 #undef X
 };
 
-// The location of a packet's headers (cache or memory) when the pipeline first reads them.
+// Where a packet's headers are when the pipeline first reads them: warm = in the cache, cold = in
+// memory.
 #define WEIR_BENCH_HEADERS(X) X(WARM, "warm") X(COLD, "cold")
 enum weir_bench_headers {
 #define X(name, key) WEIR_BENCH_HEADERS_##name,
@@ -63,7 +64,9 @@ struct weir_bench_options {
 	uint8_t family; // 4 or 6
 	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
 	bool vlan;
-	bool bucketed; // the flow memory is for several workers, and the flow table owns all of it
+	// The flow memory is divided into buckets, as with several workers; the one flow table owns
+	// all of them.
+	bool bucketed;
 	bool json, help, version;
 	uint32_t flows;
 	uint32_t table_flows; // capacity of the table in flows of this family
@@ -81,7 +84,8 @@ struct weir_bench_options {
 	uint64_t seed;
 	double new_percent;
 	double zipf_exponent;
-	double seconds; // duration of a run, including packet generation; 0 = use packets
+	// Duration of a run, including the generation of packets; 0 = `packets` is the length.
+	double seconds;
 };
 
 // Read the command line; omitted options get their defaults.
@@ -89,7 +93,8 @@ struct weir_bench_options {
 int weir_bench_options_parse(
 	int argc, char **argv, struct weir_bench_options *ret, char *why, size_t why_bytes);
 
-// The flow_table.flows_per_worker with which a table has room for table_flows flows of the family.
+// Returns the flow_table.flows_per_worker of a configuration with which a table has room for
+// table_flows flows of the family.
 uint32_t weir_bench_flows_per_worker(const struct weir_bench_options *options);
 
 // Text of --help. Returns buffer, of WEIR_HELP_BYTES.

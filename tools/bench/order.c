@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Zipf by rejection-inversion (Hoermann and Derflinger 1996): no table, for any number of flows. H
-// below is the integral of the hull of the density, up to a constant.
+// Draws from a Zipf distribution by rejection-inversion (Hoermann and Derflinger 1996), which needs
+// no table for any number of flows. H in the code is the integral of the hull of the density, up to
+// a constant.
 #include "order.h"
 
 #include <math.h>
 
-// (exp(x) - 1) / x and log(1 + x) / x, with full precision near 0.
+// Returns (exp(x) - 1) / x, and the next function log(1 + x) / x, with full precision near 0.
 static double exp_quotient(double x) {
 	return fabs(x) > 1e-8 ? expm1(x) / x : 1 + x / 2;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// This file writes headers byte by byte as defined in the RFCs, without code of the packet path.
+// Writes headers byte by byte, as the RFCs define them. It uses no code of the packet path, because
+// the checks compare the packet path with it.
 #include "packets.h"
 
 #include <netinet/in.h>
@@ -59,7 +60,8 @@ uint32_t weir_bench_frame_min(uint8_t family, uint8_t protocol, bool vlan) {
 	return bytes > FRAME_MIN ? bytes : FRAME_MIN;
 }
 
-// Byte of the payload at this offset in a frame. The pattern changes when it is shifted.
+// Returns the byte of the payload at this offset in a frame. A check detects a shifted payload,
+// because the pattern then differs.
 static uint8_t payload(uint32_t offset) {
 	return (uint8_t)(offset * 151 + (offset >> 8) * 7 + 3);
 }

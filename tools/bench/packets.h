@@ -43,8 +43,8 @@ void weir_bench_packet_write(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
 	uint8_t *to);
 
-// Like weir_bench_packet_write, but without the payload after byte WEIR_BENCH_HEADERS_BYTES of
-// `to`, which is equal in all frames and was written for an earlier packet.
+// Like weir_bench_packet_write, but writes only the first WEIR_BENCH_HEADERS_BYTES bytes of `to`.
+// The rest is payload, which is equal in all frames, and which an earlier call has written.
 #define WEIR_BENCH_HEADERS_BYTES 78 // Ethernet, VLAN, IPv6 and TCP headers
 void weir_bench_packet_rewrite(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,

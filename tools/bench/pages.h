@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pages: memory for the flow table and the packet buffers, as a separate DPDK heap, which has 2 MiB
-// pages without any preparation of the machine: transparent huge pages, or the pool of huge pages
-// if transparent huge pages are not available and the pool has enough pages. Called by main.c
-// before any allocation.
+// Pages: memory for the flow table and the packet buffers, as a separate DPDK heap. The heap has 2
+// MiB pages without any preparation of the machine, because it uses transparent huge pages. If
+// these are not available, it uses the pool of huge pages if the pool has enough pages. Called by
+// main.c before any allocation.
 //
 // Threads: only during set-up, after rte_eal_init.
 #pragma once

@@ -66,7 +66,7 @@ static int publish_selection(struct child *child) {
 		r = weir_writer_publish(child->writer, root, selection);
 	}
 	weir_writer_reclaim(child->writer);
-	// The worker pauses between runs: a full log is not an error while the worker pauses.
+	// Between runs the worker pauses and reads nothing, so a full log is no error.
 	return r == -ENOSPC || r == -EBUSY ? 0 : r;
 }
 
@@ -84,7 +84,7 @@ static void add_words(struct child *child, const void *counters, size_t bytes) {
 	child->sum = sum;
 }
 
-// All counters of all workers, as control reads them for metrics.
+// Reads all counters of all workers, as weir-control does for metrics.
 static void scrape(struct child *child) {
 	const struct weir_segment *segment = child->segment;
 
@@ -146,8 +146,8 @@ static void begin_capture(struct child *child) {
 	child->order = weir_capture_order(child->segment, &terms, UINT64_MAX);
 }
 
-// Read captured packets. The reading is counted if it returned packets, or if no packets are
-// expected.
+// Reads captured packets. Counts the reading if it returned packets, or if the capture matches no
+// packets on purpose.
 static void read_captured(struct child *child) {
 	bool found = child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
 	struct weir_capture_packet packet;

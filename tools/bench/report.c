@@ -52,7 +52,8 @@ static double ratio(const struct weir_bench_report *report) {
 	return result->main.summary.median / result->base.summary.median;
 }
 
-// Bursts that took more than 50 us: at 20 Mpps, 1,000 packets arrive during such a burst.
+// Returns the number of bursts that took more than 50 us; at 20 Mpps, 1,000 packets arrive in this
+// time.
 static uint64_t above_50_us(
 	const struct weir_bench_report *report, const struct weir_bench_series *series) {
 	uint64_t count = 0;
@@ -210,7 +211,8 @@ static void set_base(json_t *object, const struct weir_bench_report *report) {
 	if (report->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
 		set_flood(object, &result->base.split, &result->main.split);
 		set_number(object, "established_kept", result->steady_checked);
-		set_number(object, "established_lost", 0); // otherwise the run has failed
+		// Always 0: if a flow was lost, the run has failed and there is no report.
+		set_number(object, "established_lost", 0);
 	}
 }
 
@@ -250,7 +252,7 @@ static int print_json(FILE *out, const struct weir_bench_report *report) {
 	set_number(object, "tsc_hz", report->tsc_hz);
 	set_number(object, "timer_cycles", report->timer_cost);
 	set_number(object, "publish_us", report->publish_us);
-	set_flag(object, "verified", true); // otherwise there is no report
+	set_flag(object, "verified", true); // always true: if a check fails, there is no report
 	set_number(object, "verified_packets", result->verified);
 	if (result->has_base) {
 		set_base(object, report);

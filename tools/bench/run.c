@@ -10,7 +10,7 @@
 
 #define WARM_UP_PACKETS 1000000ull
 
-struct step { // one pass over packets that the checks repeat later
+struct step { // a timed pass, which the checks repeat later with the same packets
 	uint64_t packets;
 	bool alone;
 };
@@ -161,7 +161,7 @@ static int timed_runs(struct session *session) {
 	uint32_t runs = session->options->runs;
 	int r = 0;
 
-	// The half-open flows of a flood stay in the table, so the base is measured first.
+	// Measure the base first, because half-open flows of a flood would stay in the table.
 	for (uint32_t i = 0; r == 0 && flood && i < runs; i++) {
 		r = timed_run(session, &result->base, i, true);
 	}
@@ -263,7 +263,7 @@ static int checked(struct session *session) {
 
 // --- repeated -----------------------------------------------------------------------------
 
-// Repeat all steps of the timed runs on a new table; the samples of the warm-up are dropped.
+// Repeats all passes of the timed runs on a new table. Drops the samples of the warm-up.
 static int repeat(struct session *session, struct weir_bench_samples *samples,
 	struct weir_bench_samples *base) {
 	const struct weir_bench_result *result = session->result;
@@ -384,8 +384,9 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 	return r;
 }
 
-// Count the slow bursts, and estimate how many slow bursts the machine caused: as many as the
-// interruptions of at least 9 medians of a burst that an idle loop of equal duration had.
+// Computes the share of slow bursts, which take more than 10 times the median, and estimates how
+// many of them the machine caused. The estimate comes from the idle loop after each burst: how
+// often it was interrupted for at least 9 medians of a burst, scaled to the duration of a burst.
 static void count_slow(struct weir_bench_result *result) {
 	const double median = result->main.summary.median;
 	const double idle = result->machine_summary.median;

@@ -2,13 +2,14 @@
 //
 // Run: the passes of a measurement, in their order. Called by main.c.
 //
-//   timed    fill a fresh table, warm up, then `runs` runs. With a base (case syn-flood: the steady
-//            flows alone; --publications: without any) the same number of runs of the base.
-//   counted  one more run, with the CPU's event counters, if available
-//   traced   one more run, each stage timed by itself
-//   checked  the packets of all timed runs again, on a new table, each one checked
-//   repeated with --repeats: the same again, timed, that many times. The pipeline's clock advances
-//            by the median cost of a packet, so that a burst does the same every time.
+//   timed    Fills a new table, warms up, then does `runs` runs. If there is a base to compare
+//            with, does as many runs of the base: in case syn-flood the steady flows alone, with
+//            --publications packets without publications.
+//   counted  One more run, in which the CPU counts events, if this is available.
+//   traced   One more run, in which each stage of the pipeline is timed by itself.
+//   checked  Sends the packets of all timed runs through a new table again, and checks each packet.
+//   repeated With --repeats: repeats the timed runs this many times. The pipeline's clock then
+//            advances by the median cost of a packet, so a burst does the same in each repetition.
 //
 // Threads: one.
 #pragma once
@@ -27,15 +28,15 @@ struct weir_bench_series { // runs of one kind
 	uint32_t slowest_cycles; // cycles of the slowest burst
 };
 
-// Increase of the worker's counters during the timed runs, without the runs of the base
+// By how much the worker's counters increased during the timed runs, without the runs of the base
 struct weir_bench_tally {
 	uint64_t packets, hits, started, untracked, evicted, expired;
 };
 
-struct weir_bench_repeated { // --repeats: the lowest cost of each burst
+struct weir_bench_repeated { // with --repeats: the lowest cost of each burst in all repetitions
 	struct weir_bench_samples main, base;
 	struct weir_bench_summary summary; // summary of main
-	struct weir_bench_summary first; // samples of main in the first repetition
+	struct weir_bench_summary first; // summary of main in the first repetition
 	struct weir_bench_split split, base_split;
 	double slow_share; // share of bursts of main above 10 times the median
 };
@@ -56,7 +57,7 @@ struct weir_bench_result {
 	uint64_t moved; // steady flows whose first tuple was not inserted
 	double publications; // publications per second that were reached; 0 = none
 	double stage[WEIR_STAGE_COUNT]; // cycles per packet
-	double stage_rest; // counters, clock and tables: cycles between the stages
+	double stage_rest; // cycles between the stages: counters, clock and tables
 	double stage_idle; // expiry and quiescent report
 	bool counted[WEIR_BENCH_EVENT_COUNT];
 	double event[WEIR_BENCH_EVENT_COUNT]; // events per packet

@@ -40,7 +40,8 @@ static inline void weir_bench_samples_add(
 int weir_bench_samples_least(
 	struct weir_bench_samples *samples, const struct weir_bench_samples *again);
 
-// The smallest of n >= 1 sorted values that at least a `share` (0..1] of the values do not exceed.
+// Returns a percentile of n >= 1 sorted values: the smallest value such that a `share` (0..1] of
+// the values are not above it.
 double weir_bench_percentile(const double *sorted, size_t n, double share);
 
 // Summarize and sort n >= 1 values. The median of an even number of values is the mean of the two
@@ -57,8 +58,8 @@ double weir_bench_share_above(const struct weir_bench_sample *sample, size_t n, 
 
 // The cost of a steady packet and of another packet, in cycles, when bursts contain both: the
 // least-squares fit of cycles = a * steady + b * others. The slowest hundredth of the bursts
-// (interrupts) is left out. If all bursts have packets of one kind, or an equal proportion, b is 0
-// and a is the mean.
+// (interrupts) is left out. If all bursts have packets of one kind only, or all have the same
+// proportion, b is 0 and a is the mean.
 struct weir_bench_split {
 	double steady, other;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Timer: TSC ticks of a piece of code. The first reading waits for all earlier instructions, and
-// the second reading waits for the measured instructions, but not until their stores have reached
-// the cache.
+// Timer: measures a piece of code in ticks of the TSC. The first reading waits for all earlier
+// instructions. The second reading waits for the measured instructions, but not until their stores
+// have reached the cache.
 #pragma once
 
 #include <stdint.h>
@@ -34,8 +34,8 @@ static inline uint64_t weir_bench_timer_end(void) {
 #endif
 }
 
-// Run a loop without memory accesses, which only the machine can delay. An iteration takes about
-// two cycles of the CPU.
+// Runs a loop without memory accesses. Only an interruption by the machine can delay it. An
+// iteration takes about two cycles of the CPU.
 static inline void weir_bench_timer_spin(uint32_t turns) {
 	for (uint32_t i = 0; i < turns;) {
 		i++; // each instruction depends on the previous one

@@ -10,7 +10,8 @@
 
 #define UDP_EVERY 5 // case mixed: one steady flow in five is UDP
 
-// In case `new` the table is full, so half-open flows take the maximum share.
+// Returns how many flows are in the table before a run. In case `new` the table is full: half-open
+// flows have their maximum share, and steady flows the rest.
 static uint32_t steady_flows(const struct weir_bench_options *options) {
 	uint64_t half_open = (uint64_t)options->table_flows * options->half_open_percent / 100;
 
@@ -149,9 +150,9 @@ static struct weir_bench_item young(struct weir_bench_traffic *traffic) {
 
 // --- bursts -------------------------------------------------------------------------------
 
-// Share of fresh packets in a burst. In a flood it differs from burst to burst (0 to twice the
-// mean, or symmetrically for a mean above one half), so that the cost of steady and fresh packets
-// can be computed from the cost of bursts.
+// Returns the share of fresh packets in a burst. In a flood the share is random: it differs from
+// the mean by up to the mean, or by up to 1 - mean if that is less. Because bursts differ, the cost
+// of a steady and of a fresh packet can be computed from the cost of bursts.
 static double share_of_burst(struct weir_bench_traffic *traffic) {
 	double mean = traffic->share, room = mean < 0.5 ? mean : 1 - mean;
 

@@ -29,7 +29,7 @@ struct weir_bench_young {
 	uint32_t left; // packets still to send; 0 = not started
 };
 
-// Replacement of the tuple of a steady flow whose first tuple was not inserted.
+// A steady flow whose first tuple was not inserted into the flow table, and its new tuple.
 struct weir_bench_moved {
 	uint32_t steady;
 	uint32_t extra; // number of the tuple: WEIR_BENCH_EXTRA + extra

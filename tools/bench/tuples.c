@@ -55,8 +55,8 @@ void weir_bench_vip(uint8_t family, uint16_t service, uint8_t ret[16]) {
 	ret[15] = (uint8_t)service;
 }
 
-// Follow the cycle of the permutation to a value in range: the result is still a one-to-one
-// mapping.
+// Maps a number to a client. Applies the permutation until the value is in range; this way the
+// mapping stays one-to-one.
 static uint64_t client(uint64_t seed, uint64_t number) {
 	uint64_t permuted = number;
 
@@ -88,7 +88,7 @@ void weir_bench_tuple(
 
 		memcpy(ret->source, &high, 8);
 		memcpy(ret->source + 8, &low, 8);
-		ret->source[0] = 0x2a; // global unicast, no address of the balancer
+		ret->source[0] = 0x2a; // a global unicast address that the balancer does not use
 	}
 	ret->family = tuples->family;
 	ret->source_port = (uint16_t)(PORT_FIRST + permuted % PORTS);

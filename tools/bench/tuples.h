@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tuples: the addresses and ports of flow number n, computed and not stored, so that generating
-// packets does not evict measured data from the caches. Called by balancer.c, measure.c and
+// Tuples: the addresses and ports of flow number n. They are computed, not stored: reading them
+// from memory would evict measured data from the caches. Called by balancer.c, measure.c and
 // packets.c.
 //
-// Sources are random and all different: address and port of n are a keyed permutation of n. Clients
-// have unicast addresses and ports from 1024. A hash of n selects the flow's service.
+// Sources look random and are all different, because address and port are a keyed permutation of n.
+// Clients have unicast addresses and ports from 1024. A hash of n selects the flow's service.
 //
 // Threads: pure functions.
 #pragma once

@@ -124,12 +124,12 @@ int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_fr
 	ret->data = data;
 	ret->captured_bytes = header->caplen;
 	ret->bytes = header->len > header->caplen ? header->len : header->caplen;
-	// libpcap stores nanoseconds in tv_usec if requested.
+	// The file was opened with nanosecond precision, so tv_usec contains nanoseconds.
 	ret->time_ns = (uint64_t)header->ts.tv_sec * SECOND_NS + (uint64_t)header->ts.tv_usec;
 	return 1;
 }
 
-// Check that the output is not the input file, because creating a file truncates it.
+// Checks that the output is another file than the input, which creating the output would truncate.
 static int check_output(
 	const char *file, const struct weir_capture_reader *reader, char *why, size_t why_bytes) {
 	struct stat status;

@@ -14,8 +14,8 @@ static int refuse(const char *file, const struct weir_change *change, char *why,
 	return -EINVAL;
 }
 
-// Check that two configurations have equal values of the settings that the dataplane reads at its
-// start.
+// Checks that a reload can apply a configuration: settings that the dataplane reads only at its
+// start must be unchanged.
 static int check_restart(const char *file, const struct weir_config *running,
 	const struct weir_config *config, char *why, size_t why_bytes) {
 	struct weir_difference difference = {0};

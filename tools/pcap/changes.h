@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Changes: checks the changes of the command line before the first packet, so that no change fails
-// in the middle of a capture. Called by offline.c.
+// Changes: checks the changes that the command line requests before the first packet. Otherwise a
+// change could fail in the middle of a capture. Called by offline.c.
 //
 // Threads: one.
 #pragma once

@@ -44,7 +44,8 @@ static int read_config(const char *file, struct weir_config **ret) {
 	return r;
 }
 
-// Warn of changes after the last packet, because their packet numbers are probably wrong.
+// Warns of changes that were never made, because the capture has fewer packets: their packet
+// numbers are probably wrong.
 static void warn_of_late_changes(const struct weir_pcap_options *options, uint64_t packets) {
 	char what[2 * WEIR_PCAP_NAME_BYTES], why[512];
 

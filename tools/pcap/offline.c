@@ -399,8 +399,9 @@ struct cut {
 	uint16_t echo_checksum; // checksum as captured
 };
 
-// Replace the checksum of an echo request with missing data. The checksum covers the data, is
-// assumed to be correct like all checksums over payload, and is replaced by the checksum of zeros.
+// Replaces the checksum of an echo request whose data is truncated. The checksum covers the data,
+// which is zeros here, so the pipeline would refuse it. It is assumed to be correct, like all
+// checksums over payload that is missing, and is replaced by the checksum with zeros as data.
 static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	uint8_t *ip = frame + cut->d.l3_offset, *icmp = ip + cut->d.l4_offset;
 	uint32_t bytes = cut->d.ip_bytes - cut->d.l4_offset;
@@ -417,7 +418,8 @@ static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	weir_store16(icmp + 2, (uint16_t)~weir_checksum_fold(sum));
 }
 
-// Set the reply's checksum to its value with the original data.
+// Sets the checksum of an echo reply to the value that it has with the original data. It differs
+// from the captured checksum only by the ICMP type.
 static void restore_echo(uint8_t *frame, const struct cut *cut) {
 	bool ipv4 = cut->d.key.family == 4;
 	uint8_t *icmp = frame + cut->d.l3_offset + (ipv4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES);
@@ -429,9 +431,9 @@ static void restore_echo(uint8_t *frame, const struct cut *cut) {
 	weir_store16(icmp + 2, weir_checksum_update(cut->echo_checksum, request, reply));
 }
 
-// Load a frame into the buffer. Only the captured bytes of a truncated frame can be read, so
-// headers are checked within the captured bytes. Zeros follow the captured bytes, and are copied
-// with the packet.
+// Loads a frame into the buffer. Of a truncated frame, the pipeline may read only the captured
+// bytes (data_len), so headers must be within them. Zeros replace the missing bytes, and are
+// forwarded with the packet.
 static struct rte_mbuf *load(
 	struct weir_offline *offline, const struct weir_capture_frame *frame, struct cut *ret_cut) {
 	struct rte_mbuf *m = offline->frame;
@@ -455,8 +457,9 @@ static struct rte_mbuf *load(
 	return m;
 }
 
-// The number of valid bytes in a sent frame if the received frame was truncated: all outer headers,
-// and the captured part of the inner packet. ICMP errors quote only captured bytes.
+// Returns how many bytes of a sent frame are real if the received frame was truncated: all outer
+// headers, and the captured part of the inner packet. An ICMP error is real as a whole, because it
+// quotes only captured bytes.
 static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_frame *frame,
 	const struct weir_verdict *verdict, const struct cut *cut) {
 	uint32_t inner = frame->captured_bytes - cut->d.l3_offset;
@@ -517,7 +520,8 @@ void weir_offline_process(struct weir_offline *offline, const struct weir_captur
 	}
 	rte_pktmbuf_free_bulk(offline->fragment, offline->fragments);
 	m = load(offline, frame, &cut);
-	// The time jumps from packet to packet: expire the flows that timed out meanwhile.
+	// Time advances only from packet to packet: expire all flows that have timed out since the
+	// last one.
 	while (weir_pipeline_maintain(offline->pipeline, now_ns)) {
 	}
 	weir_pipeline_process(offline->pipeline, &m, 1, offline->in_port, now_ns, &verdict);

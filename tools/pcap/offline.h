@@ -5,8 +5,7 @@
 //
 // Values that would come from the network are fixed:
 // - Port i has the MAC address 02:00:00:00:00:<i + 1>, and takes frames to any unicast address.
-// With
-//   --mac, the ingress port has this address instead, and takes only frames to this address.
+//   With --mac, the ingress port has this address instead, and takes only frames to this address.
 // - The next hop of backend id n is the port's gateway_mac if configured, otherwise
 //   02:00:00:01:<n as two bytes>.
 // - The outer source is the port's source_ipv4 or source_ipv6 if configured, otherwise 192.0.2.1 or

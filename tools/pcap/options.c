@@ -38,8 +38,8 @@ static int read_number(const char *text, uint32_t most, uint32_t *ret) {
 	return 0;
 }
 
-// Parse the number after the last @, if there is an @, into change->packet. *end: end of the text
-// before it.
+// Parses the number after the last @ into change->packet, if there is an @. *end: the end of the
+// text before the @.
 static int read_packet(const char *value, const char **end, struct weir_pcap_change *change) {
 	const char *at = strrchr(value, '@');
 

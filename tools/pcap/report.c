@@ -53,7 +53,8 @@ static const char *action_name(int action) {
 	return names[action];
 }
 
-// The reason why the backend was chosen, or the kind of reply; NULL for other packets.
+// Returns why the backend of a forwarded packet was chosen, or the kind of a reply; NULL for other
+// packets.
 static const char *why(const struct weir_offline_result *result) {
 	if (result->action == WEIR_ACTION_FORWARD) {
 		return weir_choice_name(result->choice);

@@ -10,16 +10,16 @@
 
 #include "simulation.h"
 
-#define RUN_STEPS 1000u // steps of progress of weir_sim_run
+#define RUN_STEPS 1000u // weir_sim_run increments the progress this many times
 #define LOOK_MS 200u
-#define PATIENCE_S 1.0 // time until progress is shown
+#define PATIENCE_S 1.0 // progress is shown only after this time
 #define BAR 30u
 #define JOBS_MAX 256u
 
 struct pool {
 	const struct weir_sim_batch *batch;
 	struct weir_sim_results *results;
-	atomic_uint next; // first run that no thread has started
+	atomic_uint next; // index of the next run, which no thread has started yet
 	atomic_ullong progress;
 	atomic_int error;
 	pthread_mutex_t lock; // protects running

@@ -24,7 +24,7 @@ struct weir_sim_batch {
 struct weir_sim_results {
 	uint64_t first_seed;
 	uint32_t seeds, count;
-	struct weir_sim_result **result; // [count], index: variant * seeds + seed - first_seed
+	struct weir_sim_result **result; // [count], at index variant * seeds + (seed - first_seed)
 };
 
 // Returns 0, -ENOMEM, -EAGAIN (no thread could be started).

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients: each client is a worker with its own service. A client numbers its backends from 0, so
-// that a client of 20 backends out of 10,000 needs memory for 20 backends. A number is reused for
-// another backend when no request refers to the number.
+// Clients: each client is a worker with its own service. A client numbers its own backends from 0:
+// a client that uses 20 of 10,000 backends needs memory only for 20. A number is used for another
+// backend when no request refers to it any more.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -97,8 +97,8 @@ static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 	return (*from)++;
 }
 
-// Mark the members of a subset, which keep their numbers. slot_of: scratch memory, all
-// WEIR_SIM_NONE.
+// Makes the backends of a subset the members of a client. Backends that were members keep their
+// numbers. slot_of: scratch memory, all WEIR_SIM_NONE.
 static int set_members(struct weir_sim *sim, struct weir_sim_client *client, const uint32_t *subset,
 	uint32_t count, uint32_t *slot_of) {
 	uint32_t from = 0, kept = 0;
@@ -259,7 +259,8 @@ static void schedule_arrival(struct weir_sim *sim, uint32_t index) {
 	}
 }
 
-// Schedule the first request, as if the interval (on or off) had begun earlier.
+// Schedules the first request of a client. The client is in the middle of an interval (on or off),
+// as if it had run before.
 static void schedule_first(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_client *client = &sim->client[index];
 	double on = (double)sim->scenario->clients.on_ns;
@@ -387,7 +388,8 @@ static bool holds(const struct weir_sim_client *client, uint32_t backend) {
 	return false;
 }
 
-// Guarantee U3 of subset.h: no other subset changes.
+// Chooses new subsets only for clients that use the backend. By guarantee U3 of subset.h, no other
+// subset changes.
 void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		if (holds(&sim->client[i], backend)) {
@@ -396,7 +398,8 @@ void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend) {
 	}
 }
 
-// A client whose subset is already the one for all usable backends regains no member.
+// Chooses new subsets only for clients that have lost a member. Other clients already have their
+// preferred backends.
 void weir_sim_clients_regain(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		if (sim->client[i].lost_count > 0) {

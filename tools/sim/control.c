@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The control process: the list of backends, and which backends are usable. When these change, some
-// clients get other subsets. For comparison, the minimum number of members that evenly distributed
-// subsets would have to replace is counted.
+// The control process: keeps the list of backends, and which backends are usable. When these
+// change, some clients get other subsets. For comparison, this file also counts how many members
+// evenly distributed subsets would have to replace at least.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ struct change { // change of the usable backends
 	uint32_t last; // the last backend that was lost or gained
 };
 
-// Whether a backend exists at the start. A backend whose first event is add-backends does not exist
-// at the start.
+// Returns whether a backend exists at the start. If the first event that adds or removes the
+// backend is add-backends, it does not exist before.
 static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t backend) {
 	uint64_t first_ns = WEIR_SIM_NEVER;
 	bool listed = true;
@@ -41,7 +41,8 @@ static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t bac
 	return listed;
 }
 
-// Make the list, ordered by the numbers of the backends, independent of the time of their addition.
+// Makes the list of backends. It is ordered by the numbers of the backends, whenever they were
+// added.
 static void make_list(struct weir_sim *sim) {
 	sim->listed_count = 0;
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
@@ -51,8 +52,8 @@ static void make_list(struct weir_sim *sim) {
 	}
 }
 
-// Find the usable backends. In panic mode, too few backends are healthy, so all backends are used,
-// but lame ducks only if no backend is healthy.
+// Finds the usable backends. If too few backends are healthy (panic), all backends are usable; lame
+// ducks only if no backend is healthy.
 static void find_usable(const struct weir_sim *sim, uint8_t *usable) {
 	uint32_t count = sim->scenario->backends.count;
 	uint64_t good = 0, in_service = 0; // lame ducks are neither healthy nor failed
@@ -106,9 +107,9 @@ static struct change compare(const struct weir_sim *sim) {
 	return change;
 }
 
-// The share of members that subsets of equal size, which use all backends evenly, must replace: the
-// removed backends, or the share of the added backends, unless the subsets grow by the added
-// backends.
+// Returns the minimum share of members that must be replaced if subsets have equal size and use all
+// backends evenly. It is the share of the lost backends, or the share that the gained backends must
+// get in subsets that do not grow, whichever is larger.
 static double least_replaced(const struct weir_sim *sim, const struct change *change) {
 	uint32_t size = sim->scenario->subset.algorithm == WEIR_SUBSET_NONE
 				? 0
@@ -141,7 +142,8 @@ static void publish(struct weir_sim *sim, bool other_list) {
 	} else if (change.lost > 0) {
 		weir_sim_clients_lose(sim, change.last);
 	} else if (sim->list_changed) {
-		// The backend may belong to subsets that did not contain it before.
+		// The list has changed during the run, so the backend may now belong to other
+		// subsets than before.
 		weir_sim_clients_rechoose(sim);
 	} else {
 		weir_sim_clients_regain(sim);

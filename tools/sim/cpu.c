@@ -23,7 +23,7 @@ static uint32_t busy_cores(const struct weir_sim_cpu *cpu) {
 	return cpu->running_count < cpu->cores ? cpu->running_count : cpu->cores;
 }
 
-// The work that each running job gets per nanosecond.
+// Returns how much work each running job gets per nanosecond.
 static double rate(const struct weir_sim_cpu *cpu) {
 	return cpu->running_count <= cpu->cores
 		       ? cpu->speed
@@ -76,7 +76,7 @@ static int grow_waiting(struct weir_sim_cpu *cpu) {
 	return 0;
 }
 
-// Run a job. The array of running jobs has room for it.
+// Starts a job. The caller has made room for it in the array of running jobs.
 static void run(struct weir_sim_cpu *cpu, uint32_t id, double work) {
 	struct weir_sim_job job = {.work = cpu->done + work, .id = id};
 	uint32_t at = cpu->running_count++;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The processor of a simulated backend: cores that process jobs, either first come first served, or
-// all jobs at once with shared cores. Exact, without time steps.
+// The processor of a simulated backend. Its cores process jobs either one after the other, in the
+// order of their arrival, or all at once (sharing). Times are exact, because there are no time
+// steps.
 // Called by the simulation only.
 //
-// One clock is used in both modes: `done` is the work done for a job that has run from the start.
-// All running jobs progress at the same rate (the speed of a core, or less if more jobs than cores
-// share them), so a job ends when the clock has advanced by its work. A change of rate changes the
-// clock, not the jobs.
+// Both modes use one clock, `done`: the work that a job would have got if it had run from the
+// start. All running jobs progress at one rate: the speed of a core, or less if more jobs than
+// cores share them. Therefore a job ends when the clock has advanced by the work of the job. If the
+// rate changes, only the speed of the clock changes.
 //
 // Threads: one processor belongs to one thread. Time never goes back.
 #pragma once
@@ -16,8 +17,8 @@
 #include <stdint.h>
 
 struct weir_sim_job {
-	double work; // nanoseconds on a core of speed 1; if running, the value of the clock at its
-		     // end
+	// waiting: nanoseconds on a core of speed 1; running: value of the clock when the job ends
+	double work;
 	uint32_t id; // id that the caller gave
 };
 
@@ -61,7 +62,7 @@ uint32_t weir_sim_cpu_waiting(const struct weir_sim_cpu *cpu, uint32_t i);
 
 void weir_sim_cpu_set_speed(struct weir_sim_cpu *cpu, uint64_t now_ns, double speed);
 
-// Drop all jobs: the process died.
+// Drops all jobs, because the process of the backend has died.
 void weir_sim_cpu_clear(struct weir_sim_cpu *cpu, uint64_t now_ns);
 
 // Core-nanoseconds used until now_ns.

@@ -11,8 +11,8 @@
 
 #include "prng.h"
 
-// The purpose of a stream of random numbers. With separate streams, variants of a scenario have
-// equal workloads, even if their policies draw different numbers.
+// The purpose of a stream of random numbers. Each purpose has its own stream. Therefore variants of
+// a scenario have equal workloads, even if their policies draw different numbers.
 enum weir_sim_purpose {
 	WEIR_SIM_STREAM_CLIENT, // arrivals, costs and waits of one client
 	WEIR_SIM_STREAM_RATES, // shares of the clients

@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef CHILDREN // other values are used for measurements
+#ifndef CHILDREN // defined on the compiler's command line for measurements of other values
 #define CHILDREN 4u
 #endif
 #define FIRST_ROOM 1024u
 #define LINE_BYTES 64u
-// The root is at the end of a cache line, so that the children of a node fill one cache line.
+// The heap begins after this many unused elements. The root is then at the end of a cache line, and
+// the children of each node fill one cache line.
 #define LEAD (CHILDREN - 1)
 
 void weir_sim_queue_fini(struct weir_sim_queue *queue) {
@@ -78,7 +79,7 @@ static size_t first_child(const struct weir_sim_queue *queue, size_t from) {
 		size_t left = before(&event[1], &event[0]);
 		size_t right = 2 + before(&event[3], &event[2]);
 
-		// arithmetic, because compilers do not convert it to a branch
+		// Arithmetic, because compilers would convert a condition to a branch.
 		return from + left + (right - left) * before(&event[right], &event[left]);
 	}
 	for (size_t child = from + 1; child < end; child++) {

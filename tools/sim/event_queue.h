@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Event queue: the pending events of a simulation. A heap with four children for each node, which
-// fill one cache line: a third faster than a binary heap with 100,000 events
+// Event queue: the pending events of a simulation. It is a heap in which each node has four
+// children, which fill one cache line. With 100,000 events it is a third faster than a binary heap
 // (docs/design/simulator.md).
 // Called by the simulation only.
 //

@@ -128,7 +128,8 @@ struct weir_sim_totals weir_sim_totals_since(
 	return passed;
 }
 
-// The requests of the watched backend, divided by the mean of all backends.
+// Returns the number of requests of the watched backend, divided by the mean number of all
+// backends.
 static double share_of(const struct weir_sim *sim, const struct weir_sim_totals *totals) {
 	uint64_t given = totals->arrived - totals->ended[WEIR_SIM_REJECTED];
 
@@ -147,8 +148,8 @@ static double quantile(const double *sorted, uint32_t n, double fraction) {
 	return n > 0 ? sorted[(uint32_t)(fraction * (n - 1) + 0.5)] : 0;
 }
 
-// Whether a backend is measured: a backend that was added or removed during the window cannot be
-// compared with other backends.
+// Returns whether a backend is measured. A backend that was added or removed after the start of the
+// window is not, because it cannot be compared with other backends.
 static bool is_measured(const struct weir_sim_backend *backend, uint64_t from_ns) {
 	return backend->listed && backend->listing_ns <= from_ns;
 }

@@ -141,8 +141,9 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 	return 0;
 }
 
-// Draw one diagram per variant, side by side. Each backend has a bar, sorted by load: the CPU that
-// the backend uses, and above it the CPU that is unused when the most loaded backend is full.
+// Draws one diagram per variant, side by side. Each backend has a bar, and bars are sorted by load.
+// The lower part is the CPU that the backend uses. The upper part is the CPU that stays unused when
+// the most loaded backend is full.
 static int draw_used(const struct drawing *d) {
 	uint32_t most = 0;
 
@@ -183,9 +184,9 @@ static int draw_used(const struct drawing *d) {
 	return 0;
 }
 
-// Draw groups of bars: one group per window with one bar per variant, and a horizontal line at the
-// minimum that evenly distributed subsets must replace. Logarithmic, because values range from one
-// to a hundred members.
+// Draws one group of bars per window, with one bar per variant. A horizontal line shows how many
+// members evenly distributed subsets must replace at least. The axis is logarithmic, because values
+// range from one to a hundred members.
 static void draw_churn(const struct drawing *d) {
 	const struct weir_sim_scenario *first = &d->file->variant[0];
 	uint32_t variants = d->file->variant_count;

@@ -105,8 +105,8 @@ static enum weir_outcome outcome_of(enum weir_sim_ending ending, bool establishe
 	}
 }
 
-// End the client's side. established: an established connection was aborted by a RST, which is no
-// error for policies.
+// Ends the client's side of a request. established: a RST has aborted an established connection;
+// policies do not count this as an error.
 static void end(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, bool established) {
 	struct weir_sim_request *request = &sim->request[index];
@@ -136,7 +136,7 @@ static void end(
 		outcome_of(ending, established), sim->now_ns);
 }
 
-// Schedule the error with which the backend's side ends.
+// Schedules an error, with which the backend's side of the request ends.
 static void fail_later(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, uint64_t latency_ns) {
 	struct weir_sim_request *request = &sim->request[index];
@@ -154,7 +154,7 @@ static void count_failure(struct weir_sim *sim, const struct weir_sim_request *r
 	backend->finished++;
 }
 
-// The request leaves the backend, which has one request less in progress.
+// Records that a request has left its backend, which now has one request less in progress.
 static void left(struct weir_sim *sim, struct weir_sim_request *request) {
 	sim->backend[request->backend].active -= sim->backend[request->backend].active > 0;
 }
@@ -285,8 +285,8 @@ void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend) {
 	weir_sim_backend_plan(sim, backend);
 }
 
-// Searches all requests: a backend rarely dies, so the search is cheaper than a list of requests
-// per backend.
+// Searches all requests. A backend rarely dies, so this is cheaper than to keep a list of requests
+// for each backend.
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t index = 0; index < sim->request_count; index++) {
 		struct weir_sim_request *request = &sim->request[index];
@@ -328,8 +328,8 @@ void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index) {
 	sim->request[index].place = WEIR_SIM_GIVEN_UP;
 }
 
-// For the policy, the flow ends at one backend and starts at another backend, like a flow that the
-// dataplane moves.
+// If the backend is another one, the policy counts the end of a flow at the old backend and the
+// start of a flow at the new backend, as when the dataplane moves a flow.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns) {
 	struct weir_sim_request *request = &sim->request[index];
 	struct weir_sim_client *client = &sim->client[request->client];

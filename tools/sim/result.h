@@ -24,8 +24,8 @@
 enum weir_sim_ending { WEIR_SIM_ENDINGS(X) WEIR_SIM_ENDING_COUNT };
 #undef X
 
-// Outcomes of the steal requests of the planner. ASKED is the sum of the other outcomes and of the
-// requests without an answer yet.
+// Outcomes of the steal requests of the planner. ASKED counts all requests: those with one of the
+// other outcomes, and those that have no answer yet.
 // X(NAME, "name")
 #define WEIR_SIM_STEALS(X) \
 	X(ASKED, "asked") \
@@ -43,7 +43,7 @@ struct weir_sim_totals {
 	uint64_t spilled; // requests beyond the limit of active flows
 	uint64_t watched; // requests sent to the watched backend
 	uint64_t replaced; // number of members that left clients' subsets
-	double least_replaced; // minimum number for evenly distributed subsets
+	double least_replaced; // minimum number that evenly distributed subsets would have replaced
 	uint64_t steals[WEIR_SIM_STEAL_COUNT];
 };
 
@@ -53,7 +53,8 @@ struct weir_sim_backend_result {
 	uint32_t clients; // clients that use the backend at the end of the window
 	double speed;
 	bool listed; // on the list of backends at the end of the window
-	bool measured; // listed during the whole window; only then included in the CPU measures
+	// Listed during the whole window; only such backends count in the CPU measures.
+	bool measured;
 };
 
 // One window of time.
@@ -63,20 +64,22 @@ struct weir_sim_measure {
 	struct weir_sim_totals totals;
 	double cpu_mean, cpu_min, cpu_max;
 	double spread; // cpu_max / cpu_min; infinite when a backend did nothing
-	double tail_spread; // 95th percentile over 5th
+	double tail_spread; // 95th percentile of CPU, divided by the 5th percentile
 	double wasted; // sum(cpu_max - cpu) / (backends * cpu_max)
 	double wasted_cores; // sum(cpu_max - cpu) * cores
-	double deviation; // standard deviation over mean
-	double busiest, busiest_most; // cpu_max / cpu_mean of the samples: mean and maximum
+	double deviation; // standard deviation of CPU, divided by the mean
+	// cpu_max / cpu_mean of the samples: their mean, and their maximum
+	double busiest, busiest_most;
 	uint32_t busiest_samples;
 	double p50_ms, p99_ms, p999_ms, mean_ms; // latency of completed requests
-	double share; // requests of the watched backend; 1 = fair share
-	uint32_t clients_min, clients_max; // clients of a backend, at the end
-	uint32_t clients_peak; // maximum clients of a backend at any time
-	uint32_t members_least; // minimum backends of a client at any time
-	uint64_t members; // members of all clients' subsets, at the start
-	double lightest_percent; // requests of the backend with the fewest requests, divided by the
-				 // mean
+	double share; // requests of the watched backend, divided by the mean of all backends
+	// Minimum and maximum number of clients of a backend, at the end of the window.
+	uint32_t clients_min, clients_max;
+	uint32_t clients_peak; // maximum number of clients of a backend at any time
+	uint32_t members_least; // minimum number of backends of a client at any time
+	uint64_t members; // number of members of all clients' subsets, at the start of the window
+	// Requests of the backend with the fewest requests, in percent of the mean.
+	double lightest_percent;
 	struct weir_sim_backend_result *backend;
 };
 
@@ -106,14 +109,14 @@ struct weir_sim_result *weir_sim_result_create(
 	const struct weir_sim_scenario *scenario, uint64_t seed);
 void weir_sim_result_free(struct weir_sim_result *result); // NULL is allowed
 
-// The difference since then.
+// Returns the totals between two times: now - then.
 struct weir_sim_totals weir_sim_totals_since(
 	const struct weir_sim_totals *now, const struct weir_sim_totals *then);
 // Compute all measures that depend on the CPU of the measured backends. sorted: [backends],
 // scratch.
 void weir_sim_measure_spread(
 	struct weir_sim_measure *m, uint32_t backends, uint32_t cores, double *sorted);
-// Compute the measures of a sample from the CPU in values[n], which are sorted. Also updates the
-// measures of the windows that include the sample.
+// Computes the measures of a sample. values[n]: the CPU of each measured backend, which this
+// function sorts. Also updates the windows that include the sample.
 void weir_sim_sample_spread(
 	struct weir_sim_result *result, struct weir_sim_sample *sample, double *values, uint32_t n);

@@ -12,7 +12,7 @@
 
 #define KEYS_HELP "weir-sim keys lists the keys of"
 #define FILE_BYTES_MAX (16u << 20)
-#define CAPACITY_NS 1e9 // capacity of a core in a second
+#define CAPACITY_NS 1e9 // work that a core of speed 1 does in a second
 #define OVERLAY_BYTES 32 // "variants[31]"
 
 double weir_sim_request_rate(const struct weir_sim_scenario *scenario) {
@@ -119,7 +119,8 @@ static void check_variant(
 	}
 }
 
-// In a scenario with workers, the workers replace backends and clients.
+// Prepares a scenario with workers, which has no clients and backends: refuses their keys, and sets
+// values that the rest of the reader requires.
 static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
 	static const char *const others[] = {"clients", "backends", "cost", "wait", "antagonists",
 		"subset", "policy", "flow_control", "slow_start", "events"};

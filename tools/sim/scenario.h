@@ -27,7 +27,8 @@
 #define WEIR_SIM_BACKENDS_MAX 65535u
 #define WEIR_SIM_WORKERS_MAX 64u
 #define WEIR_SIM_BUCKETS_MAX 16384u
-#define WEIR_SIM_PAIRS_MAX 20000000u // clients * backends of a client; 64 bytes or more a pair
+// Maximum of clients * backends of a client; each pair takes 64 bytes or more.
+#define WEIR_SIM_PAIRS_MAX 20000000u
 
 // X(NAME, "name")
 #define WEIR_SIM_ARRIVALS(X) X(EVEN, "even") X(POISSON, "poisson") X(BURSTY, "bursty")
@@ -116,9 +117,10 @@ struct weir_sim_happening {
 	uint64_t at_ns, for_ns; // for_ns 0 = until the end
 	uint32_t backend, count; // backends [backend, backend + count)
 	uint64_t every_ns; // time between two backends
-	double percent, speed; // percent: fail-fast; speed: slow, and warm-up of restart and add
+	// percent: for fail-fast; speed: for slow, and for the warm-up after restart and add
+	double percent, speed;
 	uint64_t latency_ns; // fail-fast
-	bool established; // fail-fast: connections succeed, requests within them fail
+	bool established; // fail-fast: connections succeed, but requests within them fail
 	uint64_t drain_ns, down_ns; // restart
 	uint64_t warm_ns; // restart, add
 	bool silent; // restart: no answer while down, instead of a refusal
@@ -127,10 +129,11 @@ struct weir_sim_happening {
 
 struct weir_sim_steal_settings { // stealing (policy/steal_plan.h), if `on` is set
 	bool on;
-	bool excludes_running; // the planner gets the requests in progress
+	// the planner gets the information which requests have begun; these do not move
+	bool excludes_running;
 	bool costs; // the planner gets the costs of requests and moves
 	bool by_backend; // the duration of requests is estimated for each backend
-	bool one_by_one; // workers: the next bucket moves after the previous one was adopted
+	bool one_by_one; // with workers: a bucket moves only after the previous bucket was adopted
 	uint64_t interval_ns; // time between plans
 	uint32_t requests; // maximum number of requests of one plan
 	uint64_t latency_ns; // latency of a message, each way
@@ -154,7 +157,7 @@ struct weir_sim_scenario {
 	uint64_t duration_ns, warmup_ns, sample_ns;
 	struct {
 		uint32_t count;
-		// Load of all clients: percent of the capacity, or requests per second.
+		// Load of all clients, as a percentage of the capacity or as requests per second.
 		double load_percent, requests_per_second;
 		uint32_t arrivals; // enum weir_sim_arrivals
 		uint64_t on_ns, off_ns;
@@ -190,7 +193,7 @@ struct weir_sim_scenario {
 	struct {
 		uint64_t interval_ns, delay_ns;
 		double loss_percent;
-		bool errors; // reported errors are used by policies that use errors or costs
+		bool errors; // policies that use errors or costs get the reported errors
 		bool active; // reported requests correct the counts of policies that use errors
 	} reports;
 	struct {
@@ -199,8 +202,8 @@ struct weir_sim_scenario {
 		uint32_t statistics; // enum weir_sim_scope
 	} control;
 	struct weir_sim_steal_settings steal;
-	// Workers of one balancer, instead of clients and backends; results show the workers as
-	// backends.
+	// The workers of one balancer, which are simulated instead of clients and backends. Results
+	// show workers as backends.
 	struct {
 		uint32_t count, buckets; // count 0 = no workers
 		double load_percent, packets_per_second;
@@ -215,7 +218,7 @@ struct weir_sim_scenario {
 	uint32_t happening_count;
 	struct weir_sim_window *window;
 	uint32_t window_count;
-	uint32_t watch; // backend whose share is shown
+	uint32_t watch; // the watched backend, whose share of requests is shown
 };
 
 struct weir_sim_plot_request {

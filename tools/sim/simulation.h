@@ -3,9 +3,9 @@
 // One run of a scenario: clients that use the same policies as the dataplane, backends that process
 // requests, and a control process that detects changes with a delay. Called by batch.c and tests.
 //
-// N1 Deterministic: a scenario and a seed give one result, with any compiler.
-// N2 Every request that arrives ends exactly once, or is unfinished when the run ends. N3 The
-// workload (arrivals, costs, antagonists) depends on the seed alone, not on the policy.
+//   N1 Deterministic: a scenario and a seed give one result, with any compiler.
+//   N2 Every request that arrives ends exactly once, or is unfinished when the run ends.
+//   N3 The workload (arrivals, costs, antagonists) depends on the seed alone, not on the policy.
 //
 // Threads: a run belongs to one thread; several may run concurrently.
 #pragma once

@@ -6,10 +6,10 @@
 //   client.c      clients: arrivals, the worker, its table of candidates
 //   request.c     requests: from arrival to their outcome
 //   backend.c     backends: processor, reports
-//   control.c the control process: the list of backends, and which backends are usable
-//   steal.c       the input of the steal planner: requests
-//   steal_messages.c moves of waiting requests from busy backends to idle backends
-//   script.c events during the run, and the times when control detects them
+//   control.c     the control process: the list of backends, and which backends are usable
+//   steal.c       stealing: the input of the steal planner
+//   steal_messages.c  stealing: how waiting requests move from busy backends to idle backends
+//   script.c      events during the run, and the times when control detects them
 //   metrics.c     measurements
 // Private to these files.
 //
@@ -35,8 +35,8 @@
 
 enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_ARRIVAL, // index: client
-	WEIR_SIM_EVENT_REQUEST, // request: the wait has ended, or the error has arrived
-	WEIR_SIM_EVENT_CPU, // backend: a job may have ended
+	WEIR_SIM_EVENT_REQUEST, // index: request, whose wait has ended, or whose error has arrived
+	WEIR_SIM_EVENT_CPU, // index: backend, where a job may have ended
 	WEIR_SIM_EVENT_TIMEOUT, // -
 	WEIR_SIM_EVENT_REPORT, // backend
 	WEIR_SIM_EVENT_DELIVERY, // report in flight
@@ -47,8 +47,8 @@ enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_WINDOW_BEGIN, // window
 	WEIR_SIM_EVENT_WINDOW_END, // window
 	WEIR_SIM_EVENT_STEAL_PLAN, // -
-	WEIR_SIM_EVENT_STEAL_ASK, // message: has reached the victim
-	WEIR_SIM_EVENT_STEAL_ANSWER, // message: the answer has reached control
+	WEIR_SIM_EVENT_STEAL_ASK, // index: message, which has reached the victim
+	WEIR_SIM_EVENT_STEAL_ANSWER, // index: message, whose answer has reached control
 };
 
 // The state of a request at its backend.
@@ -69,21 +69,23 @@ struct weir_sim_request { // links are indexes into the pool
 	float wait_ns;
 	uint32_t task; // task in the plan of steals; WEIR_SIM_NONE = not in the plan
 	uint32_t client, backend;
-	// List of requests with a timeout, by start; newer is also used for the free list
+	// Neighbours in the list of requests with a timeout, in the order of their start. `newer`
+	// also links the list of free requests.
 	uint32_t older, newer;
 	uint16_t slot; // the client's number of the backend
 	uint8_t place; // enum weir_sim_place
-	uint8_t error; // enum weir_sim_ending of WEIR_SIM_ERROR_COMING
-	bool established; // WEIR_SIM_ERROR_COMING, within an established connection
+	uint8_t error; // with WEIR_SIM_ERROR_COMING: the error, enum weir_sim_ending
+	bool established; // with WEIR_SIM_ERROR_COMING: the connection is established
 	bool open; // the client waits for the answer
 };
 
-// A backend of one client. The index of the slot is the backend's id for client and policy.
+// A backend that a client uses. The client and its policy identify the backend by the index of this
+// slot.
 struct weir_sim_slot {
 	uint32_t backend; // WEIR_SIM_NONE = free
 	bool member; // member of the current subset
 	bool was_member; // member before the current change
-	bool lost; // was a member until the backend became unusable
+	bool lost; // the backend was a member until it became unusable
 	struct weir_moving *moving; // NULL until needed
 	double correction; // correction of the weight, if weights are balanced
 	struct weir_reported_count count; // last report of requests in progress
@@ -104,7 +106,8 @@ struct weir_sim_client {
 	struct weir_prng prng;
 	double interval_ns; // mean time between requests, while on
 	uint64_t burst_end_ns; // bursty: no arrivals after this time
-	struct weir_reported_share share; // weights from the reports of the backends
+	// The client's share of the requests that its backends report.
+	struct weir_reported_share share;
 };
 
 struct weir_sim_backend {
@@ -112,11 +115,13 @@ struct weir_sim_backend {
 	// Time of the next valid WEIR_SIM_EVENT_CPU; events at other times are ignored.
 	uint64_t cpu_event_ns;
 	double base_speed;
-	double slow, antagonist, warm; // factors of the speed
+	double slow, antagonist, warm; // factors by which the base speed is multiplied
 	struct weir_prng prng;
 	uint32_t clients; // number of clients with this backend in their subset
-	uint64_t given, failed, finished; // totals; finished requests include failed ones
-	uint64_t reported_finished, reported_failed; // totals at the last report
+	// Total numbers of requests; finished requests include failed requests.
+	uint64_t given, failed, finished;
+	// Values of finished and failed at the last report.
+	uint64_t reported_finished, reported_failed;
 	uint64_t reported_ns;
 	double reported_busy_ns;
 	uint64_t active; // requests in progress
@@ -168,7 +173,8 @@ enum weir_sim_action_kind {
 
 struct weir_sim_action {
 	const struct weir_sim_happening *happening;
-	uint32_t backend, count; // backends [backend, backend + count); 1 unless added or removed
+	// First backend and number of backends; count is 1 except for ADD and REMOVE.
+	uint32_t backend, count;
 	uint32_t kind; // enum weir_sim_action_kind
 };
 
@@ -183,18 +189,18 @@ struct weir_sim_window_state {
 struct weir_sim {
 	const struct weir_sim_scenario *scenario;
 	const struct weir_sim_policy *policy; // current policy
-	bool collects; // service times are collected for the policy
+	bool collects; // the policy needs service times, which are collected
 	uint64_t seed, now_ns;
 	int error; // the first error, which ends the run
 	uint64_t events;
 	struct weir_sim_queue queue;
 	struct weir_sim_client *client;
 	struct weir_sim_backend *backend;
-	uint8_t *usable; // [backends], as known to control
-	uint32_t *listed; // [listed_count], backends by their position on the list
+	uint8_t *usable; // [backends], whether control uses each backend
+	uint32_t *listed; // [listed_count], the numbers of the backends on the list, in order
 	uint8_t *usable_listed; // [listed_count]
 	uint32_t listed_count;
-	bool list_changed; // since the start of the run
+	bool list_changed; // the list has changed since the start of the run
 	uint8_t *usable_next; // [backends], scratch
 	uint64_t members; // number of members of all clients' subsets
 	uint32_t *order; // scratch of subsetting
@@ -248,22 +254,22 @@ void weir_sim_request_event(struct weir_sim *sim, uint32_t index);
 void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend);
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // the backend died
 void weir_sim_requests_timeout(struct weir_sim *sim);
-// The backend releases this request, which is at no backend then.
+// Makes the backend release this request. The request is then at no backend.
 void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index);
-// A released request arrives at at_ns at its backend, or at the backend of another slot of its
-// client.
+// Sends a released request to the backend of a slot of its client, where it arrives at at_ns. This
+// may be its former backend.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns);
-// No backend takes a released request.
+// Ends a released request that no backend takes.
 void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);
 
 // backend.c
 int weir_sim_backends_init(struct weir_sim *sim);
 void weir_sim_backends_fini(struct weir_sim *sim);
-// Whether the processor's next event is due now.
+// Returns whether the next event of the backend's processor is due now.
 bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
 // Start the work of a request. Returns false if the queue is full.
 bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
-// A factor of the speed has changed.
+// Sets the speed of a backend's processor after one of its factors has changed.
 void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index);
 // Schedule the next event of the processor.
 void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index);
@@ -274,7 +280,7 @@ void weir_sim_backends_antagonise(struct weir_sim *sim);
 // control.c
 int weir_sim_control_init(struct weir_sim *sim); // call before creating the clients
 void weir_sim_control_fini(struct weir_sim *sim);
-// Control has detected a change of a backend's state.
+// Call when control has detected a change of a backend's state.
 void weir_sim_control_update(struct weir_sim *sim);
 void weir_sim_control_list(struct weir_sim *sim, uint32_t first, uint32_t count, bool listed);
 

@@ -26,7 +26,8 @@ struct weir_sim_steal_message { // request to an agent, or its answer
 
 struct weir_sim_steal {
 	struct weir_steal_plan *plan;
-	// Estimated duration of requests on a core, [1] or [backends]
+	// Estimated duration of requests on a core: one estimate, or with by_backend one per
+	// backend
 	struct weir_steal_duration *duration;
 	struct weir_steal_request *asked; // scratch
 	struct weir_prng prng;
@@ -34,7 +35,8 @@ struct weir_sim_steal {
 	uint32_t task_count, task_free;
 	struct weir_sim_steal_message *message;
 	uint32_t message_count, message_room, message_free;
-	uint64_t *allowed; // [clients][words]: backends of their subsets; NULL = all
+	// [clients][words] one bit for each backend in the client's subset; NULL = all backends
+	uint64_t *allowed;
 	uint32_t words;
 };
 

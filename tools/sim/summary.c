@@ -70,14 +70,14 @@ struct weir_sim_range weir_sim_range_of(const struct weir_sim_results *results, 
 	return range;
 }
 
-// Columns without information about this scenario are omitted.
+// Which columns the table has. Columns that say nothing about this scenario are omitted.
 struct columns {
 	bool workers, windows, errors, share, clients, churn, steals;
 	int name_width, window_width;
 };
 
-// The share of the watched backend is relevant only if events affect this backend, but not all
-// backends.
+// Returns whether an event affects the watched backend, but not all backends. Only then is its
+// share of the requests shown.
 static bool is_about_watched(const struct weir_sim_scenario *scenario, uint32_t happening) {
 	const struct weir_sim_happening *h = &scenario->happening[happening];
 

@@ -13,12 +13,13 @@
 #include "stride.h"
 
 #define NS_PER_MS 1000000u
-// The automatic error window is the average latency times this, within bounds.
+// The automatic error window is the average latency times ERROR_WINDOW_LATENCIES, within bounds.
 #define ERROR_WINDOW_LATENCIES 10u
 #define ERROR_WINDOW_MIN_MS 1000u
 #define ERROR_WINDOW_MAX_MS 30000u
-#define BALANCED_UNIT 1000.0 // factor of configured weights, so that corrections are fine
-#define KNOWN_MIN 2u // minimum number of known reported weights for using them
+// Configured weights are multiplied by this: weights are integers, and corrections may be small.
+#define BALANCED_UNIT 1000.0
+#define KNOWN_MIN 2u // reported weights are used if at least this many are known
 
 int weir_sim_table_scratch(struct weir_sim *sim) {
 	uint32_t n = sim->scenario->backends.count;
@@ -49,8 +50,8 @@ static int compare_numbers(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// List the members in the order of their backends; for interleaved policies, in the order of
-// weights first.
+// Lists the members of a client, in the order of their backends. For
+// interleaved-weighted-round-robin, sorts them by weight first.
 static uint32_t order_members(struct weir_sim *sim, const struct weir_sim_client *client) {
 	bool by_weight = sim->policy->name == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN;
 	uint32_t count = 0;
@@ -68,8 +69,8 @@ static uint32_t order_members(struct weir_sim *sim, const struct weir_sim_client
 	return count;
 }
 
-// The configured weights, corrected by the reports of the client's backends. Returns whether any
-// correction applies.
+// Sets the balanced weights: the configured weights, corrected by the reports of the client's
+// backends. Returns whether any correction applies.
 static bool balance(struct weir_sim *sim, struct weir_sim_client *client, uint64_t elapsed_ns) {
 	const struct weir_balanced_settings settings = weir_balanced_defaults();
 	uint32_t n = client->table.count;
@@ -226,7 +227,8 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 	if ((needs & WEIR_NEEDS_ERRORS) != 0 && sim->policy->error_window_ns == 0) {
 		uint32_t now_ms = error_window_ms(sim);
 
-		// A small change of the error window keeps its time slots.
+		// Change the error window only by more than a quarter, because a change restarts
+		// its time slots.
 		if (now_ms > before_ms + before_ms / 4 || now_ms < before_ms - before_ms / 4) {
 			client->table.settings.error_window_ms = now_ms;
 			changed = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The tables that control publishes to one simulated client: candidates with weights, the policy's
-// settings, and estimates of service times. The equivalent of weir-control in the simulation.
+// Makes the tables that control publishes to one simulated client: candidates with weights, the
+// policy's settings, and estimates of service times. In production, weir-control does this.
 // Called by client.c and backend.c.
 //
 // Threads: one, the simulation's.

@@ -3,10 +3,10 @@
 // Time advances in steps of a millisecond. In each step every bucket gets its packets, every worker
 // processes the packets in its ring, and moving buckets reach their next stage:
 //
-//   confirmed the distributor switches the bucket; the thief holds its packets
+//   confirmed   the distributor sends the bucket's packets to the thief, which holds them
 //   emptying    the victim processes the packets that were in its ring before
 //   release     the victim removes the bucket's flows from its table
-//   adoption    the thief inserts them, then processes the held packets
+//   adoption    the thief inserts the flows, then processes the held packets
 //
 // A worker takes part in one hand-over at a time, and refuses other hand-overs meanwhile.
 #include "workers.h"
@@ -30,7 +30,7 @@
 
 struct bucket {
 	struct weir_prng prng;
-	uint32_t owner; // the owner; the thief from adoption on
+	uint32_t owner; // the worker that owns the bucket; from adoption on, the thief
 	bool hot, planned; // planned: the bucket is in the plan
 	double seen, all; // packets since the last plan, and in total
 	double load; // fraction of a worker's time that the bucket takes, smoothed
@@ -39,12 +39,13 @@ struct bucket {
 enum phase { PHASE_EMPTYING, PHASE_RELEASE, PHASE_ADOPTION };
 
 struct worker {
-	double ring, hold; // number of packets in the ring, and of held packets
-	double ahead; // packets in the ring that precede the release of the bucket
+	double ring, hold; // number of packets in the ring, and number of held packets
+	// Packets in the ring that must be processed before the bucket can be released.
+	double ahead;
 	double work_ns; // remaining work of hand-overs
 	double busy_ns; // total busy time
 	double planned_ns, sampled_ns; // value of busy_ns at the last plan and the last sample
-	uint32_t bucket; // bucket that leaves; NONE = no bucket
+	uint32_t bucket; // bucket that leaves this worker; NONE = no bucket
 	uint32_t thief; // thief of the leaving bucket
 	enum phase phase;
 	bool adopts; // the worker is the thief of another worker
@@ -91,7 +92,8 @@ static void choose_hot(struct balancer *b) {
 	}
 }
 
-// Mean number of packets of a bucket per step, and the probability of no packet.
+// The rate of a bucket: the mean number of packets in a step, and the probability that a step has
+// no packet.
 struct rate {
 	double mean, none;
 };
@@ -126,7 +128,8 @@ static void add(struct balancer *b, double *to, double room, double packets) {
 	b->dropped += packets - fits;
 }
 
-// Packets that a worker processes in this step also free room in its ring.
+// Returns how many packets a ring can take in a step: its size, and the packets that the worker can
+// process in the step.
 static double ring_room(const struct balancer *b) {
 	return b->scenario->workers.ring_packets + STEP_NS / b->packet_ns;
 }
@@ -240,7 +243,8 @@ static void step(struct balancer *b) {
 
 // --- the plan -----------------------------------------------------------------------------
 
-// A bucket's load is its share of its owner's packets, times the owner's busy time.
+// Measures the load of each bucket: its share of its owner's packets, times the owner's busy share
+// of the interval. Returns the mean busy share of the workers.
 static double measure_loads(struct balancer *b, double interval_ns) {
 	uint32_t workers = b->scenario->workers.count, buckets = b->scenario->workers.buckets;
 	double *packets = b->sorted, mean = 0;
@@ -269,8 +273,8 @@ static double measure_loads(struct balancer *b, double interval_ns) {
 	return mean;
 }
 
-// The share of a worker's time that moving a bucket costs: the hand-over at both workers, divided
-// by the time until the bucket may move again.
+// Returns what moving a bucket costs, as a share of a worker's time: the time of the hand-over at
+// both workers, divided by the time until the bucket may move again.
 static double cost_of_move(const struct balancer *b) {
 	double rest_ns = (double)b->scenario->steal.rest_ns;
 
@@ -286,7 +290,8 @@ static void update_plan(struct balancer *b) {
 		if (bucket->planned &&
 			(bucket->load <= LEAST_SHARE ||
 				weir_steal_plan_owner(b->plan, i) != bucket->owner)) {
-			// During a hand-over the plan already has the new owner.
+			// During a hand-over, the owner in the plan is already the thief; do not
+			// remove the bucket then.
 			if (leaves_from(b, i) == NONE) {
 				weir_steal_plan_remove(b->plan, i);
 				bucket->planned = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One run of a scenario with workers: buckets of flows on the workers of one balancer, whose
-// packets come from the software distributor, and the planner of steals (policy/steal_plan.h),
-// which moves buckets from busy workers to other workers. Called by simulation.c.
+// One run of a scenario with workers. It simulates the workers of one balancer, which own buckets
+// of flows and get their packets from the software distributor. The planner of steals
+// (policy/steal_plan.h) moves buckets from busy workers to other workers. Called by simulation.c.
 //
 // The results have the form of other scenarios: a worker counts as a backend of one core, and a
 // packet as a request. A packet fails if a ring or the buffer of held packets is full.

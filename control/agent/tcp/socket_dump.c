@@ -110,7 +110,7 @@ static void take_socket(const struct weir_socket_query *query, const void *paylo
 	}
 }
 
-// The errno at the start of a message, or `otherwise` if the message has no errno.
+// Returns the errno at the start of a message, or `otherwise` if the message has no errno.
 static int error_of(const void *payload, size_t bytes, int otherwise) {
 	int error = 0;
 

@@ -21,7 +21,9 @@ struct weir_socket_query {
 	uint32_t states; // 1 << TCP_...
 	uint8_t attribute; // INET_DIAG_..., 0 = none
 	const uint16_t *ports; // local ports, host order
-	uint32_t port_count; // up to 64: the kernel filters by port; more: it lists all sockets
+	// With up to 64 ports, the kernel filters by port. With more ports, the kernel lists all
+	// sockets.
+	uint32_t port_count;
 };
 
 struct weir_socket { // valid during the call
@@ -33,11 +35,13 @@ struct weir_socket { // valid during the call
 
 typedef void (*weir_socket_take)(void *context, const struct weir_socket *socket);
 
-// Request a dump. sequence: number of its messages; must differ from the previous dump of this
-// socket. Returns 0 or negative errno (-EBUSY: the previous dump was not read to its end).
+// Request a dump. sequence: the sequence number that all messages of this dump get. It must differ
+// from the number of the previous dump of this socket. Returns 0 or negative errno (-EBUSY: the
+// previous dump was not read to its end).
 int weir_socket_dump_request(int fd, const struct weir_socket_query *query, uint32_t sequence);
 
-// Take the sockets of one read, of any bytes; data: aligned to 4. Returns 1 at the end of the dump,
-// 0 before, or a negative errno of the kernel (-ENOENT: it lacks the protocol's module).
+// Parse the data of one read, and call `take` for each socket. data: aligned to 4 bytes; its
+// content may be invalid. Returns 1 at the end of the dump, 0 if more reads follow, or a negative
+// errno of the kernel (-ENOENT: the module of the protocol is not loaded).
 int weir_socket_dump_parse(const struct weir_socket_query *query, const void *data, size_t bytes,
 	uint32_t sequence, weir_socket_take take, void *context);

@@ -27,7 +27,7 @@ static uint32_t class_of(uint64_t value) {
 	return (octave + 1) * STEPS + (uint32_t)(value >> octave & (STEPS - 1));
 }
 
-// The middle of a class.
+// Returns the value in the middle of a class of the histogram.
 static uint64_t value_of(uint32_t class) {
 	uint32_t octave;
 
@@ -64,7 +64,8 @@ static void table_free(struct weir_tcp_table *table) {
 	*table = (struct weir_tcp_table){0};
 }
 
-// The slot of a cookie, or the free slot for the cookie; NULL without slots.
+// Returns the slot that has the cookie, or the free slot for the cookie. Returns NULL if the table
+// has no slots.
 static struct weir_tcp_seen *find(const struct weir_tcp_table *table, uint64_t cookie) {
 	uint64_t at = cookie * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 	uint64_t mask = (UINT64_C(1) << table->bits) - 1;
@@ -101,8 +102,8 @@ static int grow(struct weir_tcp_table *table) {
 	return 0;
 }
 
-// Add the entry of a connection to the current look. NULL: the look has the connection already, or
-// there is no room.
+// Add the entry of a connection to the current look. Returns NULL if the look has the connection
+// already, or if there is no room.
 static struct weir_tcp_seen *add(struct weir_tcp_figures *figures, uint64_t cookie) {
 	struct weir_tcp_seen *seen;
 	int r;
@@ -153,7 +154,7 @@ static bool is_local(const struct inet_diag_msg *socket) {
 		       0;
 }
 
-// Add the segments and bytes that a connection has sent since the last scan.
+// Add the segments and bytes that a connection has sent since the previous look.
 static void add_growth(const struct weir_tcp_figures *figures, const struct weir_tcp_seen *now,
 	struct weir_tcp_look *look) {
 	const struct weir_tcp_seen *before = find(&figures->before, now->cookie);
@@ -161,11 +162,13 @@ static void add_growth(const struct weir_tcp_figures *figures, const struct weir
 
 	if (before == NULL || before->cookie == 0) {
 		if (!figures->looked || figures->partial) {
-			return; // it may be an old connection
+			// The connection may be older than the previous look, so its growth is
+			// unknown.
+			return;
 		}
 		before = &opened;
 	}
-	// The kernel's numbers of 32 bits wrap around.
+	// The kernel's 32-bit counters wrap around, and so does this subtraction.
 	look->segments += now->segments - before->segments;
 	look->retransmitted += now->retransmitted - before->retransmitted;
 	look->bytes += now->bytes > before->bytes ? now->bytes - before->bytes : 0;
@@ -216,8 +219,8 @@ uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures) {
 	return figures->now.used;
 }
 
-// Keep the numbers of missed connections: a dump that pauses may miss a connection, which would
-// otherwise count from its start at the next look.
+// Keep the numbers of connections that this look has missed, as a dump that pauses may do. Without
+// its numbers, such a connection would count from its start again at the next look.
 static void keep_missed(struct weir_tcp_figures *figures) {
 	const struct weir_tcp_table *before = &figures->before;
 	uint32_t slots = before->slots == NULL ? 0 : 1u << before->bits;
@@ -247,7 +250,7 @@ static void publish(const struct weir_tcp_look *look, struct weir_agent_tcp_fami
 	family->rated = look->rate.count;
 }
 
-// Clear the figures of the last scan, but keep the sums.
+// Clear the figures of the last look, but keep the sums.
 static void forget_last(struct weir_agent_tcp_family *family) {
 	*family = (struct weir_agent_tcp_family){.segments = family->segments,
 		.retransmitted = family->retransmitted,

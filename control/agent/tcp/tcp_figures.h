@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // TCP figures: medians, percentiles and sums of the kernel's tcp_info of the service's connections,
-// by address family of the clients. A look is one scan of all connections. The kernel's numbers of
-// a connection grow
-// from the start of the connection; each look adds the growth since the previous look. So each
-// connection is remembered by its cookie, which the kernel never uses again.
+// by address family of the clients. A look is one scan of all connections. The kernel counts
+// segments and bytes of a connection from its start, and each look adds the growth since the
+// previous look. Therefore the numbers of each connection are stored by its cookie, which the
+// kernel never uses again.
 //
-// A connection that the previous look did not contain is counted from its start, unless the
-// previous look was partial or the current look is the first. Data that a connection sends after
-// its last look is not counted. A connection that a look has missed is remembered until the next
-// look.
+// If the previous look did not contain a connection, the connection is counted from its start,
+// unless the previous look was partial or the current look is the first. Data that a connection
+// sends after its last look is not counted. If a look misses a connection, its numbers are kept
+// until the next look.
 //
 // Threads: one. Uses no clock and no socket. No logging.
 #pragma once
@@ -40,9 +40,9 @@ struct weir_tcp_seen { // a connection at a look
 };
 _Static_assert(sizeof(struct weir_tcp_seen) == 24, "24 bytes for each connection");
 
-struct weir_tcp_table { // open addressing
+struct weir_tcp_table { // hash table with open addressing
 	struct weir_tcp_seen *slots; // NULL = none
-	uint32_t bits, used; // 1 << bits slots
+	uint32_t bits, used; // the table has 1 << bits slots, `used` of them in use
 };
 
 struct weir_tcp_look { // figures of the clients of one address family
@@ -62,8 +62,8 @@ struct weir_tcp_figures { // zeroed = no look yet
 
 void weir_tcp_figures_free(struct weir_tcp_figures *figures);
 
-// Remove the connections and the figures of the last look, but keep the sums: there are no looks
-// for a while.
+// Remove the connections and the figures of the last look, but keep the sums. Call this function
+// when looks stop for a while.
 void weir_tcp_figures_pause(struct weir_tcp_figures *figures);
 
 // Begin a look. An earlier look that was not ended has no effect.
@@ -71,15 +71,15 @@ void weir_tcp_figures_begin(struct weir_tcp_figures *figures);
 // Take a socket of a dump with INET_DIAG_INFO: a weir_socket_take, context: the figures. A repeated
 // socket counts once, and a socket of a client on this host (loopback) does not count.
 void weir_tcp_figures_take(void *figures, const struct weir_socket *socket);
-// The number of connections that the look has taken.
+// Returns the number of connections that the look has taken.
 uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures);
-// End a look. partial: there are more sockets. Returns 0 or -ENOMEM, after which the next look is
-// like the first one.
+// End a look. partial: the look has left out sockets. Returns 0 or -ENOMEM; after -ENOMEM the next
+// look counts like the first look.
 int weir_tcp_figures_end(struct weir_tcp_figures *figures, bool partial);
 
 // --- for tests ---
 
 void weir_tcp_histogram_add(struct weir_tcp_histogram *histogram, uint64_t value);
-// The value that this share (0..1) of the values does not exceed, within 3.2 %; 0 = there are no
-// values.
+// Returns a quantile of the values, within 3.2 %. share: 0 to 1; 0.5 is the median. Returns 0 if
+// there are no values.
 uint64_t weir_tcp_histogram_quantile(const struct weir_tcp_histogram *histogram, double share);

@@ -26,7 +26,7 @@ static struct weir_socket_query query_of(const struct weir_tcp_looks *looks) {
 		.port_count = looks->params.port_count};
 }
 
-// Close the socket: the kernel ends a dump in progress only with the socket.
+// Close the socket, because the kernel ends a dump in progress only when its socket is closed.
 static void drop(struct weir_tcp_looks *looks) {
 	if (looks->fd >= 0) {
 		close(looks->fd);

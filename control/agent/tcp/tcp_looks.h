@@ -27,7 +27,8 @@ struct weir_tcp_looks_params { // pointers: must outlive the looks
 	struct weir_log *log;
 	const uint16_t *ports; // ports of the service; without ports there are no looks
 	uint32_t port_count;
-	uint32_t most; // connections of a family of sockets; 0 = WEIR_TCP_LOOK_MOST
+	// Maximum connections to take from each family of sockets; 0 = WEIR_TCP_LOOK_MOST.
+	uint32_t most;
 };
 
 struct weir_tcp_looks {
@@ -38,11 +39,11 @@ struct weir_tcp_looks {
 	int fd; // netlink; -1 = none
 	uint8_t family; // family of the dump in progress; 0 = no dump
 	uint32_t sequence;
-	uint32_t before; // connections taken before this dump
+	uint32_t before; // number of connections that this look had taken when this dump began
 	bool partial; // this look has left out connections
 	int error; // errno that was logged last; 0 = the last look was complete
 	uint64_t began_ms,
-		ended_ms; // began: newest look; ended: last complete look, 0 = none
+		ended_ms; // start of the newest look; end of the last complete look, 0 = none
 	uint64_t took_ms; // duration of the last complete look
 	uint64_t looks; // number of complete looks
 	struct weir_look_budget budget;

@@ -54,7 +54,7 @@ static struct weir_named_service *find(
 	return NULL;
 }
 
-// The service with this port, or NULL.
+// Returns the service that has this port, or NULL.
 static const struct weir_named_service *find_port(
 	const struct weir_named_services *services, const struct weir_service_port *port) {
 	for (uint32_t i = 0; i < services->count; i++) {

@@ -12,7 +12,7 @@
 #define WEIR_WORD_PATH_BYTES 108 // size of sun_path
 #define WEIR_WORD_WHY_BYTES 320
 
-// Find the socket of a service. service: NULL = the only service whose socket this user may connect
+// Find the socket of a service. If service is NULL, find the only socket that this user may connect
 // to. Returns 0, -ENOENT (no such socket), -E2BIG (several sockets), -ENAMETOOLONG.
 int weir_word_path(const char *run_dir, const char *service, char ret[static WEIR_WORD_PATH_BYTES]);
 

@@ -108,7 +108,7 @@ int weir_word_reply_read(const char *text, struct weir_word_reply *ret) {
 		return -EINVAL;
 	}
 	at += strcspn(at, ",");
-	// Nine digits: more balancers than an agent has, and no overflow.
+	// Read at most nine digits, which do not overflow. An agent has fewer balancers.
 	if (sscanf(at, ", balancers %9u, pending %9u, ports%n", &reply.balancers, &reply.pending,
 		    &n) != 2 ||
 		n == 0) {

@@ -4,7 +4,7 @@
 // last line with a word counts:
 //
 //   starting | ready | lame-duck | down    the word of the service
-//   status, or nothing no word: request only the reply
+//   status, or nothing                     no word: request only the reply
 //   READY=1, STOPPING=1                    as sd_notify(3): ready, lame-duck
 //   NAME=VALUE                             other lines of sd_notify(3): no word
 //

@@ -11,7 +11,7 @@
 
 struct weir_word_client {
 	struct weir_word_service *service;
-	struct weir_word_client **place; // slot of the service's list
+	struct weir_word_client **place; // slot of this client in service->client
 	struct ucred peer;
 	int fd;
 	uint32_t reads;
@@ -170,7 +170,7 @@ static void on_request(uv_poll_t *poll, int status, int events) {
 	close_client(client);
 }
 
-// fd: without memory for the client, the descriptor is closed.
+// Takes ownership of fd, and closes fd if the client cannot be added.
 static void add_client(struct weir_word_service *service, int fd) {
 	struct weir_word_client **place =
 		&service->client[service->next_client++ % WEIR_WORDS_CLIENTS];

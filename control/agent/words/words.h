@@ -21,7 +21,7 @@
 #include "log.h"
 #include "word_line.h"
 
-#define WEIR_WORDS_DIR "words" // in the run directory
+#define WEIR_WORDS_DIR "words" // name of the directory in the run directory
 #define WEIR_WORDS_SUFFIX ".sock"
 #define WEIR_WORDS_CLIENTS 4 // clients of a service at a time; a further client replaces the oldest
 #define WEIR_WORDS_TURN_MS 50
@@ -30,22 +30,23 @@
 #define WEIR_WORDS_CHANGES 8
 #define WEIR_WORDS_CHANGE_MS 2000
 
-struct weir_word_listeners { // in the order of the services
+struct weir_word_listeners { // elements are in the order of the services
 	int fd[WEIR_NAMED_SERVICES_MAX];
 	uid_t uid[WEIR_NAMED_SERVICES_MAX]; // user who may announce; root may as well
 	uint32_t count;
 };
 
-// Functions of the caller, which applies the words. index: number of the service.
+// Functions of the caller, which applies the words to ports. index: number of the service.
 struct weir_words_params { // the pointers must stay valid as long as the words
 	struct weir_log *log;
 	const struct weir_named_services *services;
 	const struct weir_word_listeners *listeners;
-	// The mildest word of the service's ports.
+	// Returns the mildest word of the service's ports.
 	enum weir_health_word (*word)(void *context, uint32_t index);
 	// Whether all ports of the service have this word.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
-	// The number of times so far at which a word like this would have ended with its process.
+	// Returns how often a word of this kind would have ended so far, because the process that
+	// announced it ended.
 	uint32_t (*ended)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
 	// Set balancers and pending of the reply.
@@ -64,10 +65,10 @@ struct weir_word_service {
 	bool paused; // no connections are accepted until the next turn
 	uint32_t accepted; // connections accepted in this turn
 	uint64_t turn_ms; // start of this turn
-	uint32_t changes; // number of recent changes
+	uint32_t changes; // recent changes of the word; the number falls with time
 	uint64_t changes_ms; // time when changes was last reduced
 	bool is_waiting;
-	enum weir_health_word waiting; // word that is applied later, when changes permit it
+	enum weir_health_word waiting; // word to apply later, when `changes` is low enough
 	// Value of `ended` when the waiting word arrived. If `ended` has increased, the waiting
 	// word has ended as well, unless the word is READY.
 	uint32_t waiting_ended;
@@ -93,6 +94,6 @@ int weir_words_start(
 // After this call, run the loop to close the handles.
 void weir_words_stop(struct weir_words *words);
 
-// The state for weir-agent status: an array, owned by the caller.
+// Returns the state for weir-agent status: an array, owned by the caller.
 json_t *weir_words_status(const struct weir_words *words);
 void weir_words_status_write(const json_t *status, FILE *out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The sockets of words.h in the file system.
+// Creates the sockets of the services in the file system, for words.h.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

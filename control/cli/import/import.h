@@ -14,7 +14,7 @@
 
 #include "config.h"
 
-#define WEIR_IMPORT_BINDS_MAX 256 // of a service
+#define WEIR_IMPORT_BINDS_MAX 256 // maximum number of binds of a service
 #define WEIR_IMPORT_SERVICES_MAX 4096
 #define WEIR_IMPORT_ERRORS_MAX 100 // further errors are only counted
 #define WEIR_IMPORT_TEXT_BYTES 64 // enough for an address with port
@@ -46,7 +46,8 @@ struct weir_import { // zeroed by weir_import_init
 	json_t *places; // positions of services in the source: [{place: {file, line}, binds: [...],
 			// backends: [...]}]
 	json_t *notes; // [{kind, file, line, what, why}]
-	json_t *sink; // list that gets new notes: import or service notes; borrowed
+	// List that gets new notes: `notes`, or the notes of the current service; borrowed.
+	json_t *sink;
 	json_t *errors; // [{file, line, reason}]
 	json_t *names, *binds; // used names and binds: {name: true}, {bind: line}
 	uint32_t backends, more_errors;
@@ -68,23 +69,24 @@ void weir_import_error(struct weir_import *import, const struct weir_import_plac
 
 struct weir_import_service {
 	struct weir_import_place place;
-	char name[WEIR_IMPORT_TEXT_BYTES]; // wanted name; replaced if invalid
+	char name[WEIR_IMPORT_TEXT_BYTES]; // wanted name; an invalid name is replaced
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
-	json_t *binds, *backends; // as in the configuration
+	json_t *binds, *backends; // JSON as in the configuration
 	json_t *places; // positions in the source: {place, binds: [{file, line}], backends: [{file,
 			// line}]}
 	json_t *notes; // added to import->notes at the end of the service
-	json_t *keys; // keys of its binds in import->binds
+	json_t *keys; // keys of the binds of this service in import->binds
 	json_t *by_address; // {address: backend}, borrowed backends
 	uint16_t port; // port of the first bind; 0 = every port
 	json_int_t taken_line; // line of an earlier service with the same address; 0 = none
 	char scheduler[WEIR_IMPORT_TEXT_BYTES];
-	bool hashes_ports; // sh-port, mh-port
-	bool left_out; // the note with the reason is added
-	bool direct_noted, nat_noted; // weir_import_forwarding
+	bool hashes_ports; // the scheduler has the flag sh-port or mh-port, and hashes ports
+	bool left_out; // the service is left out, and a note with the reason is added
+	// weir_import_forwarding has added its note about direct routing, its note about NAT
+	bool direct_noted, nat_noted;
 	bool weights_differ; // weights above 0 differ: a server of weight 0 gets no connections
 	json_int_t weight; // first weight above 0 of a backend; 0 = none
-	uint32_t upper, uppers; // highest connection limit; number of backends with one
+	uint32_t upper, uppers; // highest connection limit; number of backends that have a limit
 	bool uppers_differ;
 	json_t *health_check; // NULL = none
 	bool was_checked; // the source has a health check for the service
@@ -96,7 +98,8 @@ int weir_import_service_begin(struct weir_import *import, struct weir_import_ser
 	const struct weir_import_place *place, const char *name);
 // Set the service that gets the following notes. NULL: no service.
 void weir_import_select(struct weir_import *import, const struct weir_import_service *service);
-// Leave the service out of the result, with a note. Its notes of other kinds are discarded.
+// Leave the service out of the result, and add a note of the kind MISSING. Discards the notes of
+// the service that have another kind.
 void weir_import_leave_out(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *what, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
@@ -105,14 +108,16 @@ void weir_import_bind(struct weir_import *import, struct weir_import_service *se
 	const struct weir_import_place *place, const struct weir_address *address,
 	uint16_t port_first, uint16_t port_last);
 
-// The policy that is most like an IPVS scheduler ("wrr"). NULL: not a scheduler.
+// Returns the policy that is most like an IPVS scheduler. name: of the scheduler, such as "wrr".
+// Returns NULL if IPVS has no such scheduler.
 const char *weir_import_scheduler_policy(const char *name);
 
 struct weir_import_backend {
 	struct weir_address address;
 	uint16_t port; // 0 = the port of the service
-	bool translated; // by NAT; otherwise packets arrive at the port of the VIP, whatever port
-			 // is given
+	// NAT translates to this port. Without NAT, packets arrive at the port of the VIP, whatever
+	// port is given.
+	bool translated;
 	json_int_t weight;
 	uint32_t upper; // limit of connections; 0 = none
 };
@@ -136,10 +141,10 @@ void weir_import_service_end(struct weir_import *import, struct weir_import_serv
 
 // --- timeouts ---
 
-#define WEIR_IMPORT_TIMEOUT_S (31u * 86400) // of IPVS
+#define WEIR_IMPORT_TIMEOUT_S (31u * 86400) // maximum timeout of IPVS, in seconds
 
-// Set the timeout of an IPVS timeout name: "tcp", "tcpfin" or "udp"; 0 seconds = unchanged. Returns
-// whether the name is known.
+// Set a timeout by its name in IPVS: "tcp", "tcpfin" or "udp". 0 seconds leaves the timeout
+// unchanged. Returns whether the name is known.
 bool weir_import_timeout(struct weir_import *import, const struct weir_import_place *place,
 	const char *name, uint64_t seconds);
 

@@ -12,14 +12,14 @@
 
 #include "import.h"
 
-#define NAME_BYTES 56 // leaves space for an appended number
+#define NAME_BYTES 56 // maximum bytes of a name; leaves room for a number at its end
 #define WHY_BYTES 256
 
 struct scheduler {
 	const char *name;
 	const char *policy;
 	const char *why; // how the policy differs from the scheduler; NULL = no difference
-	bool by_weight; // with unequal weights, weighted-round-robin is used instead of policy
+	bool by_weight; // if weights differ, weighted-round-robin is used instead of `policy`
 };
 
 #define AFFINITY \
@@ -241,7 +241,7 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 	weight = weight_of(import, place, address, backend->weight);
 	note_port(import, service, place, address, backend);
 	former = json_object_get(service->by_address, address);
-	if (former != NULL) { // IPVS has one entry for each port
+	if (former != NULL) { // in IPVS a server has one entry for each of its ports
 		json_int_t sum = json_integer_value(json_object_get(former, "weight")) + weight;
 
 		json_object_set_new(
@@ -318,7 +318,9 @@ static const char *policy_of(
 			why = "follows the weights and does not count connections; policy "
 			      "least-loaded counts connections and ignores weights";
 		} else if (service->hashes_ports && strcmp(policy, "maglev") == 0) {
-			why = NULL; // the scheduler also hashes ports
+			// With its flag the scheduler hashes ports, like policy maglev, so there is
+			// no difference to note.
+			why = NULL;
 		}
 		if (why != NULL) {
 			weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
@@ -385,7 +387,8 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 		return;
 	}
 	import->backends += (uint32_t)json_array_size(service->backends);
-	limits = limits_of(import, service); // before policy_of: each adds notes, in this order
+	// Must be called before policy_of, because both add notes, and notes keep this order.
+	limits = limits_of(import, service);
 	policy = policy_of(import, service);
 	if (service->was_checked && service->health_check == NULL) {
 		weir_import_note_unchecked(import, &service->place);

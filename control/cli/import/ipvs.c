@@ -68,7 +68,7 @@ static const struct option {
 	{'l', false, "list"},
 	{'S', false, "save"},
 	{'R', false, "restore"},
-	{SET, false, "set"}, // tcp tcpfin udp
+	{SET, false, "set"}, // takes three values: the timeouts tcp, tcpfin and udp
 	{DAEMON, true, "start-daemon"},
 	{MCAST, true, "mcast-interface"},
 	{SYNCID, true, "syncid"},
@@ -80,13 +80,14 @@ static const struct option {
 
 struct rule { // a line of the source
 	struct weir_import_place place;
-	const char *value[128]; // by letter of the option; "" = without a value, NULL = not given
-	const char *timeouts[3]; // of --set
+	// index: letter of the option; "" = the option has no value, NULL = the option is not given
+	const char *value[128];
+	const char *timeouts[3]; // the three values of --set
 };
 
 struct reader {
 	struct weir_import *import;
-	struct weir_import_service *services; // in source order
+	struct weir_import_service *services; // services in the order of the source
 	json_t *by_key; // {key: index}
 	size_t count, room;
 };
@@ -241,7 +242,8 @@ static char service_letter(struct weir_import *import, const struct rule *rule) 
 static void key_of(const struct rule *rule, char letter, char key[KEY_BYTES]) {
 	snprintf(key, KEY_BYTES, "%c%s", letter >= '0' ? letter : 's',
 		rule->value[(unsigned char)letter]);
-	for (char *c = key; *c != '\0'; c++) { // keys of jansson are UTF-8
+	// Replace bytes that may not be UTF-8, because jansson refuses such keys.
+	for (char *c = key; *c != '\0'; c++) {
 		*c = (unsigned char)*c >= 0x7f ? '?' : *c;
 	}
 }
@@ -439,7 +441,7 @@ static void read_timeouts(struct weir_import *import, const struct rule *rule) {
 
 // Read a command that adds neither a service nor a server.
 static void read_other(struct weir_import *import, const struct rule *rule) {
-	static const char without_effect[] = "CZLlSR"; // no effect on the import
+	static const char without_effect[] = "CZLlSR"; // commands that have no effect on the import
 	static const char changes[] = "DEde";
 
 	if (rule->value[SET] != NULL) {

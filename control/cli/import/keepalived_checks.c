@@ -332,8 +332,8 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	return check;
 }
 
-// Choose the most specific checker, such as HTTP rather than TCP. In keepalived all checkers must
-// pass.
+// Choose the most specific checker, such as HTTP rather than TCP, because a service of Weir has one
+// health check. In keepalived, all checkers of a server must pass.
 json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_statement *server,
 	const struct weir_keepalived_defaults *defaults,

@@ -22,7 +22,8 @@ static bool is_name(const char *own, const char *name, size_t bytes) {
 
 // --- values -------------------------------------------------------------------------------
 
-// The value of a built-in definition of keepalived. path: buffer for a path.
+// Returns the value of a built-in definition of keepalived, or NULL. path: buffer for a value that
+// is a path.
 static const char *built_in(const char *file, const char *name, size_t bytes, char *path) {
 	static const char *const names[][2] = {{"_INSTANCE", ""}, {"_HASH", "#"}, {"_BANG", "!"}};
 	const char *slash = strrchr(file, '/');
@@ -55,7 +56,7 @@ static const char *defined(const struct weir_keepalived_definitions *definitions
 	return built_in(file, name, bytes, path);
 }
 
-// Append the text, truncated to the buffer.
+// Append the text. Text that does not fit into the buffer is cut off.
 static void append(struct weir_keepalived_expansion *expansion, const char *text, size_t bytes) {
 	size_t room = sizeof(expansion->line) - 1 - expansion->used;
 	size_t n = bytes < room ? bytes : room;
@@ -76,7 +77,7 @@ static size_t replace(const struct weir_keepalived_definitions *definitions, con
 		append(expansion, text, 1);
 		return 1;
 	}
-	if (braces) { // also "${_RANDOM 1 9}"
+	if (braces) { // braces may contain arguments: "${_RANDOM 1 9}"
 		length = (size_t)(end - text) + 1;
 	}
 	value = defined(definitions, file, name, bytes, expansion->path);
@@ -115,7 +116,8 @@ bool weir_keepalived_expand(const struct weir_keepalived_definitions *definition
 
 // --- definitions --------------------------------------------------------------------------
 
-// The position of the comment in a line, or of the end of the line.
+// Returns the position at which the comment of a line begins, or the end of the line if there is no
+// comment.
 static size_t comment_at(const char *line, size_t bytes) {
 	bool quoted = false;
 	size_t at = 0;
@@ -126,7 +128,8 @@ static size_t comment_at(const char *line, size_t bytes) {
 	return at;
 }
 
-// The length of a line without its comment and without "\" at its end; *ret_more: it ends with "\".
+// Returns the length of a line without its comment and without a "\" at its end. *ret_more: whether
+// the line has such a "\", and so continues on the next line.
 static size_t line_bytes(const char *line, bool *ret_more) {
 	size_t bytes = strlen(line);
 

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WEIR_KEEPALIVED_LINE_BYTES 8192 // after expanding definitions
+// Maximum length of a line after its definitions are replaced.
+#define WEIR_KEEPALIVED_LINE_BYTES 8192
 #define WEIR_KEEPALIVED_DEFINITIONS_MAX 1024
 #define WEIR_KEEPALIVED_DEFINITION_BYTES 65536
 
@@ -29,7 +30,7 @@ struct weir_keepalived_expansion {
 	size_t used;
 	const char *rest; // further lines of a definition, until the definition is set again; NULL
 			  // = none
-	bool any; // a definition was replaced
+	bool any; // at least one name was replaced by its value
 	char path[WEIR_KEEPALIVED_LINE_BYTES];
 };
 

@@ -26,9 +26,9 @@ void weir_keepalived_ignored(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-// The n-th word of a statement, "" if the statement has fewer words.
+// Returns the n-th word of a statement, or "" if the statement has fewer words.
 const char *weir_keepalived_word(const struct weir_keepalived_statement *statement, unsigned int n);
-// The statement as one line, for notes; a truncated line ends in "...". Returns buffer.
+// Write the statement as one line, for notes. A line that is cut off ends in "...". Returns buffer.
 const char *weir_keepalived_text(
 	const struct weir_keepalived_statement *statement, char *buffer, size_t bytes);
 // Parse seconds with a fraction into milliseconds, at most an hour, the limit of Weir. Returns
@@ -74,8 +74,8 @@ struct weir_keepalived_target { // target of a check
 	uint16_t service_port; // port of the VIP; 0 = every port
 	uint16_t port; // port of the server; 0 = the port of the VIP
 };
-// The health check for the checkers of a real server, as a new reference; NULL: Weir supports none
-// of the checkers. *ret_any: whether the server has checkers.
+// Returns the health check for the checkers of a real server, as a new reference. Returns NULL if
+// Weir supports none of the checkers. *ret_any: whether the server has checkers.
 json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_statement *server,
 	const struct weir_keepalived_defaults *defaults,

@@ -20,24 +20,24 @@
 	"(panic_threshold_percent)"
 
 static const struct weir_keepalived_rest of_virtual[] = {
-	{"hysteresis", NULL}, // see quorum
+	{"hysteresis", NULL}, // changes the effect of quorum, about which read_quorum() adds a note
 	{"quorum_up", SCRIPTS},
 	{"quorum_down", SCRIPTS},
 	{"sorry_server", SORRY},
 	{"sorry_server_inhibit", NULL},
 	{"sorry_server_lvs_method", NULL},
 	{"omega", SCRIPTS},
-	{"alpha", NULL}, // always so
+	{"alpha", NULL}, // Weir always behaves like this
 	{"no_alpha", NULL},
-	{"inhibit_on_failure", NULL}, // like on_backend_down "keep", the default
+	{"inhibit_on_failure", NULL}, // Weir does the same with on_backend_down "keep", its default
 	{"ip_family", NULL},
 	{"warmup", NULL}, // checks are spread over the interval
 	{"ha_suspend", "checks do not depend on the presence of the VIP"},
-	{"persistence_granularity", NULL}, // see read_persistence
-	{"nat_mask", NULL}, // without effect since keepalived 1.2
+	{"persistence_granularity", NULL}, // read_persistence() adds a note
+	{"nat_mask", NULL}, // has no effect since keepalived 1.2
 	{"persistence_engine", "Weir does not inspect payload"},
 	{"smtp_alert", "Weir sends no mail"},
-	{"sh-fallback", NULL}, // always so
+	{"sh-fallback", NULL}, // Weir always behaves like this
 	{"mh-fallback", NULL},
 	{"hashed", NULL},
 	{"snmp_name", NULL},
@@ -67,8 +67,8 @@ struct virtual { // one virtual server
 	uint32_t weight; // default weight of servers
 	int check_line; // line of the server whose check is used
 	bool any_without_check;
-	uint8_t protocol; // 0 = not given: UDP
-	char method; // as in weir_import_forwarding; 0 = not given: NAT
+	uint8_t protocol; // 0 = not given, which means UDP
+	char method; // letter as in weir_import_forwarding; 0 = not given, which means NAT
 	bool persistent; // the note about persistence is added
 	bool any_port; // an address has no port
 };
@@ -79,7 +79,7 @@ struct virtual { // one virtual server
 	"packets reach Weir before the firewall marks them. Add a service with the addresses and " \
 	"ports of the rules for this mark"
 
-// "ADDRESS [PORT]" of a virtual_server.
+// Read "ADDRESS [PORT]" of a virtual_server.
 static void read_address(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
 	struct weir_import_service *service = &virtual->service;
@@ -108,7 +108,7 @@ static void advance(struct weir_address *address) {
 	}
 }
 
-// "ADDRESS [PORT]", "FIRST-LAST [PORT]" or "ADDRESS/BITS [PORT]" of a virtual_server_group.
+// Read "ADDRESS [PORT]", "FIRST-LAST [PORT]" or "ADDRESS/BITS [PORT]" of a virtual_server_group.
 static void read_entry(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *line) {
 	const char *text = line->word[0], *why;
@@ -127,8 +127,8 @@ static void read_entry(struct weir_import *import, struct virtual *virtual,
 		return;
 	}
 	virtual->any_port |= port == 0;
-	// Addresses of other services count as well: otherwise a wide range would add a note for
-	// each.
+	// The loop also counts addresses that other services already have. Otherwise a wide range
+	// could add a note for each of its addresses.
 	for (unsigned int n = 0; n < WEIR_IMPORT_BINDS_MAX &&
 				 json_array_size(virtual->service.binds) < WEIR_IMPORT_BINDS_MAX;
 		n++) {
@@ -430,7 +430,8 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 	} else if (strcmp(keyword, "lb_kind") == 0 || strcmp(keyword, "lvs_method") == 0) {
 		virtual->method = read_method(import, statement, virtual->method);
 	} else {
-		// The protocol is read before the addresses, and servers last.
+		// These statements are read in other passes: the protocol before the addresses, and
+		// the servers last.
 		return strcmp(keyword, "protocol") == 0 || strcmp(keyword, "real_server") == 0;
 	}
 	return true;

@@ -14,12 +14,12 @@
 #define INCLUDES_MAX 8 // nesting depth of includes
 #define FILES_MAX 1000
 #define LOOKS_MAX 4000 // attempts to open files of includes, including failed attempts
-#define BYTES_MAX (64u << 20) // of all included files
+#define BYTES_MAX (64u << 20) // maximum bytes of all included files together
 #define NUMBER_MOST 1000000000 // maximum of a number of a sequence
 #define EXPANSIONS_MAX 8 // nesting depth of definitions
 #define EXPANDED_MAX 100000 // lines that use a definition, or come from a definition
 
-struct chunk { // bytes per allocation of the tree
+struct chunk { // one allocation; all chunks are freed with the tree
 	struct chunk *next;
 	char data[];
 };
@@ -27,7 +27,8 @@ struct chunk { // bytes per allocation of the tree
 struct level { // an open block
 	struct weir_keepalived_statement *statement; // NULL = the file itself
 	struct weir_keepalived_statement **tail; // end of the list of its statements
-	struct weir_keepalived_statement *last; // a "{" on the next line belongs to this statement
+	// Last statement; a "{" at the start of the next line opens its block.
+	struct weir_keepalived_statement *last;
 };
 
 struct reader {
@@ -38,11 +39,11 @@ struct reader {
 	struct level level[DEPTH_MAX];
 	unsigned int depth; // nesting depth of the innermost block
 	unsigned int includes, opened; // nesting depth of includes; opened files so far
-	unsigned int looks; // attempts so far, see LOOKS_MAX
+	unsigned int looks; // attempts counted so far for LOOKS_MAX
 	size_t included_bytes; // bytes of included files so far
 	struct weir_keepalived_definitions definitions;
-	unsigned int expanded; // lines so far, see EXPANDED_MAX
-	const char *word[WEIR_KEEPALIVED_WORDS_MAX + 1]; // of the current statement
+	unsigned int expanded; // lines counted so far for EXPANDED_MAX
+	const char *word[WEIR_KEEPALIVED_WORDS_MAX + 1]; // words of the current statement
 	unsigned int words;
 };
 
@@ -369,7 +370,8 @@ static void expand(
 
 static void read_line(struct reader *reader, const char *line, unsigned int depth);
 
-// Count a line that uses or belongs to a definition. Returns whether the limit is exceeded.
+// Count a line that uses a definition or comes from a definition. Returns whether there are more
+// than EXPANDED_MAX such lines.
 static bool is_too_much(struct reader *reader) {
 	if (reader->expanded < EXPANDED_MAX) {
 		reader->expanded++;

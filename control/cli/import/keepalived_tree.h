@@ -31,7 +31,7 @@ struct weir_keepalived_statement {
 	unsigned int count; // number of words, at least 1
 	const char **word; // first word: the keyword; NULL after the last word
 	bool block; // the statement has braces
-	struct weir_keepalived_statement *children, *next; // in order
+	struct weir_keepalived_statement *children, *next; // in the order of the file
 };
 
 struct weir_keepalived_tree {

@@ -18,13 +18,14 @@ struct agent { // one weir-agent, of one or more backends
 	struct agent *hash_next;
 	struct weir_agents_peer peer;
 	struct weir_agents_prober *prober;
-	uint32_t members; // head of the list of the agent's backends: id + 1, 0 = none
-	uint32_t next_members; // head of the list in the next configuration
+	// Head of the list of the agent's backends: backend id + 1, 0 = the list is empty.
+	uint32_t members;
+	uint32_t next_members; // head of the same list in the configuration that is being applied
 };
 
 struct member { // data of one backend id
 	struct agent *agent; // NULL = none
-	uint32_t next; // next backend in the agent's list, id + 1
+	uint32_t next; // next backend in the agent's list: backend id + 1, 0 = last
 	bool active;
 	struct weir_agents_target target;
 };
@@ -37,8 +38,8 @@ struct weir_agents {
 	struct weir_agents_sockets *sockets;
 	struct weir_agents_probing probing;
 	struct weir_agents_steals *steals;
-	uv_timer_t timer; // expires at the next due entry of the wheel
-	// When new agents were added to the wheel; 0 = none since the timer last ran.
+	uv_timer_t timer; // expires when the next entry of the wheel is due
+	// When new agents were added to the wheel. 0 = no agent was added since the timer last ran.
 	uint64_t fresh_ms;
 	struct agent **buckets; // hash table by address and port
 	uint32_t bucket_mask;
@@ -51,7 +52,7 @@ static uint64_t read_now_ms(void) {
 	return uv_hrtime() / 1000000;
 }
 
-// The member of a backend; NULL if the backend has no agent.
+// Returns the list member of a backend, or NULL if the backend has no agent.
 static struct member *find_member(const struct weir_agents *agents, uint16_t backend) {
 	return backend < agents->ids && agents->members[backend].agent != NULL
 		       ? &agents->members[backend]
@@ -80,7 +81,7 @@ static uint32_t hash(const struct weir_address *address, uint16_t port) {
 	return (h ^ port >> 8) * 0x01000193u;
 }
 
-// The agent at an address, or NULL.
+// Returns the agent at an address and port, or NULL.
 static struct agent *find(
 	const struct weir_agents *agents, const struct weir_address *address, uint16_t port) {
 	struct agent *agent = agents->buckets != NULL
@@ -108,8 +109,8 @@ static void schedule(struct agent *agent) {
 		&agent->agents->wheel, &agent->entry, weir_agents_prober_due_ms(agent->prober));
 }
 
-// Applying a configuration keeps the loop busy. Delay new agents by the busy time, so that their
-// probes stay spread and are not all sent at once afterwards.
+// Delays the first probes of new agents by the time for which applying a configuration kept the
+// loop busy. Without the delay, probes that were to be spread would be sent together afterwards.
 static void delay_fresh(struct weir_agents *agents, uint64_t now_ms) {
 	uint64_t busy_ms = now_ms - agents->fresh_ms;
 
@@ -135,9 +136,9 @@ static void on_timer(uv_timer_t *timer) {
 	if (agents->fresh_ms != 0) {
 		delay_fresh(agents, now_ms);
 	}
-	// Read first: answers that arrived in time while the loop was busy may still be unread.
-	// After a long busy time thousands of agents are probed now, and the receive buffer has no
-	// room for all their answers.
+	// Read the sockets first: answers that arrived in time while the loop was busy may still be
+	// unread. After a long busy time thousands of agents are probed below, and the receive
+	// buffer has no room for all their answers.
 	unread = weir_agents_sockets_read(agents->sockets);
 	while ((entry = weir_wheel_take(&agents->wheel, now_ms)) != NULL) {
 		struct agent *agent = (struct agent *)(void *)entry;
@@ -165,8 +166,9 @@ static void arm(struct weir_agents *agents) {
 		return;
 	}
 	uv_update_time(agents->loop);
-	// Do not put off a timer that is due: a flood of datagrams calls this function in every
-	// iteration of the loop, and since libuv 1.45 timers run after the sockets.
+	// Do not postpone a timer that is due. In a flood of datagrams this function runs in every
+	// iteration of the loop, and since libuv 1.45 timers run after the sockets, so the timer
+	// would never expire.
 	if (!uv_is_active((uv_handle_t *)&agents->timer) ||
 		uv_timer_get_due_in(&agents->timer) > wait_ms) {
 		uv_timer_start(&agents->timer, on_timer, wait_ms, 0);
@@ -175,7 +177,7 @@ static void arm(struct weir_agents *agents) {
 
 // --- configuration ------------------------------------------------------------------------
 
-// State of a configuration before it is applied.
+// The members and the new agents of a configuration that is being applied.
 struct plan {
 	struct member *members;
 	struct agent **buckets;
@@ -200,8 +202,8 @@ static void plan_fini(struct plan *plan) {
 	free(plan->members);
 }
 
-// Returns the agent of a target: an existing agent, or an agent of this plan, created if missing.
-// NULL if out of memory.
+// Returns the agent of a target. If neither the present configuration nor this plan has the agent,
+// it is created as part of the plan. Returns NULL if out of memory.
 static struct agent *agent_of(
 	struct weir_agents *agents, struct plan *plan, const struct weir_agents_target *target) {
 	struct weir_agents planned = {.buckets = plan->buckets, .bucket_mask = plan->mask};
@@ -274,8 +276,8 @@ static uint32_t most(uint32_t a, uint32_t b) {
 	return a > b ? a : b;
 }
 
-// Combine the settings of all backends of an agent: the shortest intervals, the longest timeout,
-// all wants.
+// Combines the settings of all backends of an agent. The result has the shortest intervals, the
+// longest timeout, and all fields that any backend requests.
 static struct weir_agents_probe_settings combine(
 	const struct agent *agent, const struct member *members) {
 	struct weir_agents_probe_settings all = {
@@ -295,7 +297,7 @@ static struct weir_agents_probe_settings combine(
 	return all;
 }
 
-// Set the members of an agent to the members in the plan, and return their combined settings.
+// Replaces the members of an agent by those in the plan, and returns their combined settings.
 static struct weir_agents_probe_settings adopt_members(
 	struct agent *agent, const struct plan *plan) {
 	agent->agents->counts.agents++;
@@ -304,7 +306,7 @@ static struct weir_agents_probe_settings adopt_members(
 	return combine(agent, plan->members);
 }
 
-// Apply a change of a member of the agent.
+// Updates the settings of an agent after a member has changed.
 static void update(struct agent *agent) {
 	const struct weir_agents_probe_settings settings = combine(agent, agent->agents->members);
 
@@ -332,7 +334,7 @@ static void join(struct weir_agents *agents, struct plan *plan) {
 	}
 }
 
-// Free the agents without a backend; insert the other agents into the new buckets.
+// Frees the agents that have no backend any more, and moves all other agents to the new buckets.
 static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
 		struct agent *agent = agents->buckets[i], *next;
@@ -355,7 +357,8 @@ static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	}
 }
 
-// Probe a few new agents soon; spread the probes of many new agents over their interval.
+// Probes the new agents soon if they are few. The first probes of many new agents are spread over
+// their interval.
 static void start_fresh(struct weir_agents *agents, struct plan *plan) {
 	uint64_t now_ms = read_now_ms();
 

@@ -33,8 +33,8 @@
 
 #define WEIR_AGENTS_BACKENDS_MAX 65535u // backend ids are below this
 #define WEIR_AGENTS_DETAIL_BYTES 96
-#define WEIR_AGENTS_STEALS_MAX 256u // maximum number in flight, of all agents together
-// Maximum age of an agent's last answer for a steal request to the agent.
+#define WEIR_AGENTS_STEALS_MAX 256u // limit of steal requests in flight, to all agents together
+// A steal request is refused if the agent's last answer is older than this.
 #define WEIR_AGENTS_STEAL_ANSWER_MS 60000u
 
 struct weir_agents;
@@ -50,29 +50,31 @@ struct weir_agents_steal { // request: may this TCP flow be moved from this back
 	uint16_t client_port, vip_port; // host order
 	struct weir_address client, vip; // as in the client's packets; both of one family
 	uint32_t timeout_ms; // 1 to WEIR_AGENT_STEAL_AHEAD_MS
-	uint64_t token; // chosen by the caller, returned unchanged
+	uint64_t token; // chosen by the caller, and returned unchanged with the result
 };
 
-// Called at the end of a request. steal: as requested, valid during the call. result: the agent's
-// result, or WEIR_AGENT_STEAL_NO_RESULT (no answer in time: do not move the flow).
+// Called at the end of a request. steal: the request, valid during the call. result: the agent's
+// result, or WEIR_AGENT_STEAL_NO_RESULT if no answer arrived in time; then the caller must not move
+// the flow.
 typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms);
 
 // The callbacks must not call weir_agents_configure or weir_agents_free.
 struct weir_agents_events {
-	// An answer was accepted, solicited or not.
+	// Called when an answer was accepted, whether or not it answers a probe.
 	void (*report)(void *context, uint16_t backend, const struct weir_report *report);
-	// TCP figures were accepted for a backend that wants TCP figures. NULL = ignore TCP
-	// figures.
+	// Called when TCP figures were accepted for a backend that has requested them (`wants`).
+	// NULL = TCP figures are ignored.
 	void (*tcp)(void *context, uint16_t backend, const struct weir_agent_tcp *tcp);
-	// A probe has ended. detail: one line.
+	// Called when a probe has ended. detail: one line.
 	void (*probed)(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 		const char *detail, uint32_t duration_ms);
-	// A probe was not answered. Returns whether this host had no link to the agent: the probe
-	// then ends as UNKNOWN, with why as its detail. NULL = always false.
+	// Called when a probe was not answered. Returns true if this host had no link to the agent;
+	// the probe then ends as UNKNOWN, with `why` as its detail. NULL = no failure is excused.
 	bool (*excuse)(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
 		char *why, size_t bytes);
-	// After an answer, WEIR_AGENT_SILENT_PROBES consecutive probes were not answered.
+	// Called when an agent that answered before has left WEIR_AGENT_SILENT_PROBES consecutive
+	// probes without an answer.
 	void (*lost)(void *context, uint16_t backend);
 	void *context;
 };
@@ -82,7 +84,7 @@ struct weir_agents_target {
 	uint16_t port; // host order
 	struct weir_address address;
 	uint32_t interval_ms, inactive_interval_ms, timeout_ms;
-	// Consecutive probes with equal outcomes before the inactive interval is used.
+	// The inactive interval is used after this many consecutive probes with equal outcomes.
 	uint32_t settled;
 	uint32_t wants; // WEIR_REPORT(...), WEIR_AGENT_PORT_WORDS, WEIR_AGENT_TCP_FIGURES
 };
@@ -94,7 +96,7 @@ struct weir_agents_status { // status of a backend's agent
 	uint64_t age_ms; // time since the last accepted answer, if has_answer
 	uint64_t agent; // number of the agent's process, if has_answer
 	uint32_t serial; // serial number of the agent's announced state
-	uint32_t streak; // consecutive probes with the outcome of the last probe
+	uint32_t streak; // number of consecutive probes that ended like the last probe
 	uint64_t probes, answered; // probes sent and answered since the agent was configured
 };
 
@@ -107,8 +109,8 @@ struct weir_agents_counts { // counts since the start of this process
 	uint64_t dropped_fields; // fields with invalid values in answers
 	uint64_t late_ms; // maximum delay of the start of a probe
 	uint64_t steals; // steal requests
-	// Number of steal requests by result; NO_RESULT: no answer in time. The sum is `steals`
-	// minus the requests in flight.
+	// Number of steal requests by result. NO_RESULT counts requests without an answer in time.
+	// The sum is `steals` minus the requests in flight.
 	uint64_t steal_results[WEIR_AGENT_STEAL_RESULT_COUNT];
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
 };
@@ -118,7 +120,8 @@ struct weir_agents_counts { // counts since the start of this process
 int weir_agents_create(
 	uv_loop_t *loop, const struct weir_agents_events *events, struct weir_agents **ret);
 
-// Set the keys; copied. Without keys no agent is probed.
+// Sets the keys for the messages to and from agents. The keys are copied. Without keys no agent is
+// probed.
 void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_keys *keys);
 
 // Probe the agents of these backends and no others. Agents that were already configured keep their
@@ -140,22 +143,23 @@ void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_
 // probes had equal outcomes. Does nothing for a backend without an agent.
 void weir_agents_hasten(struct weir_agents *agents, uint16_t backend);
 
-// Ask the agent of a backend for permission to move a flow. steal: copied. The request is sent in
-// the next iteration of the loop, and weir_agents_steal_ended is called once, after timeout_ms at
-// the latest (later if the loop is busy). Returns 0, -EINVAL (families, ports, timeout_ms), -ENOENT
-// (no agent), -ENOKEY (no keys), -EAGAIN (the agent did not answer the last probe, or sent no
-// answer for WEIR_AGENTS_STEAL_ANSWER_MS), -EALREADY (a request for this flow is in flight), -EBUSY
-// (WEIR_AGENTS_STEALS_MAX requests are in flight).
+// Requests permission from the agent of a backend to move a flow. steal: copied. The request is
+// sent in the next iteration of the loop, and weir_agents_steal_ended is called once, after
+// timeout_ms at the latest (later if the loop is busy). Returns 0, -EINVAL (families, ports,
+// timeout_ms), -ENOENT (no agent), -ENOKEY (no keys), -EAGAIN (the agent did not answer the last
+// probe, or sent no answer for WEIR_AGENTS_STEAL_ANSWER_MS), -EALREADY (a request for this flow is
+// in flight), -EBUSY (WEIR_AGENTS_STEALS_MAX requests are in flight).
 int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agents_steal *steal);
 // Set the callback for the end of each steal request. The callback may make further requests. Call
 // before the first request.
 void weir_agents_on_steal_ended(
 	struct weir_agents *agents, weir_agents_steal_ended ended, void *context);
 
-// Returns 0, -ENOENT (no agent).
+// Returns 0, or -ENOENT if the backend has no agent.
 int weir_agents_status(
 	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret);
 struct weir_agents_counts weir_agents_counts(const struct weir_agents *agents);
 
-// No callback follows; handles close in the next iterations of the loop. NULL is allowed.
+// Frees everything. No callback follows; handles close in the next iterations of the loop. NULL is
+// allowed.
 void weir_agents_free(struct weir_agents *agents);

@@ -8,7 +8,7 @@
 #include <uv.h>
 
 #define JITTER_SHARE 16 // a probe is sent up to this fraction of an interval earlier
-#define WAIT_MORE_MS 4u // extra time for an answer that may be among unread datagrams
+#define WAIT_MORE_MS 4u // time added to the deadline while an answer may be among unread datagrams
 #define MEASURE_MS 1000 // maximum time that an agent takes to measure a new field
 #define CONFIRM_MS 50 // minimum time between confirmations of a state that the agent repeats
 // Rate limit of new announced states, each of which costs an extra probe, a log line and a
@@ -37,20 +37,21 @@ struct weir_agents_prober {
 	bool awaiting; // waiting for the answer to probe[0], until deadline_ms
 	bool answers; // the last probe was answered
 	bool has_last;
-	bool lost; // the loss was reported, or no answer has been received yet
-	uint64_t soon_ms; // until this time the agent is probed as if active
+	bool lost; // the loss was reported, or no answer was received so far
+	uint64_t soon_ms; // until this time the agent is probed at the interval of active agents
 	uint64_t next_ms; // time of the next probe
 	uint64_t deadline_ms;
 	uint64_t sequence; // sequence number of the last probe
 	uint64_t answer_ns; // when the last answer was accepted
 	uint64_t confirmed_ms; // when the last extra probe was sent
-	uint64_t words_ms; // rate limit: each new announced state adds WORD_MS
-	uint32_t serial; // serial number of the announced state, of the process last.agent
+	// End of the time that accepted states have used: each new state adds WORD_MS.
+	uint64_t words_ms;
+	uint32_t serial; // serial number of the last state that the process last.agent announced
 	uint32_t streak;
 	uint64_t probes, answered;
 	struct probe probe[2]; // newest first
 	struct weir_agent_answer last; // last accepted answer
-	uint64_t tcp_clock_ms; // clock of the last TCP figures, of the process last.agent
+	uint64_t tcp_clock_ms; // clock in the last TCP figures of the process last.agent
 };
 
 static uint64_t read_now_ms(void) {
@@ -75,8 +76,9 @@ static uint64_t interval_of(const struct weir_agents_prober *prober) {
 	return slow ? prober->settings.inactive_interval_ms : prober->settings.interval_ms;
 }
 
-// The next probe is due an interval after the time at which this probe was due. So the probes stay
-// spread, even after a pause of the whole process, when all probes are due at once.
+// Schedules the next probe one interval after the time at which this probe was due, not after the
+// present time. So the probes of all agents stay spread, even if this process paused and all probes
+// are due at once.
 static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	uint64_t interval = interval_of(prober);
 	uint64_t early = next_random(prober->probing) % (interval / JITTER_SHARE + 1);
@@ -90,11 +92,11 @@ static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	}
 }
 
-// The interval may have become shorter: if so, probe earlier.
+// Probes earlier if the interval has become shorter.
 static void hasten(struct weir_agents_prober *prober) {
 	uint64_t interval = interval_of(prober), now_ms = read_now_ms();
 
-	// At a random time in the interval: many agents may be rescheduled at once.
+	// Choose a random time in the interval, because many agents may be rescheduled at once.
 	if (prober->next_ms > now_ms + interval) {
 		prober->next_ms = now_ms + 1 + next_random(prober->probing) % interval;
 	}
@@ -136,7 +138,7 @@ static void write_probe(const struct weir_agents_prober *prober, uint64_t now_ns
 		.sequence = prober->sequence,
 		.agent = prober->has_last ? prober->last.agent : 0,
 		.clock_ms = (now_ns - probing->started_ns) / 1000000,
-		// Upper bound: the next probe is sent at this interval or earlier.
+		// This is an upper bound, because some probes are sent earlier.
 		.interval_ms = prober->settings.active ? prober->settings.interval_ms
 						       : prober->settings.inactive_interval_ms,
 		.heard = prober->serial,
@@ -226,8 +228,8 @@ static void start_probe(struct weir_agents_prober *prober, uint64_t now_ms) {
 	}
 }
 
-// Whether the prober stops waiting for an answer. Unread datagrams may contain the answer: with
-// unread datagrams, waiting continues until the next probe.
+// Returns whether the prober stops waiting for an answer. While some datagrams are unread, which
+// may include the answer, it waits until the next probe is due.
 static bool is_over(const struct weir_agents_prober *prober, uint64_t now_ms, bool unread) {
 	return prober->next_ms <= now_ms || (prober->deadline_ms <= now_ms && !unread);
 }
@@ -248,7 +250,8 @@ void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, 
 	}
 }
 
-// An error of this host is no result about the backend.
+// Ends the newest probe. If this host caused the error, the probe says nothing about the agent, and
+// ends as UNKNOWN.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error) {
 	bool is_local = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM ||
 			error == -EPERM || error == -EACCES || error == -EAFNOSUPPORT ||
@@ -260,7 +263,7 @@ void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error) {
 
 // --- answers ------------------------------------------------------------------------------
 
-// The index of the probe with this challenge; -1 = the challenge is not from the last two probes.
+// Returns the index of the probe with this challenge, or -1 if none of the last two probes has it.
 static int find_probe(const struct weir_agents_prober *prober, const uint8_t *challenge) {
 	for (int i = 0; i < 2; i++) {
 		if (prober->probe[i].state != PROBE_NONE &&
@@ -277,16 +280,16 @@ static bool is_same_process(
 	return prober->has_last && prober->last.agent == answer->agent;
 }
 
-// Whether the answer is older than the last accepted answer. If the newest probe was already
-// answered, an answer to it from another process, or any answer to the previous probe, was sent
-// earlier.
+// Returns whether the answer was sent before the last accepted answer. This is possible only if the
+// newest probe was answered already. Then an answer from another process to the newest probe is
+// older, and so is any answer to the previous probe.
 static bool is_outdated(
 	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	return prober->probe[0].state == PROBE_ANSWERED &&
 	       (i != 0 || !is_same_process(prober, answer));
 }
 
-// Whether the rate limit permits another extra probe.
+// Returns whether the rate limit permits one more extra probe.
 static bool may_confirm(const struct weir_agents_prober *prober) {
 	return prober->words_ms < read_now_ms() + WORDS_AT_ONCE * WORD_MS;
 }
@@ -337,7 +340,7 @@ static void report(struct weir_agents_prober *prober, const struct weir_agent_an
 	probing->report(prober->owner, &report);
 }
 
-// Confirm an announced state at once, by an extra probe: the agent repeats the state until it is
+// Sends an extra probe that confirms an announced state: the agent repeats the state until it is
 // confirmed.
 static void confirm(struct weir_agents_prober *prober) {
 	uint64_t now_ms = read_now_ms();
@@ -353,8 +356,8 @@ static void confirm(struct weir_agents_prober *prober) {
 static void take(struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	bool same = is_same_process(prober, answer);
 	bool is_new = !same || answer->serial > prober->serial;
-	// Whether an unsolicited answer, or the answer to a later probe, arrived before this
-	// answer.
+	// True if a message that the agent sent later, unsolicited or for a later probe, arrived
+	// before this answer.
 	bool late = same &&
 		    (answer->serial < prober->serial || answer->clock_ms < prober->last.clock_ms);
 	bool in_time = answer->unasked == 0 && i == 0 && prober->awaiting;

@@ -17,22 +17,22 @@
 
 struct weir_agents_prober;
 
-// Data of all probers, owned by the caller. The callbacks are called by weir_agents_prober_take,
-// _run and _unsent.
+// The data that all probers share, owned by the caller. The callbacks are called by
+// weir_agents_prober_take, weir_agents_prober_run and weir_agents_prober_unsent.
 struct weir_agents_probing {
 	struct weir_agents_sockets *sockets;
 	const struct weir_agent_keys *keys;
 	struct weir_agents_counts *counts;
-	uint64_t started_ns; // start of the clock that probes contain
+	uint64_t started_ns; // probes contain the time since this start
 	uint64_t random; // state of the random numbers for jitter: not secret
-	// An answer was accepted.
+	// Called when an answer was accepted.
 	void (*report)(void *owner, const struct weir_report *report);
-	// TCP figures were accepted.
+	// Called when TCP figures were accepted.
 	void (*tcp)(void *owner, const struct weir_agent_tcp *tcp);
-	// A probe was not answered; see excuse in struct weir_agents_events.
+	// Called when a probe was not answered; see excuse in struct weir_agents_events.
 	bool (*excuse)(void *owner, uint32_t took_ms, uint32_t timeout_ms, char *why, size_t bytes);
-	// A probe has ended. lost: WEIR_AGENT_SILENT_PROBES consecutive probes since the last
-	// answer were not answered.
+	// Called when a probe has ended. lost: true if WEIR_AGENT_SILENT_PROBES consecutive probes
+	// were not answered since the last answer.
 	void (*ended)(void *owner, enum weir_agents_outcome outcome, const char *detail,
 		uint32_t duration_ms, bool lost);
 };
@@ -40,9 +40,9 @@ struct weir_agents_probing {
 struct weir_agents_peer { // a weir-agent at one of its addresses
 	struct weir_address address;
 	uint16_t port;
-	// Random number of this process, one per address. The agent tracks the sequence of each
-	// number separately, so probes to the agent's other addresses and probes of an earlier
-	// process do not interfere.
+	// Number of this process for the agent, chosen at random for each address. An agent counts
+	// the probes with each number separately. So probes to two addresses of one agent, or of an
+	// earlier process, do not interfere.
 	uint64_t balancer;
 };
 
@@ -62,32 +62,35 @@ void weir_agents_prober_start(struct weir_agents_prober *prober,
 	const struct weir_agents_probe_settings *settings, uint64_t due_ms);
 // Postpone the first probe. Does nothing if the first probe was already sent.
 void weir_agents_prober_delay(struct weir_agents_prober *prober, uint64_t delay_ms);
-// Change the settings. A shorter interval applies at once. Additional fields are requested soon,
-// and requested again when the agent has had time to measure the fields.
+// Changes the settings. A shorter interval applies at once. If fields are added, a probe requests
+// them soon, and a second probe requests them again after the time that an agent needs to measure a
+// field.
 void weir_agents_prober_set(
 	struct weir_agents_prober *prober, const struct weir_agents_probe_settings *settings);
 // Call for a new backend, which has no report yet: the next weir_agents_prober_set makes a probe
-// due soon. moved: the backend had another agent, whose reports still apply; this agent then counts
-// as lost even if it never answers.
+// due soon. moved: the backend had another agent, whose reports are still in use; then the agent
+// counts as lost even if it never answers.
 void weir_agents_prober_restart(struct weir_agents_prober *prober, bool moved);
 
 // Returns the time at which weir_agents_prober_run must be called.
 uint64_t weir_agents_prober_due_ms(const struct weir_agents_prober *prober);
-// End the probe if it was not answered in time, and add the next probe to the batch of the sockets
-// if it is due. unread: datagrams in the receive buffer may include the answer, so wait longer.
+// Ends the probe if it was not answered in time. Adds the next probe to the batch of the sockets if
+// it is due. unread: true if datagrams in the receive buffer may include the answer; then the
+// prober waits longer.
 void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, bool unread);
 // Process a datagram from the agent's address. May add a probe to the batch.
 void weir_agents_prober_take(struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);
-// Process TCP figures from the agent's address. Figures are accepted only from the process of the
-// last accepted answer, with the challenge of one of the last two probes, and if they are not older
-// than the previous figures.
+// Processes TCP figures from the agent's address. Figures are accepted if they come from the
+// process that sent the last accepted answer, if they contain the challenge of one of the last two
+// probes, and if they are not older than the previous figures.
 void weir_agents_prober_take_tcp(
 	struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);
-// The newest probe could not be sent. error: negative errno.
+// Call when the newest probe could not be sent. error: negative errno.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error);
 
-// Get the number of the agent's process, and the minimum value of the agent's clock now. Returns 0,
-// -EAGAIN (the last probe was not answered, or no answer was accepted for max_age_ms).
+// Gets the number of the agent's process, and the least value that the agent's clock can have now.
+// Returns 0, or -EAGAIN if the last probe was not answered, or if no answer was accepted for
+// max_age_ms.
 int weir_agents_prober_clock(const struct weir_agents_prober *prober, uint64_t max_age_ms,
 	uint64_t *ret_agent, uint64_t *ret_clock_ms);
 void weir_agents_prober_status(

@@ -13,7 +13,7 @@
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 #define ROOM_BYTES \
 	(WEIR_AGENT_MESSAGE_BYTES + \
-		8) // longer than a message, so that longer datagrams are detected
+		8) // one byte more than a message, so that too long datagrams are detected
 
 struct batch {
 	struct mmsghdr header[BATCH];
@@ -94,7 +94,7 @@ static void deliver(struct weir_agents_sockets *sockets, uint32_t i) {
 		sockets->events.context, &address, port, sockets->in.bytes[i], header->msg_len);
 }
 
-// Returns whether there may be more datagrams.
+// Reads one batch of datagrams. Returns whether there may be more datagrams.
 static bool read_batch(struct one_socket *one) {
 	struct weir_agents_sockets *sockets = one->sockets;
 	int n;
@@ -110,7 +110,7 @@ static bool read_batch(struct one_socket *one) {
 	return n == (int)BATCH;
 }
 
-// Returns whether there may be more datagrams.
+// Reads batches up to the limit for one iteration. Returns whether there may be more datagrams.
 static bool read_some(struct one_socket *one) {
 	uint32_t reads = 0;
 
@@ -198,8 +198,8 @@ static void flush(struct one_socket *one) {
 		if (n > 0) {
 			i += (uint32_t)n;
 		} else if (n < 0 && errno != EINTR) {
-			// The error concerns the first datagram; sending further datagrams may
-			// succeed.
+			// The error is that of the first datagram. Sending the datagrams after it
+			// may succeed.
 			events->unsent(events->context, one->out.owner[i], -errno);
 			i++;
 		}

@@ -17,27 +17,26 @@
 struct weir_agents_sockets;
 
 struct weir_agents_socket_events {
-	// A datagram was received. bytes: valid during the call; count: length of the whole
-	// datagram, even if it is longer than WEIR_AGENT_MESSAGE_BYTES, the maximum that can be
-	// read.
+	// Called for each received datagram. bytes: valid during the call. count: length of the
+	// whole datagram, which may be longer than WEIR_AGENT_MESSAGE_BYTES; the rest is not read.
 	void (*received)(void *context, const struct weir_address *address, uint16_t port,
 		const uint8_t *bytes, size_t count);
-	// All datagrams of this iteration of the loop were delivered.
+	// Called after the last datagram of this iteration of the loop.
 	void (*received_all)(void *context);
-	// A datagram of the batch could not be sent. error: -EAGAIN (send buffer full), or another
-	// errno.
+	// Called for a datagram of the batch that could not be sent. error: -EAGAIN if the send
+	// buffer is full, or another negative errno.
 	void (*unsent)(void *context, void *owner, int error);
 	void *context;
 };
 
 int weir_agents_sockets_create(uv_loop_t *loop, const struct weir_agents_socket_events *events,
 	struct weir_agents_sockets **ret); // 0 or -ENOMEM
-// Open the socket of a family, unless the socket is open. Returns 0, also if the kernel does not
-// support the family (sending then fails with -EAFNOSUPPORT), or negative errno.
+// Opens the socket of a family, unless it is open already. Returns 0 or negative errno. Also
+// returns 0 if the kernel does not support the family; sending then fails with -EAFNOSUPPORT.
 int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family);
 
-// Returns memory for the next datagram of the batch; a full batch is sent first. Call
-// weir_agents_sockets_open for the address's family before.
+// Adds a datagram to the batch, and returns the memory for its bytes. A full batch is sent first.
+// Call weir_agents_sockets_open for the family of the address before.
 uint8_t *weir_agents_sockets_add(struct weir_agents_sockets *sockets,
 	const struct weir_address *address, uint16_t port, void *owner);
 // Send the batch. Calls `unsent` for failures; `unsent` must not call weir_agents_sockets_add.

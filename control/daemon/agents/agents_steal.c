@@ -7,7 +7,7 @@
 enum steal_state {
 	STEAL_UNUSED,
 	STEAL_TO_SEND,
-	STEAL_SENT, // until_ms is 0 if the request could not be sent
+	STEAL_SENT, // the request was sent; until_ms is 0 if sending failed
 };
 
 struct steal {
@@ -180,8 +180,8 @@ static struct weir_agent_steal make_message(const struct weir_agents_peer *peer,
 	struct weir_agent_steal message = {
 		.balancer = peer->balancer,
 		.agent = process,
-		// Uses the agent's clock as read before the answer arrived here, so the deadline on
-		// the agent is never later than the deadline here.
+		// The agent read this clock before its answer arrived here. So the deadline on the
+		// agent is never later than the deadline here.
 		.deadline_ms = clock_ms + request->timeout_ms,
 		.recipient_port = peer->port,
 		.client_port = request->client_port,

@@ -17,18 +17,19 @@ int weir_agents_steals_create(uv_loop_t *loop, struct weir_agents_sockets *socke
 void weir_agents_steals_on_ended(
 	struct weir_agents_steals *steals, weir_agents_steal_ended ended, void *context);
 
-// Ask an agent for permission to move a flow. process, clock_ms: see weir_agents_prober_clock.
-// Returns 0, -EINVAL, -EALREADY, -EBUSY as weir_agents_request_steal.
+// Requests permission from an agent to move a flow. process, clock_ms: results of
+// weir_agents_prober_clock. Returns 0, -EINVAL, -EALREADY, -EBUSY as weir_agents_request_steal.
 int weir_agents_steals_request(struct weir_agents_steals *steals,
 	const struct weir_agents_peer *peer, uint64_t process, uint64_t clock_ms,
 	const struct weir_agents_steal *request);
-// Process an answer to a steal request, from the address of an agent. Calls back.
+// Processes an answer to a steal request, received from the address of an agent. Calls
+// weir_agents_steal_ended.
 void weir_agents_steals_take(struct weir_agents_steals *steals, const struct weir_agents_peer *peer,
 	const uint8_t *bytes, size_t count);
-// A datagram with this owner could not be sent. Returns false if the datagram is not a steal
-// request.
+// Call when a datagram with this owner could not be sent. Returns false if the datagram is not a
+// steal request.
 bool weir_agents_steals_unsent(struct weir_agents_steals *steals, const void *owner);
-// The agent is no longer configured: its requests end without a result.
+// Call when the agent is no longer configured. Its requests end without a result.
 void weir_agents_steals_cancel(
 	struct weir_agents_steals *steals, const struct weir_agents_peer *peer);
 

@@ -10,7 +10,8 @@
 #include <sys/queue.h>
 
 #define WEIR_WHEEL_TICK_MS 4u
-#define WEIR_WHEEL_SLOTS 4096u // 16 s; later entries stay in their slot for another revolution
+// 16 s in all; an entry that is due later stays in its slot for further revolutions
+#define WEIR_WHEEL_SLOTS 4096u
 
 struct weir_wheel_entry { // zeroed = not in a wheel
 	LIST_ENTRY(weir_wheel_entry) link;

@@ -11,7 +11,8 @@
 
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
-// Rows of a list built in one loop iteration: takes one or two milliseconds.
+// Number of rows of a list that are built in one iteration of the loop. They take one or two
+// milliseconds.
 #define ROWS_PER_TURN 64
 
 static const char *const code_names[] = {
@@ -115,7 +116,8 @@ static void answer_written(uv_write_t *write, int status) {
 static void write_text(struct weir_api_client *client, char *text) {
 	uv_buf_t buffers[2];
 
-	if (text == NULL) { // out of memory: without an answer the client must not wait
+	// Out of memory: disconnect, because the client would wait for an answer.
+	if (text == NULL) {
 		weir_api_cut_off(client);
 		return;
 	}
@@ -244,8 +246,8 @@ void weir_api_on_disconnect(
 	}
 }
 
-// weir-control does not read from a client during a call of this client, so a disconnect may not
-// have been detected.
+// weir-control does not read from a client while it handles a call of this client. So it may not
+// have detected a disconnect yet.
 bool weir_api_is_connected(const struct weir_api_call *call) {
 	struct pollfd connection = {.fd = -1};
 
@@ -308,7 +310,7 @@ static size_t held_by(const struct weir_api *api, uid_t uid) {
 	return held;
 }
 
-// Build a slice of the first queued list.
+// Builds some rows of the first list in the queue.
 static void build_list(struct weir_api *api) {
 	struct weir_api_call *call = api->lists;
 	int r = 1;
@@ -328,8 +330,8 @@ static void build_list(struct weir_api *api) {
 	}
 }
 
-// Whether this iteration of the loop has time for another request. If not, the next iteration
-// starts with on_turn.
+// Returns whether this iteration of the loop has time for another request. If not, on_turn
+// continues in the next iteration.
 static bool is_time_left(struct weir_api *api) {
 	uint64_t now_ns = uv_hrtime();
 
@@ -363,7 +365,7 @@ static bool wait_for_turn(struct weir_api_client *client) {
 	struct weir_api *api = client->api;
 	struct weir_api_client **link = &api->waiting;
 
-	if (api->closing) { // on closing, no call is handled
+	if (api->closing) { // no call is handled while the server closes
 		return true;
 	}
 	uv_idle_start(&api->turn, on_turn);
@@ -403,8 +405,8 @@ void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *
 
 // --- requests -----------------------------------------------------------------------------
 
-// Whether the line has more values outside of strings than any valid request. Counting the values
-// is fast; parsing them would take long.
+// Returns whether the line has more values outside of strings than any valid request. Counting the
+// values is fast; parsing too many values would take long.
 static bool has_too_many_values(const char *line, size_t bytes) {
 	bool quoted = false;
 	unsigned int values = 0;
@@ -502,14 +504,16 @@ static bool take_line(struct weir_api_client *client) {
 		client->searched = client->in_bytes;
 		return false;
 	}
-	consume(client, used); // the handled bytes stay in the buffer until the next read
+	// Only marks the bytes as handled: the next read removes them from the buffer.
+	consume(client, used);
 	if (!is_blank(line, bytes)) {
 		handle_line(client, line, bytes);
 	}
 	return true;
 }
 
-// libuv calls this, then reads, and calls received().
+// Called by libuv before it reads from a client and calls received(): gives libuv the free space of
+// the buffer.
 static void offer_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
 	struct weir_api_client *client = handle->data;
 
@@ -553,7 +557,7 @@ static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	weir_api_next_request(client);
 }
 
-// Whether the received bytes contain a line, or the beginning of an overlong line.
+// Returns whether the received bytes contain a line, or the beginning of an overlong line.
 static bool has_line(const struct weir_api_client *client) {
 	return client->in_bytes > client->searched &&
 	       (client->ended || memchr(client->in + client->taken + client->searched, '\n',

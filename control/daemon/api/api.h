@@ -30,16 +30,17 @@
 
 #include "api_rights.h"
 
-// Longest request, without the newline: enough for the longest path of a file with every character
-// escaped.
+// Maximum length of a request without its newline. It has room for the longest path of a file with
+// every character escaped.
 #define WEIR_API_LINE_BYTES (32u << 10)
-// Limit of commas and opening brackets in a request; valid requests have fewer.
+// A line with more commas and opening brackets than this is no valid request.
 #define WEIR_API_VALUES_MAX 64
 #define WEIR_API_USER_BYTES (256u << 20) // limit of the pending lists of all clients of a user
 #define WEIR_API_TURN_NS 2000000
 #define WEIR_API_CLIENTS 64
 #define WEIR_API_ANSWER_MS 10000
-// A client with a request newer than this is not disconnected for another client.
+// A client whose last request is newer than this is not disconnected to make room for another
+// client.
 #define WEIR_API_IDLE_MS 1000
 
 // X(NAME, "code in the answer")
@@ -66,8 +67,8 @@ struct weir_api_call; // one unanswered request
 // Handles one request, a JSON object: replies now, or keeps the call and replies later.
 typedef void (*weir_api_handler)(void *context, struct weir_api_call *call);
 
-// Serve a bound socket (api_socket.h). Takes ownership of fd, also on failure. Returns 0 or
-// negative errno.
+// Serves the clients of a bound socket (api_socket.h). Takes ownership of fd, also on failure.
+// Returns 0 or negative errno.
 int weir_api_create(
 	uv_loop_t *loop, int fd, weir_api_handler handler, void *context, struct weir_api **ret);
 // Disconnect all clients and close the socket. The memory is released in the loop's next
@@ -77,38 +78,40 @@ void weir_api_close(struct weir_api *api, void (*closed)(void *context));
 // Set the admin group. Its members may make changes, as may root and the user of weir-control;
 // (gid_t)-1 = none, the default. Applies to new connections.
 void weir_api_set_admin_group(struct weir_api *api, gid_t gid);
-// Use another limit than WEIR_API_USER_BYTES.
+// Replaces the limit WEIR_API_USER_BYTES by another limit.
 void weir_api_set_user_bytes(struct weir_api *api, size_t bytes);
 unsigned int weir_api_clients(const struct weir_api *api);
 
 const json_t *weir_api_request(const struct weir_api_call *call); // a JSON object
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
-// The number of the client's connection: above 0, and unique.
+// Returns the number of the client's connection. It is above 0 and unique.
 uint64_t weir_api_connection(const struct weir_api_call *call);
 // Set a function that is called once, when the client's connection is closed; replaces the previous
 // function. If the connection is already closed, the function is not called.
 typedef void (*weir_api_disconnected)(void *context, uint64_t connection);
 void weir_api_on_disconnect(
 	struct weir_api_call *call, weir_api_disconnected disconnected, void *context);
-// Whether the client is still connected, even if it does not read.
+// Returns whether the client is still connected, even if it does not read its replies.
 bool weir_api_is_connected(const struct weir_api_call *call);
 
-// Set the reason why not everything is published; NULL = everything is published. An answer that is
-// not an error reports the reason. change: the change of this call is not published either.
+// Sets the reason why some changes are not published; NULL = all changes are published. A
+// successful answer contains the reason. change: whether the change of this call is not published
+// either.
 void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
-// Set a function that is called once, when the call is answered, before its memory is released.
-// code: NULL = success; text: the error, or why the change is not published yet, or NULL.
+// Sets a function that is called once, when the call is answered, before its memory is released.
+// code: NULL = success. text: the error, or why the change is not published yet, or NULL.
 typedef void (*weir_api_ended)(
 	void *context, const struct weir_api_call *call, const char *code, const char *text);
 void weir_api_when_ended(struct weir_api_call *call, weir_api_ended ended, void *context);
 void *weir_api_ended_context(const struct weir_api_call *call); // NULL = no function was set
 
-// Answer and end the call. Takes the reference of result; NULL (out of memory) is answered as
-// `internal`.
+// Answers and ends the call. Takes the reference of `result`. If result is NULL, which means out of
+// memory, the answer is the error `internal`.
 void weir_api_answer(struct weir_api_call *call, json_t *result);
-// The rows of a long list. next is called in later iterations of the loop and returns 1 and a row
-// (*ret NULL: out of memory), 0 after the last row, -ECANCELED if the list cannot be completed, or
-// 2 and a string: the list has ended, and the string names the member of the next list.
+// Gives the rows of a long list one by one. `next` is called in later iterations of the loop. It
+// returns 1 and a row (*ret is NULL if out of memory); 0 after the last row; or -ECANCELED if the
+// list cannot be completed. It returns 2 and a string if another list follows: the string is the
+// name of the member for that list.
 struct weir_api_rows {
 	int (*next)(void *context, json_t **ret);
 	void (*free)(void *context);

@@ -20,8 +20,9 @@ static bool is_evictable(const struct weir_api_client *client, bool may_change) 
 	       uv_now(client->api->loop) - client->request_ms >= WEIR_API_IDLE_MS;
 }
 
-// Make room for a new client: close the connection that has been idle the longest. The closed
-// connection must have no pending request, unless only the new client may make changes (A3, A6).
+// Makes room for a new client: closes the connection that has been idle the longest (A3). A
+// connection with a pending request is closed only if the new client may make changes, and the
+// client of the connection may not (A6).
 static bool evict(struct weir_api *api, bool may_change) {
 	struct weir_api_client *oldest = NULL;
 
@@ -37,7 +38,7 @@ static bool evict(struct weir_api *api, bool may_change) {
 	return oldest != NULL;
 }
 
-// Takes ownership of fd and client.
+// Adds an accepted connection. Takes ownership of fd and client.
 static void connected(struct weir_api *api, int fd, struct weir_api_client *client) {
 	bool full;
 
@@ -81,13 +82,15 @@ static void accept_again(uv_timer_t *timer) {
 	(void)uv_poll_start(&api->listener, UV_READABLE, on_connection);
 }
 
-// Out of memory or descriptors: pause accepting, so that the loop does not spin.
+// Pauses accepting when memory or descriptors are exhausted. Otherwise the loop would retry without
+// a pause.
 static void accept_later(struct weir_api *api) {
 	uv_poll_stop(&api->listener);
 	uv_timer_start(&api->again, accept_again, ACCEPT_AGAIN_MS, 0);
 }
 
-// Not uv_listen: it accepts the whole backlog, so a fast client could block the loop (A6).
+// Accepts a few connections. uv_listen is not used, because it accepts the whole backlog, so a fast
+// client could block the loop (A6).
 static void on_connection(uv_poll_t *listener, int status, int events) {
 	struct weir_api *api = listener->data;
 
@@ -128,7 +131,8 @@ int weir_api_create(
 	api->fd = fd;
 	api->admin_group = (gid_t)-1;
 	api->user_bytes = WEIR_API_USER_BYTES;
-	// Listen before creating a libuv handle, which only the loop could release.
+	// Listen before a libuv handle exists: if listening fails, there is no handle to close.
+	// Only the running loop could release a handle.
 	if (listen(fd, WEIR_API_CLIENTS) < 0) {
 		r = -errno;
 		close(fd);

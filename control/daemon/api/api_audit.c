@@ -42,7 +42,8 @@ static void describe_weight(const struct weir_backend_state *state, char *value)
 	}
 }
 
-// value: NULL = describe only the object.
+// Describes the backend that a call names, and its value of this kind. value: NULL = describe only
+// the backend.
 static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service"),
@@ -167,7 +168,7 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 
 // --- records ------------------------------------------------------------------------------
 
-// Whether the handler records its change itself, by one of the functions below.
+// Returns whether the handler of the request records its change, by one of the functions below.
 static bool is_recorded_by_handler(enum weir_api_audit kind) {
 	return kind == WEIR_API_AUDIT_RELOAD || kind == WEIR_API_AUDIT_FLOW ||
 	       kind == WEIR_API_AUDIT_FLOWS || kind == WEIR_API_AUDIT_CAPTURE;
@@ -206,7 +207,7 @@ static void record(
 	free(pending);
 }
 
-// The command as weirctl names it: bind.drain becomes vip.drain or service.drain.
+// Returns the name of the command in weirctl: bind.drain becomes vip.drain or service.drain.
 static const char *words_of(
 	const struct weir_api_call *call, const char *command, enum weir_api_audit kind) {
 	bool vip = weir_api_text(call, "address") != NULL;
@@ -222,7 +223,7 @@ void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call
 	const char *command, enum weir_api_audit kind) {
 	struct pending *pending = calloc(1, sizeof(*pending));
 
-	if (pending == NULL) { // at least record the request in the log
+	if (pending == NULL) { // out of memory: record the request at least in the log
 		weir_log_write(daemon->log, WEIR_LOG_WARN,
 			"audit: out of memory: cannot record %s by uid %u", command,
 			(unsigned int)weir_api_peer(call)->uid);

@@ -32,7 +32,7 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_BACKEND,
 	WEIR_API_AUDIT_SERVICE,
 	WEIR_API_AUDIT_FILE,
-	WEIR_API_AUDIT_READING, // reading of a capture
+	WEIR_API_AUDIT_READING, // a client reads captured packets
 };
 
 // Begin an audit entry. Call it before the request is checked or executed. The request is recorded

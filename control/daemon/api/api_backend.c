@@ -13,8 +13,8 @@
 #include "api_tcp.h"
 #include "daemon.h"
 
-// The states that the agent announced for ports of its host, including ports that the service does
-// not have.
+// Lists the states that the agent announced for ports of its host. The list includes ports that the
+// service does not use.
 static json_t *json_port_words(const struct weir_report *report) {
 	json_t *list = json_array();
 
@@ -55,7 +55,7 @@ static const char *const agent_states[] = {
 #undef X
 };
 
-// agent: null for a backend without an agent.
+// Adds the member "agent", which is null for a backend without an agent.
 static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t id) {
 	uint64_t age_ms;
 	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);
@@ -142,7 +142,7 @@ void weir_json_condition(
 
 // --- service.waste --------------------------------------------------------------------------
 
-struct used { // the use of one backend
+struct used { // how much one backend is used
 	char name[WEIR_NAME_BYTES];
 	bool known; // the backend has reported its utilization
 	double utilization;

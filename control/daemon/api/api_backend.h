@@ -11,11 +11,11 @@
 struct weir_backend_state;
 struct weir_daemon;
 
-// Add how long the checks of a backend have had no result, and why; null if the checks have
-// results.
+// Adds for how long the checks of a backend have had no result, and why. Adds null if the checks
+// have results.
 void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint16_t backend);
-// Flows of a backend that count towards its limit, at all workers; null if the backend has no
-// limit, or each worker has a separate limit.
+// Returns the number of flows that count towards the limit of a backend, summed over all workers.
+// Returns null if the backend has no limit, or if each worker has a separate limit.
 json_t *weir_json_counted_flows(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
 // Add a backend's state with its age and reason, its reported weights, and its last report to an

@@ -32,16 +32,17 @@ struct selected {
 struct summary {
 	uint32_t services, binds;
 	uint32_t drained; // drained binds among the selected binds
-	uint32_t others; // binds of the selected services that are neither selected nor drained
-	uint32_t others_drained; // drained binds that are not selected; all drained binds of a
-				 // service have one deadline
+	// Binds of the selected services that are not selected themselves and not drained.
+	uint32_t others;
+	// Drained binds that are not selected. They share the deadline of their service.
+	uint32_t others_drained;
 	uint32_t others_removed; // removed binds that still drain; their flows are counted in
 				 // active_flows and open_flows
-	struct weir_drain_sum drains; // drains of the services with drained binds
+	struct weir_drain_sum drains; // drains of the services that have drained binds
 	uint64_t until_ns; // the last deadline of these drains, even if it has passed
 	bool endless; // a drain has no deadline
 	uint64_t active_flows, open_flows; // 0 without a dataplane
-	uint32_t removed; // services with open flows that a reload took from the VIP
+	uint32_t removed; // services that a reload removed from the VIP and that have open flows
 	json_t *names; // names of the first of these services, or NULL
 };
 
@@ -68,7 +69,7 @@ static int parse(
 	return service != NULL && ret->only < 0 ? -ENOENT : 0;
 }
 
-// The first selected service whose id is at least `from`, or -ENOENT.
+// Returns the first selected service whose id is at least `from`, or -ENOENT.
 static int next_service(
 	const struct weir_daemon *daemon, const struct selected *selected, uint32_t from) {
 	uint32_t ids = weir_tables_service_ids(daemon->tables);
@@ -98,8 +99,8 @@ const char *weir_removal_text(
 	return buffer;
 }
 
-// Addition to the message about an unknown VIP: ": removed from service web; ..." if connections of
-// the VIP still drain, otherwise "".
+// Returns a text to append to the message about an unknown VIP. ": removed from service web; ..."
+// if connections of the VIP still drain, otherwise "".
 static const char *removed_text(const struct weir_daemon *daemon, const struct selected *selected,
 	char *text, size_t bytes) {
 	struct weir_service_state state;
@@ -181,14 +182,16 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	}
 }
 
-// Flows of a service that a reload took from the VIP count as draining flows of the VIP, whatever
-// the deadline of the removal. At the deadline of the VIP they are kept.
+// Adds the flows of a service that a reload removed from the VIP. They count as draining flows of
+// the VIP until the deadline of the VIP's drain, even if the removal has another deadline. Then
+// they count as kept.
 static void add_removed(const struct weir_daemon *daemon, const struct weir_service_state *state,
 	struct summary *sum) {
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
 	const uint64_t until_ns = sum->endless ? 0 : sum->until_ns;
 	const bool over = until_ns != 0 && weir_daemon_now_ns() >= until_ns;
-	// Without open flows, a worker that has not adopted the removal may still begin a flow.
+	// Even without open flows, a worker that has not adopted the removal may still begin a
+	// flow.
 	const bool has_flows = daemon->segment == NULL || counters.open_flows > 0;
 
 	if (daemon->segment != NULL && counters.open_flows == 0 &&
@@ -210,8 +213,8 @@ static void add_removed(const struct weir_daemon *daemon, const struct weir_serv
 		daemon->segment != NULL ? counters.open_flows : WEIR_FLOWS_UNKNOWN);
 }
 
-// Add the services that a reload took from the VIP, except services whose flows are already counted
-// with another VIP, or already get RSTs.
+// Adds the services that a reload removed from the VIP. Leaves out services that still have a bind
+// of the VIP, because their flows are counted already, and services whose clients already get RSTs.
 static void add_all_removed(
 	const struct weir_daemon *daemon, const struct selected *selected, struct summary *sum) {
 	const uint32_t ids = weir_tables_service_ids(daemon->tables);
@@ -229,7 +232,7 @@ static void add_all_removed(
 	}
 }
 
-// names: as in struct summary.
+// Computes the summary of the selected binds. names: see struct summary.
 static void sum_up(const struct weir_daemon *daemon, const struct selected *selected, json_t *names,
 	struct summary *sum) {
 	int id = -1;

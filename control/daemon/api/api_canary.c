@@ -53,8 +53,9 @@ static bool take_plan(struct weir_api_call *call, struct weir_canary_plan *plan)
 	return true;
 }
 
-// Check a request to plan or start a canary. Returns the id of the backend. On an error, fails the
-// call and returns a negative number.
+// Checks a request to plan or start a canary. *others: sum of the weights of the other backends
+// that take new flows. Returns the id of the backend. On an error, fails the call and returns a
+// negative number.
 static int take(struct weir_daemon *daemon, struct weir_api_call *call,
 	struct weir_canary_plan *plan, uint64_t *others) {
 	char why[WHY_BYTES];
@@ -96,7 +97,7 @@ static void free_planned(void *context) {
 	free(planned);
 }
 
-// Replay the flows with this weight of the canary. Returns 0 or negative errno.
+// Replays the flows while the canary has this weight. Returns 0 or negative errno.
 static int replay(struct planned *planned, uint32_t weight, uint32_t *ret_flows) {
 	const struct weir_replay_params params = {.flows = planned->flows,
 		.flow_count = planned->flow_count,
@@ -169,7 +170,7 @@ static int list_backends(const struct weir_daemon *daemon, uint16_t service, uin
 	return 0;
 }
 
-// List as many flows as the service had in the last minute, with evenly distributed starts.
+// Creates as many flows as the service had in the last minute, with evenly distributed starts.
 static int list_flows(const struct weir_daemon *daemon, uint16_t service, struct planned *planned) {
 	uint64_t recent = 0;
 
@@ -241,7 +242,7 @@ void weir_api_canary_plan(struct weir_daemon *daemon, struct weir_api_call *call
 
 // --- canary.show ----------------------------------------------------------------------------
 
-// The counts that the judge compares.
+// Returns the counts of one side that the judge compares.
 static json_t *json_side(const struct weir_canary *canary, const struct weir_canary_side *side) {
 	const struct weir_canary_counts *counts =
 		weir_canary_is_reported(&canary->signs.canary, &canary->signs.others)
@@ -282,7 +283,7 @@ static void add_progress(json_t *row, const struct weir_canary *canary) {
 	json_object_set_new(row, "others", json_side(canary, &signs->others));
 }
 
-// Why a canary is paused or prolonged; "" if it is neither paused nor prolonged.
+// Returns why a canary is paused or prolonged; "" if it is neither paused nor prolonged.
 static const char *hindrance(const struct weir_canary *canary, char why[WEIR_CANARY_WHY_BYTES]) {
 	why[0] = '\0';
 	if (canary->paused != NULL) {
@@ -405,7 +406,7 @@ void weir_api_canary_start(struct weir_daemon *daemon, struct weir_api_call *cal
 	}
 }
 
-// The state that the argument `outcome` names; negative: unknown outcome.
+// Returns the state that the argument `outcome` names, or a negative number if it names none.
 static int outcome_of(const char *text) {
 	return text == NULL                    ? WEIR_CANARY_STOPPED
 	       : strcmp(text, "promote") == 0  ? WEIR_CANARY_PROMOTED

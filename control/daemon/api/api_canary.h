@@ -10,8 +10,9 @@
 struct weir_api_call;
 struct weir_daemon;
 
-// The object of a canary request (WEIR_AUDIT_OBJECT_BYTES), and the present state of the canary of
-// its service (WEIR_AUDIT_VALUE_BYTES; "" = no canary).
+// Describes the object of a canary request (object: buffer of WEIR_AUDIT_OBJECT_BYTES) and the
+// present state of the canary of its service (value: buffer of WEIR_AUDIT_VALUE_BYTES; "" = no
+// canary).
 void weir_api_canary_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	char *object, char *value);
 // The state of the canary of a service; null without a canary.

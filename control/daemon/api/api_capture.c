@@ -82,7 +82,8 @@ static json_t *json_bytes(const uint8_t *bytes, uint32_t count) {
 	return json_stringn(text, used);
 }
 
-// The values were checked (weir_capture_take): each has a name, or is WEIR_CAPTURE_NONE.
+// Returns the name of a value. weir_capture_take has checked the values: a value has a name, or is
+// WEIR_CAPTURE_NONE.
 static json_t *json_name(const char *const *names, uint8_t value) {
 	return value != WEIR_CAPTURE_NONE ? json_string(names[value]) : json_null();
 }
@@ -182,8 +183,8 @@ static void on_read(void *context, int error, struct weir_capture_reading *readi
 		"packets", &list);
 }
 
-// Whether `capture` is the current capture, and belongs to this connection. If not, fails the call
-// and returns false.
+// Returns whether the argument `capture` is the number of the last capture, and that capture
+// belongs to this connection. If not, fails the call and returns false.
 static bool find_capture(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_capture_status status = weir_captures_status(daemon->captures);
 	json_int_t number = weir_api_integer(call, "capture", 0);

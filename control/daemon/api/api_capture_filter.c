@@ -35,7 +35,7 @@ static const char *text_of(const struct filter *filter, const char *key) {
 	return json_string_value(json_object_get(filter->value, key));
 }
 
-// Fail the call because of an unknown name. names: the existing names.
+// Fails the call because a name is unknown. names: the known names, for the message.
 static bool unknown(const struct filter *filter, enum weir_api_code code, const char *what,
 	const char *name, const char *const *names, uint32_t count) {
 	const char *nearest = weir_nearest(name, names, count);
@@ -119,7 +119,7 @@ static bool read_owner(const struct filter *filter) {
 
 // --- sets ---------------------------------------------------------------------------------
 
-// Read a list of names as bits; 0 without a list.
+// Reads a list of names into a bit set; 0 if there is no list.
 static bool read_set(const struct filter *filter, const char *key, const char *what,
 	const char *const *names, uint32_t count, uint64_t *ret) {
 	const json_t *list = json_object_get(filter->value, key);
@@ -221,7 +221,8 @@ static bool read_port(const struct filter *filter, const char *key, uint16_t *re
 
 // --- the whole filter ---------------------------------------------------------------------
 
-// Refuses combinations that no packet can match: the client would wait forever.
+// Returns whether any packet can match the filter. Without this check, the client of an impossible
+// filter would wait forever.
 static bool can_match(const struct filter *filter) {
 	static const uint32_t with_reasons = 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_REPLY;
 	const struct weir_capture_terms *terms = filter->terms;

@@ -10,8 +10,8 @@
 
 struct weir_daemon;
 
-// The name of a capture in the audit: its filter as in the request, even if the request is invalid.
-// ret: WEIR_AUDIT_OBJECT_BYTES.
+// Writes the name that a capture has in the audit: its filter as in the request, even if the
+// request is invalid. ret: buffer of WEIR_AUDIT_OBJECT_BYTES.
 void weir_api_capture_name(const struct weir_api_call *call, char *ret);
 // Read `filter`, if present, into terms. The daemon must have tables. On an error, fails the call
 // and returns false.

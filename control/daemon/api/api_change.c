@@ -43,7 +43,7 @@ static uint32_t count_used(
 	return n;
 }
 
-// Warn if a change takes the last ready backend of a service out of use.
+// Warns if a change takes the last ready backend of a service out of use.
 static json_t *json_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
 	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
@@ -69,8 +69,9 @@ static json_t *json_warnings(
 	return json_pack("[s]", text);
 }
 
-// Whether the last report of the backend's agent announces lame-duck, for the host or for a port.
-// The agent repeats the announcement, so the backend is lame-duck again after the next report.
+// Returns whether the last report of the backend's agent announces lame-duck, for the host or for a
+// port. If so, "ready" has no lasting effect: the agent repeats the announcement, so the backend is
+// lame-duck again after the next report.
 static bool is_announced_lame_duck(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_reports_status status;
 	bool lame;
@@ -86,7 +87,7 @@ static bool is_announced_lame_duck(const struct weir_daemon *daemon, uint16_t id
 	return lame;
 }
 
-// The state of a backend after its change was published.
+// Describes a backend after a change of its state was published.
 static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, id);
 	struct weir_backend_state state;
@@ -115,7 +116,7 @@ bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns) {
 }
 
 void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend) {
-	// Reports with announced states are used again.
+	// Forget the announced states, so that the next report applies even if it repeats a state.
 	weir_health_clear_words(daemon->health, backend);
 	weir_states_set_word(daemon->states, backend, WEIR_HEALTH_WORD_NONE, "operator",
 		"weirctl backend ready");

@@ -16,5 +16,6 @@ struct weir_daemon;
 // Compute the deadline of a drain from the argument interval_ms: CLOCK_MONOTONIC, 0 = no deadline.
 // On an error, fails the call and returns false.
 bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns);
-// Set a backend to ready, and discard its announced state and ejection. Publishes nothing.
+// Sets a backend to ready, discards the state that it announced, and ends its ejection. Publishes
+// nothing.
 void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend);

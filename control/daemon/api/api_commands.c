@@ -176,7 +176,7 @@ static bool is_numbers(const json_t *value) {
 	return json_is_array(value);
 }
 
-// What is wrong with the value of an argument; NULL = nothing.
+// Returns what is wrong with the value of an argument; NULL = nothing is wrong.
 static const char *check_value(const struct argument *argument, const json_t *value) {
 	json_int_t number = json_integer_value(value);
 
@@ -250,7 +250,7 @@ static bool check_arguments(const struct command *command, struct weir_api_call 
 	return true;
 }
 
-// Whether the client may use the command. If not, fails the call and returns false.
+// Checks whether the client may use the command. If not, fails the call and returns false.
 static bool check_right(const struct command *command, struct weir_api_call *call) {
 	const struct weir_api_peer *peer = weir_api_peer(call);
 

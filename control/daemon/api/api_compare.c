@@ -24,7 +24,7 @@ static double percent(uint64_t part, uint64_t of) {
 
 struct rows {
 	struct weir_comparison_result *result;
-	uint32_t number; // next backend
+	uint32_t number; // index of the next backend in the reply
 };
 
 static json_t *json_shares(const struct weir_comparison_result *result, uint32_t number) {

@@ -30,13 +30,13 @@ static bool check_path(struct weir_api_call *call) {
 	return true;
 }
 
-// The warnings about the file.
+// Returns the warnings about the file as JSON.
 static json_t *json_warnings(const struct weir_reload_plan *plan) {
 	return weir_config_errors_json(plan->errors.warning, plan->errors.warning_count);
 }
 
-// file: the file that was read. default_file: the file that a reload without a path reads.
-// warnings: their reference is taken.
+// Answers with a plan. file: the file that was read. default_file: the file that a reload without a
+// path reads. warnings: the references are taken.
 static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan,
 	const char *file, const char *default_file, json_t *warnings, json_t *keys) {
 	weir_api_answer(
@@ -45,7 +45,7 @@ static void answer_plan(struct weir_api_call *call, const struct weir_reload_pla
 			      "warnings", warnings, "agent_keys", keys));
 }
 
-// NULL: the keys of agents have not changed, or were not read.
+// Describes how the keys of agents have changed. NULL = they have not changed, or were not read.
 static json_t *json_keys(const struct weir_probed_agents *probed) {
 	const struct weir_probed_agents_keys keys = weir_probed_agents_keys(probed);
 
@@ -55,7 +55,8 @@ static json_t *json_keys(const struct weir_probed_agents *probed) {
 				 (json_int_t)keys.added, "removed", (json_int_t)keys.removed);
 }
 
-// Warn of a problem with the key file, which is reread at each reload. Returns warnings.
+// Adds a warning if there is a problem with the key file, which every reload reads again. Returns
+// warnings.
 static json_t *add_keys(json_t *warnings, const struct weir_probed_agents *probed) {
 	const char *why = weir_probed_agents_keys_problem(probed);
 

@@ -9,18 +9,19 @@
 
 struct weir_daemon;
 
-// A number of flows, packets or bytes from counters of the dataplane; null without a dataplane.
+// Returns a number of flows, packets or bytes that counters of the dataplane give; null without a
+// dataplane.
 json_t *weir_json_count(const struct weir_daemon *daemon, uint64_t count);
-// Add every counter and gauge to an object under its name. counters: NULL = unknown: every value is
-// null.
+// Adds every counter and gauge to an object, under its name. counters: NULL = unknown: then every
+// value is null.
 void weir_json_share(json_t *object, const struct weir_share_counters *counters);
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters);
 // Add every counter of a port, and `lost`: the packets that the port received but no worker
 // processed.
 void weir_json_port(json_t *object, const struct weir_port_counters *counters);
-// {reason: n} of one worker, including reasons with n = 0.
+// Returns the drops of one worker as {reason: n}, including reasons with n = 0.
 json_t *weir_json_worker_drops(const struct weir_worker_counters *counters);
-// {reason: n} of all workers, including reasons with n = 0.
+// Returns the drops of all workers as {reason: n}, including reasons with n = 0.
 json_t *weir_json_drops(const struct weir_segment *segment);
-// {counter or gauge: n}, summed over all workers.
+// Returns every counter and gauge as {name: n}, summed over all workers.
 json_t *weir_json_workers_sum(const struct weir_segment *segment);

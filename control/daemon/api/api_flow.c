@@ -26,12 +26,12 @@ struct lookup { // a request in progress
 	void (*answer)(struct lookup *lookup, const struct weir_lookup_result *result);
 };
 
-struct verdict { // the result that the workers' answers give
+struct verdict { // what the answers of the workers say together
 	bool has_backend, has_chosen;
 	struct weir_backend_state backend; // backend of the flow
 	struct weir_backend_state chosen; // backend for a new flow, from the best answer
 	bool subsets; // the flow is unknown, and each worker has its own subset
-	bool by_worker; // with subsets: the chosen backend depends on the worker
+	bool by_worker; // the chosen backend depends on the worker (only with subsets)
 	uint16_t service; // the service that owns the destination, or WEIR_SERVICE_NONE
 	bool drained; // the bind of the destination is drained or removed: new flows are refused
 	bool removed; // the bind of the destination is no longer configured, but draining
@@ -50,7 +50,7 @@ static void append(char *text, const char *format, ...) {
 	va_end(arguments);
 }
 
-// Why a backend gets no new flows, or NULL.
+// Returns why a backend gets no new flows, or NULL if it gets new flows.
 static const char *unusable_reason(const struct weir_backend_state *backend) {
 	const bool refusing = backend->health == WEIR_HEALTH_REFUSING;
 
@@ -62,7 +62,8 @@ static const char *unusable_reason(const struct weir_backend_state *backend) {
 							  : NULL;
 }
 
-// What happens to a flow whose backend gets no new flows. others: another backend can be chosen.
+// Describes what happens to a flow whose backend gets no new flows. others: true if another backend
+// can be chosen.
 static const char *flow_outcome(
 	const struct weir_backend_state *backend, uint8_t state, bool others) {
 	const bool udp = state == WEIR_FLOW_UDP || state == WEIR_FLOW_UDP_SEEN;
@@ -115,7 +116,7 @@ static void explain_found(const struct weir_lookup_result *result,
 	}
 }
 
-// chosen: NULL if the chosen backend depends on the worker.
+// Explains which backend a new flow gets. chosen: NULL if the chosen backend depends on the worker.
 static void explain_choice(const struct weir_lookup_result *result,
 	const struct weir_backend_state *chosen, const struct weir_service_state *service,
 	char *why) {
@@ -156,7 +157,7 @@ static json_t *string_or_null(const char *text) {
 	return text != NULL ? json_string(text) : json_null();
 }
 
-// Whether all workers would choose the same backend for the flow.
+// Returns whether all workers would choose the same backend for the flow.
 static bool workers_agree(const struct weir_lookup_result *result) {
 	for (uint32_t worker = 0; worker < result->workers; worker++) {
 		if (!weir_lookup_responded(result, worker) ||
@@ -167,7 +168,7 @@ static bool workers_agree(const struct weir_lookup_result *result) {
 	return true;
 }
 
-// Whether a worker that may have the flow did not answer.
+// Returns whether a worker that may have the flow has not answered.
 static bool is_incomplete(const struct weir_lookup_result *result) {
 	bool silent = false;
 
@@ -230,7 +231,8 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 		service->leaving ? "service" : "bind", weir_removal_text(service, then));
 }
 
-// Explain that a new flow may get another backend than its slot has: backends are at their limits.
+// Explains that a new flow may get a backend other than the backend of its slot, because backends
+// are at their limits.
 static void explain_limit(
 	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
 	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, service->id);
@@ -290,7 +292,8 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 	ret->by_worker = ret->subsets && !workers_agree(result);
 }
 
-// The service of the destination; otherwise the service of the flow that was found; otherwise NULL.
+// Returns the name of the service of the destination. If no service has the destination, returns
+// the service of the flow that was found, or NULL without a flow.
 static const char *service_name(const struct weir_tables *tables,
 	const struct weir_lookup_result *result, const struct verdict *verdict) {
 	const char *name = weir_tables_service_name(tables, verdict->service);

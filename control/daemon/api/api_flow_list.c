@@ -146,8 +146,8 @@ static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 	}
 }
 
-// Read the state of the flows; without a state, flows in any state are selected. On an error, fails
-// the call and returns false.
+// Reads which states of flows are selected. Without the argument, flows in any state are selected.
+// On an error, fails the call and returns false.
 static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	const char *text = weir_api_text(call, "state");
 
@@ -165,7 +165,8 @@ static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	return text == NULL;
 }
 
-// Read the client prefix of the flows. On an error, fails the call and returns false.
+// Reads the prefix of the clients whose flows are selected. On an error, fails the call and returns
+// false.
 static bool read_client(struct weir_api_call *call, struct weir_message *query) {
 	const char *text = weir_api_text(call, "client");
 	struct weir_address address;
@@ -185,7 +186,8 @@ static bool read_client(struct weir_api_call *call, struct weir_message *query) 
 	return true;
 }
 
-// Read the backend or service of the flows. On an error, fails the call and returns false.
+// Reads the backend or service whose flows are selected. On an error, fails the call and returns
+// false.
 static bool read_owner(
 	struct weir_daemon *daemon, struct weir_api_call *call, struct weir_message *query) {
 	int id = 0;
@@ -202,7 +204,7 @@ static bool read_owner(
 	return id >= 0;
 }
 
-// Read the worker of the flows. On an error, fails the call and returns false.
+// Reads the worker whose flows are selected. On an error, fails the call and returns false.
 static bool read_worker(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint32_t *ret_worker) {
 	json_int_t worker = weir_api_integer(call, "worker", -1);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler of health changes of backends: health.history.
+// API handler health.history, which lists the health changes of backends.
 #include <errno.h>
 #include <string.h>
 
 #include "api_commands.h"
 #include "daemon.h"
 
-// In a change of a service, backend and states are null.
+// Describes one change. In a change of a service, the backend and the states are null.
 static json_t *change_row(const struct weir_states_change *change) {
 	bool one = change->backend[0] != '\0';
 
@@ -36,7 +36,7 @@ static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	return weir_api_text(call, "service") != NULL && weir_api_find_service(daemon, call) < 0;
 }
 
-// The oldest change is the first.
+// Lists the changes, the oldest first.
 void weir_api_health_history(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_states *states = daemon->states;
 	const char *service = weir_api_text(call, "service");

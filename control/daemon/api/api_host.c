@@ -30,11 +30,13 @@ struct host {
 // Counts of the backends of a host. Backends that an operator put into maintenance do not belong to
 // its drain.
 struct summary {
-	uint32_t services, backends, ready, maintenance; // configured
+	// Counts of configured services and backends.
+	uint32_t services, backends, ready, maintenance;
 	uint32_t removed; // removed backends with open flows
 	struct weir_drain_sum drains;
 	uint64_t active_flows, open_flows; // 0 without a dataplane
-	// Names of backends: with open flows; with dropped flows; with new flows.
+	// Names of the backends with open flows, of those with dropped flows, and of those that get
+	// new flows.
 	json_t *open, *dropped, *in_use;
 };
 
@@ -47,8 +49,9 @@ static int parse(const struct weir_api_call *call, struct weir_address *ret) {
 		       : -EINVAL;
 }
 
-// Whether a backend is configured, has flows, or is removed and had flows in a drain. Without a
-// dataplane, flows are unknown: a removed backend is then in use.
+// Returns whether a host includes a backend: the backend is configured, has flows, or was drained
+// when it was removed. Without a dataplane the flows are unknown, so a removed backend counts as
+// included.
 static bool is_in_use(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_backend_state state;
 
@@ -82,7 +85,7 @@ static int find(
 	return 0;
 }
 
-// The host that a call names. On an error, fails the call and returns false.
+// Finds the host that a call names. On an error, fails the call and returns false.
 static bool find_named(struct weir_daemon *daemon, struct weir_api_call *call, struct host *ret) {
 	struct weir_address address;
 	int r;
@@ -212,7 +215,8 @@ void weir_api_host_show(struct weir_daemon *daemon, struct weir_api_call *call) 
 	}
 }
 
-// Keep only the backends that take part in a drain (drained false), or in the end of a drain.
+// Keeps only the backends that a drain of the host changes (drained false), or the backends that
+// are drained (drained true).
 static void select_backends(const struct weir_daemon *daemon, struct host *host, bool drained) {
 	uint32_t n = 0;
 
@@ -257,8 +261,9 @@ void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call)
 	}
 	select_backends(daemon, &host, true);
 	for (uint32_t i = 0; i < host.count; i++) {
+		// A removed backend takes no new flows, so only its drain ends.
 		if (weir_tables_backend(daemon->tables, host.ids[i], &state) == 0 &&
-			state.leaving) { // ends the drain; a removed backend takes no new flows
+			state.leaving) {
 			weir_tables_set_admin(daemon->tables, host.ids[i], WEIR_ADMIN_READY);
 		} else {
 			weir_api_make_ready(daemon, host.ids[i]);

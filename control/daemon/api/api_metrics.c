@@ -31,20 +31,20 @@ struct figures {
 	struct weir_shares *shares; // NULL without tables
 	struct weir_api_order *services, *backends; // at the start of the list; NULL without tables
 	uint32_t service, backend; // next indexes in these orders
-	uint32_t tcp; // next TCP figures: twice the index of the backend, + 1 for IPv6
+	uint32_t tcp; // next row of TCP figures: twice the index of the backend, + 1 for IPv6
 	uint32_t unchecked[WEIR_SERVICES_MAX]; // number of unchecked backends, by service id, at
 					       // the start of the list
 };
 
-// A count of the segment; null without a segment.
+// Returns a count of the segment as JSON; null if there is no segment.
 static json_t *count_or_null(bool known, uint64_t count) {
 	return known ? json_integer((json_int_t)count) : json_null();
 }
 
 // --- services -------------------------------------------------------------------------------
 
-// A histogram as in Prometheus: each bucket counts the checks up to its bound. null without a
-// health check.
+// Returns a histogram as in Prometheus: each bucket has the number of checks up to its bound. null
+// without a health check.
 static json_t *check_durations(
 	const struct weir_daemon *daemon, const struct weir_config_service *config, uint16_t id) {
 	static const char *const bounds[] = {
@@ -77,7 +77,7 @@ static json_t *service_drain(const struct weir_daemon *daemon,
 	return weir_json_drains(&sum, daemon->tables);
 }
 
-// The number of unchecked backends; null without a health check.
+// Returns the number of unchecked backends of a service; null without a health check.
 static json_t *unchecked(const struct figures *figures, const struct weir_config_service *config,
 	const struct weir_service_state *state) {
 	return count_or_null(
@@ -126,7 +126,7 @@ static const char *const service_columns[] = {"kind",
 
 // --- backends -------------------------------------------------------------------------------
 
-struct condition { // state of a backend in other modules
+struct condition { // what other modules report about a backend
 	struct weir_states_status states;
 	struct weir_reports_status reports;
 	struct weir_health_status check;
@@ -177,8 +177,8 @@ static json_t *utilization(const struct condition *is) {
 	X("fails", count_or_null(is.checked, is.check.fails)) \
 	X("check_ms", count_or_null(is.checked &&is.check.checked, is.check.duration_ms))
 
-// Whether the agent of a backend is silent; null without an agent, or if the agent is not probed
-// for lack of keys.
+// Returns whether the agent of a backend is silent. null if the backend has no agent, or if the
+// agent is not probed because there are no keys.
 static json_t *agent_silent(const struct weir_daemon *daemon, uint16_t id) {
 	uint64_t age_ms;
 	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The order of services and backends in lists is the order of the configuration file, so that a
-// reload moves a row only if the file moves the service or backend. The order of ids would not do:
-// a new backend gets any free id.
+// reload moves a row only if the file moves the service or backend. The ids have another order,
+// because a new backend gets any free id.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -16,10 +16,11 @@ struct weir_api_order {
 	uint16_t ids[];
 };
 
-// The ordered ids of all backends of the tables, which must exist: services as in the file; in each
-// service, backends as in the file, then removed backends; removed services last. The caller frees
-// the result. NULL = out of memory.
+// Returns the ids of all backends of the tables, in order; the tables must exist. The services have
+// the order of the file, and so have the backends of each service. Removed backends follow the
+// other backends of their service, and removed services come last. The caller frees the result.
+// NULL = out of memory.
 struct weir_api_order *weir_api_order(const struct weir_daemon *daemon);
-// The ordered ids of the configured services; WEIR_SERVICE_NONE for a service that is not in the
-// tables. The caller frees the result. NULL = out of memory.
+// Returns the ids of the configured services, in order. A service that is not in the tables has
+// WEIR_SERVICE_NONE. The caller frees the result. NULL = out of memory.
 struct weir_api_order *weir_api_service_order(const struct weir_daemon *daemon);

@@ -17,26 +17,28 @@
 struct weir_api_client {
 	struct weir_api *api;
 	struct weir_api_client *next;
-	struct weir_api_client **link; // the pointer to this client in the list of clients
+	// The pointer to this client in the list of clients, for its removal.
+	struct weir_api_client **link;
 	uv_pipe_t pipe;
 	uv_timer_t deadline; // timeout of the answer that is being written
 	unsigned int handles; // number of handles (pipe, deadline) that are not closed yet
 	char *in; // received bytes
 	size_t in_room;
-	size_t taken; // first bytes of `in`, already handled
-	size_t in_bytes; // bytes after the taken bytes, not handled yet
-	size_t searched; // first of these in_bytes, already searched: no newline
-	bool discarding; // inside an overlong line that was already answered
+	size_t taken; // number of bytes at the start of `in` that were already handled
+	size_t in_bytes; // number of bytes after these that were not handled yet
+	size_t searched; // number of the in_bytes that were searched and contain no newline
+	// The rest of an overlong line arrives and is discarded; the error was answered.
+	bool discarding;
 	bool ended; // the client sends nothing more
 	struct weir_api_call *call; // the call that is being handled, or NULL
 	uv_write_t write;
 	char *out; // the answer that is being written, or NULL
-	size_t held; // bytes of the list that is being built or written
+	size_t held; // bytes of the list of this client that is being built or written
 	uint64_t request_ms; // loop time of the last request
 	uint64_t connection; // number of the connection, never 0
 	weir_api_disconnected disconnected; // or NULL
 	void *disconnected_context;
-	bool waiting; // has a request to handle in the loop's next iteration
+	bool waiting; // the client has a request that the next iteration of the loop handles
 	struct weir_api_client *next_waiting;
 	struct weir_api_peer peer;
 };
@@ -59,7 +61,8 @@ struct weir_api {
 	uv_idle_t turn; // active while lists are being answered, or requests were handled
 	uint64_t turn_began_ns; // time of the first request in this iteration; 0 = none yet
 	struct weir_api_client *waiting; // clients with requests for the next iteration, in order
-	struct weir_api_call *lists; // each iteration builds a slice of the first list
+	// Calls with a list to answer; an iteration builds some rows of the first list.
+	struct weir_api_call *lists;
 };
 
 struct weir_api_call {
@@ -78,16 +81,17 @@ struct weir_api_call {
 // Close the connection of a client in any state; its memory is freed when libuv has closed the
 // handles.
 void weir_api_cut_off(struct weir_api_client *client);
-// Handle buffered lines until a reply is pending, then wait until the client has read the reply
-// (A2). Further lines are handled in the next iteration of the loop: a client delays other clients
-// by one request at most, and all clients together delay the loop by WEIR_API_TURN_NS and one
-// request at most (A7).
+// Handles the buffered lines of a client until a reply is pending, then waits until the client has
+// read the reply (A2). Each further line waits for the next iteration of the loop. So a client
+// delays other clients by at most one request, and all clients together delay the loop by at most
+// WEIR_API_TURN_NS and one request (A7).
 void weir_api_next_request(struct weir_api_client *client);
 // Write one reply. Takes the reference of answer; NULL (out of memory) closes the connection.
 void weir_api_write_answer(struct weir_api_client *client, json_t *answer);
-// Create an error answer. Returns a new reference, or NULL if out of memory. Makes text printable.
+// Creates an error answer. May overwrite bytes of text, see weir_api_safe_string. Returns a new
+// reference, or NULL if out of memory.
 json_t *weir_api_error_answer(enum weir_api_code code, char *text);
-// Release the lists that are being answered. Their clients must be disconnected.
+// Releases the lists that are being answered. Call only after their clients were disconnected.
 void weir_api_abandon_lists(struct weir_api *api);
-// Release api if it was closed and all handles and clients are closed.
+// Releases api if it was closed and all of its handles and clients are closed.
 void weir_api_finish_close(struct weir_api *api);

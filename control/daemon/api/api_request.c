@@ -52,8 +52,8 @@ bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call
 	return true;
 }
 
-// What is left of a service that a reload removed, and commands that show it; "" if nothing is
-// left.
+// Describes what is left of a service that a reload removed, and names the commands that show it.
+// "" if nothing is left.
 static const char *removed_text(
 	const struct weir_daemon *daemon, const char *service, char text[REMOVED_BYTES]) {
 	int id = weir_tables_service_find_removed(daemon->tables, service);
@@ -93,8 +93,8 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 	return id;
 }
 
-// Find a backend by its name in any service, except removed backends. Returns its id, -ENOENT, or
-// -EEXIST: several services, named in `services`, have a backend of this name.
+// Finds a backend by its name in any service, except removed backends. Returns its id, -ENOENT, or
+// -EEXIST if several services have a backend of this name; `services` then has their names.
 static int search(const struct weir_daemon *daemon, const char *name, char services[NAMES_BYTES]) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 	struct weir_backend_state state;
@@ -176,8 +176,8 @@ int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_ap
 			       : search(daemon, name, services);
 }
 
-// Convert an IPv4-mapped address: servers that listen for both families log an IPv4 client as
-// ::ffff:192.0.2.7, so users search for that form.
+// Converts an IPv4-mapped address to IPv4. Servers that listen for both families log an IPv4 client
+// as ::ffff:192.0.2.7, so users search for that form.
 static void unmap(struct weir_address *address, long *bits) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 

@@ -23,19 +23,19 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 // Find the one backend named by `backend` and optionally `service`. Returns its id. On an error,
 // fails the call and returns a negative number.
 int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
-// Fail the call: no service has a backend of this name.
+// Fails the call because no service has a backend of this name.
 void weir_api_no_backend(
 	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name);
-// As weir_api_find_backend, but does not fail the call. Returns the id; negative: no backend, or
-// several backends.
+// Finds a backend like weir_api_find_backend, but does not fail the call. Returns the id, or a
+// negative number if there is no such backend or several.
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
-// Whether tables exist, that is, a dataplane is or was attached. If not, fails the call and returns
-// false.
+// Returns whether tables exist, which is so once a dataplane was attached. If not, fails the call
+// and returns false.
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
-// Whether a dataplane is attached now. If not, fails the call and returns false.
+// Returns whether a dataplane is attached now. If not, fails the call and returns false.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
-// Whether the attached dataplane can list and delete flows. If not, fails the call and returns
-// false.
+// Returns whether the attached dataplane can list and delete flows. If not, fails the call and
+// returns false.
 bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call);
 
 // Parse "ADDRESS" or "ADDRESS/BITS". An IPv4-mapped address is converted to IPv4. Returns false if

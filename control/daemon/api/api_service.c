@@ -123,8 +123,8 @@ struct service_list { // the rows of a reply
 	uint32_t next; // next index in the order
 };
 
-// Find the configuration of a service, first at its position when the list began (place), which a
-// reload may have changed.
+// Finds the configuration of a service by name. Tries `place` first, the position of the service
+// when the list began; a reload may have changed the position since.
 static const struct weir_config_service *config_of(
 	const struct service_list *list, uint32_t place, const char *name) {
 	const struct weir_config *config = weir_reload_config(list->daemon->reload);
@@ -187,7 +187,7 @@ static void set(json_t *object, const char *key, const char *value) {
 	json_object_set_new(object, key, json_string(value));
 }
 
-// The settings that the active policy uses.
+// Lists the settings that the active policy uses.
 static json_t *json_settings(struct weir_daemon *daemon, uint16_t id,
 	const struct weir_config_policy *config, const struct weir_service_state *state) {
 	uint8_t needs = weir_policy_needs((enum weir_policy)state->policy);
@@ -351,8 +351,8 @@ void weir_api_service_show(struct weir_daemon *daemon, struct weir_api_call *cal
 
 // --- changes ------------------------------------------------------------------------------
 
-// Returns the policy named by a request, or WEIR_POLICY_UNSET for null. On an error, fails the call
-// and returns a negative number.
+// Returns the policy that a request names, or WEIR_POLICY_UNSET for null. On an error, fails the
+// call and returns a negative number.
 static int wanted_policy(struct weir_api_call *call, const struct weir_config_service *config) {
 	const char *name = weir_api_text(call, "policy");
 	const char *misfit;
@@ -377,7 +377,8 @@ static int wanted_policy(struct weir_api_call *call, const struct weir_config_se
 	return policy;
 }
 
-// Whether the policy may change: not while a canary runs. If not, fails the call and returns false.
+// Returns whether the policy of a service may change. If a canary of the service runs, it may not:
+// fails the call and returns false.
 static bool allows_canary(const struct weir_daemon *daemon, struct weir_api_call *call,
 	const struct weir_config_service *config) {
 	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, config->name);

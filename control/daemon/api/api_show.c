@@ -35,7 +35,7 @@ static const char *const flow_state_names[] = {
 #undef X
 };
 
-// The name of a state. States are bytes of shared memory, so any value may occur.
+// Returns the name of a state. States are bytes of shared memory, so any value may occur.
 static const char *name_of(const char *const *names, size_t count, uint8_t state) {
 	return state < count ? names[state] : "unknown";
 }
@@ -89,8 +89,8 @@ struct backend_list {
 	uint32_t next; // index in the order
 };
 
-// Whether the list contains a backend. Copies the state only of backends in the list, because a
-// list of one service iterates over the backends of all services.
+// Returns whether the list contains a backend. Copies the state of the backend only if so, because
+// the list of one service still iterates over the backends of all services.
 static bool is_in(
 	const struct backend_list *list, uint16_t id, struct weir_backend_state *ret_state) {
 	const struct weir_tables *tables = list->daemon->tables;
@@ -282,8 +282,8 @@ int weir_api_backend_rows(
 	return 0;
 }
 
-// The backends with this name: several services may have such a backend, and removed backends may
-// have the same name.
+// Lists the backends with this name. Several services may have a backend of the name, and so may
+// removed backends.
 static json_t *json_named(
 	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
 	struct backend_list *list = rows->context;
@@ -353,7 +353,7 @@ void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call)
 
 // --- health -------------------------------------------------------------------------------
 
-// The last result of a check; null = no result yet.
+// Returns the last result of a check; null if the check has no result yet.
 static json_t *json_last(const struct weir_health_status *status) {
 	if (!status->checked) {
 		return json_null();
@@ -364,7 +364,8 @@ static json_t *json_last(const struct weir_health_status *status) {
 		(json_int_t)status->age_ms);
 }
 
-// The agent-check alongside the health check of a backend; null = no agent-check.
+// Describes the agent-check that runs beside the health check of a backend; null if there is no
+// agent-check.
 static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backend) {
 	struct weir_health_status status;
 
@@ -375,8 +376,8 @@ static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backe
 		(json_int_t)status.passes, "fails", (json_int_t)status.fails);
 }
 
-// ejections: null for a backend that cannot be ejected. ejected_ms: null unless the backend is
-// ejected.
+// Adds the ejection of a backend to its row. `ejections` is null for a backend that cannot be
+// ejected. `ejected_ms` is null unless the backend is ejected now.
 static void add_ejection(const struct weir_daemon *daemon, uint16_t id, json_t *row) {
 	struct weir_outliers_status status = {0};
 	bool can = weir_outliers_status(

@@ -15,38 +15,39 @@ struct weir_config_service;
 struct weir_daemon;
 struct weir_flow_steals;
 
-// The shares of the backends of a service or of all services, as weir_shares_create.
+// Computes the shares of the backends of one service, or of all services, as weir_shares_create.
 int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
 
-// A share in percent: two decimals, and at least three significant digits, because each of 10,000
-// backends of a service has a hundredth of a percent.
+// Formats a share in percent with two decimals, and with at least three significant digits. With
+// 10,000 backends, each backend of a service has only a hundredth of a percent.
 json_t *weir_json_percent(double value);
 
-// The binds of a service, as text.
+// Lists the binds of a service as text.
 json_t *weir_json_binds(const struct weir_config_service *service);
 
-// The rows of service.show. Returns 0 or -ENOMEM.
+// Prepares the rows of service.show. Returns 0 or -ENOMEM.
 int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret);
-// The rows of backend.show. Returns 0 or -ENOMEM. `service` must live as long as the rows.
+// Prepares the rows of backend.show. Returns 0 or -ENOMEM. `service` must live as long as the rows.
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 
-// After the deadline of the drain of a removed service, its binds refuse packets, and its backends
-// stay in the tables. Returns for how many more milliseconds; null for other backends.
+// Returns for how many more milliseconds the binds of a removed service refuse packets, for one of
+// its backends. They begin to do so at the deadline of the service's drain, and the backends stay
+// in the tables meanwhile. Returns null for other backends.
 json_t *weir_json_binds_refuse(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
-// The progress of the drain of a backend; null without a drain.
+// Describes the progress of the drain of a backend; null without a drain.
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state);
 
 // The ports of the attached dataplane, or the port with this name, with all extended statistics
 // above 0.
 json_t *weir_api_ports(const struct weir_daemon *daemon, const char *name);
 
-// A worker as in worker.show; with `drops`, including its drops {reason: n}.
+// Describes a worker as worker.show does. drops: also add the worker's drops, as {reason: n}.
 json_t *weir_json_worker_row(const struct weir_daemon *daemon, uint32_t worker, bool drops);
 json_t *weir_json_segment(const struct weir_daemon *daemon);
 json_t *weir_json_agents(const struct weir_daemon *daemon);
-// The array `services` of flow.steals.
+// Returns the array `services` of flow.steals.
 json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char *service);
 
 // Names of enum weir_admin_state, enum weir_flow_state and enum weir_health_state; "unknown" if out

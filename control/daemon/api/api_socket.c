@@ -32,8 +32,8 @@ static pid_t read_pid(int fd) {
 	return n > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-// Lock the pid file. A previous owner may remove the file between open and lock, so the path must
-// still name the locked file.
+// Locks the pid file. A previous owner may remove the file after it was opened here and before it
+// is locked. So the lock counts only if the path still names the locked file.
 static int lock_pid_file(const char *path, int *ret_fd, pid_t *ret_owner) {
 	for (;;) {
 		struct stat mine, named;
@@ -68,7 +68,7 @@ static int write_pid(int fd) {
 	return 0;
 }
 
-// The pid of the process that serves this socket, or 0.
+// Returns the pid of the process that serves this socket, or 0 if no process does.
 static pid_t serving(const struct sockaddr_un *address) {
 	struct ucred peer = {0};
 	socklen_t bytes = sizeof(peer);
@@ -124,7 +124,7 @@ int weir_api_socket_check(const char *run_dir, char *why, size_t why_bytes) {
 
 	if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/" WEIR_CONTROL_SOCKET,
 		    run_dir) >= (int)sizeof(address.sun_path)) {
-		return 0; // weir_api_socket_open reports it
+		return 0; // weir_api_socket_open reports that the path is too long
 	}
 	owner = serving(&address);
 	return owner != 0 ? refuse(run_dir, owner, why, why_bytes) : 0;

@@ -22,8 +22,8 @@ struct weir_api_socket {
 	char pid_path[108];
 };
 
-// Check that no other weir-control serves the control socket. Called before start-up steps that
-// persist after an exit. Returns 0 or -EADDRINUSE, with one line in why.
+// Checks that no other weir-control serves the control socket. Call it before the start makes
+// changes that remain after an exit. Returns 0, or -EADDRINUSE with one line in why.
 int weir_api_socket_check(const char *run_dir, char *why, size_t why_bytes);
 
 // Create the control socket. The group may connect to the socket (mode 0660), but not open the pid

@@ -28,7 +28,8 @@ json_t *weir_json_segment(const struct weir_daemon *daemon) {
 				     : (weir_daemon_now_ns() - daemon->grace_since_ns) / 1000));
 }
 
-// Result names have hyphens in the protocol ("no-listener"), underscores as JSON keys.
+// Adds a count under the name of its result. The protocol has hyphens in the name ("no-listener"),
+// JSON keys have underscores.
 static void set_result(json_t *object, enum weir_agent_steal_result result, uint64_t count) {
 	char key[32];
 
@@ -39,7 +40,7 @@ static void set_result(json_t *object, enum weir_agent_steal_result result, uint
 	json_object_set_new(object, key, json_integer((json_int_t)count));
 }
 
-// The number of probes and steal requests sent to weir-agents, and of refused answers.
+// Counts the probes and steal requests sent to weir-agents, and the refused answers.
 json_t *weir_json_agents(const struct weir_daemon *daemon) {
 	struct weir_agents_counts counts = weir_agents_counts(daemon->agents);
 	json_t *refused = json_object(), *results = json_object();
@@ -62,7 +63,7 @@ json_t *weir_json_agents(const struct weir_daemon *daemon) {
 
 // --- lists --------------------------------------------------------------------------------
 
-struct lists { // first the services, then the backends
+struct lists { // the lists of a reply: first the services, then the backends
 	struct weir_api_rows services, backends;
 	bool of_backends;
 };

@@ -31,13 +31,15 @@ struct verdict {
 };
 
 struct services {
-	// Number of services that are not drained, except count: all services; without an eligible
-	// backend; with eligible backends that have no next hop; in panic mode.
+	// Numbers of services. count: all services. The other numbers leave out drained services.
+	// none: no backend is eligible. unreachable: backends are eligible, but none of them has a
+	// next hop. panic: the service is in panic mode.
 	uint32_t count, none, unreachable, panic;
 	uint32_t drained; // services whose binds are all drained, whatever the state of their
 			  // backends
-	uint32_t ended; // drained services without an existing flow to wait for
-	uint32_t leaving; // removed services with existing flows to wait for; not counted above
+	uint32_t ended; // drained services that have no flow left to wait for
+	// Removed services that have flows left to wait for; not counted in the fields above.
+	uint32_t leaving;
 	uint32_t backends, eligible;
 	uint64_t rejected; // new flows rejected in the last minute because every backend was at its
 			   // limit
@@ -194,8 +196,9 @@ static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 	return text;
 }
 
-// Report n services that cannot serve flows. what: the reason, as "no eligible backend". As long as
-// one service works, the instance should get traffic, so only the loss of all services is critical.
+// Reports n services that cannot serve flows. what: the reason, as "no eligible backend". The loss
+// of some services is not critical, because this instance should get traffic as long as one service
+// works. The loss of all services is critical.
 static void judge_lost(const struct services *services, uint32_t n, const json_t *lost,
 	const char *what, struct verdict *verdict) {
 	enum weir_status_level level =
@@ -214,8 +217,9 @@ static void judge_lost(const struct services *services, uint32_t n, const json_t
 	}
 }
 
-// Report drained services. A drain is not a fault: existing flows of a drained service need its
-// routes. When all services are drained and their flows have ended, the instance needs no traffic.
+// Reports drained services. A drain is not a fault: routes to a drained service must stay as long
+// as it has flows. Once all services are drained and their flows have ended, this instance needs no
+// traffic.
 static void judge_drained(const struct services *services, struct verdict *verdict) {
 	char names[TEXT_BYTES / 2];
 
@@ -262,8 +266,8 @@ static void judge_services(
 	judge_drained(services, verdict);
 }
 
-// Report backends whose checks have no result: they keep their states, so a failed backend still
-// gets flows.
+// Reports backends whose checks have no result. Such backends keep their states, so a failed
+// backend still gets flows.
 static uint32_t judge_checks(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
 	struct weir_unchecked unchecked;
 
@@ -274,7 +278,8 @@ static uint32_t judge_checks(const struct weir_daemon *daemon, int only, struct 
 	return unchecked.backends;
 }
 
-// Report that agents are configured, but no agent is probed. only: id of a service, or negative.
+// Reports that agents are configured, but no agent is probed because there are no keys. only: id of
+// a service, or negative.
 static void judge_keys(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
 	const char *why = weir_probed_agents_keys_problem(daemon->probed_agents);
 	const struct weir_config_service *service = NULL;
@@ -333,9 +338,9 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		services.rejecting_names);
 }
 
-// The id of the service that the call names. WEIR_SERVICE_NONE: the service has no id yet, because
-// it waits for a free id, or no dataplane was attached. Negative: not configured; the call has
-// failed.
+// Returns the id of the service that the call names. WEIR_SERVICE_NONE: the service has no id yet,
+// because it waits for a free id, or because no dataplane was attached. Negative: the service is
+// not configured, and the call has failed.
 static int find_service(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
 	int id = daemon->tables != NULL ? weir_tables_service_find(daemon->tables, name) : -ENOENT;
 

@@ -74,7 +74,7 @@ json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char 
 	return list;
 }
 
-// The recent moves, the oldest first.
+// Lists the recent moves, the oldest first.
 static json_t *list_recent(const struct weir_flow_steals *steals, const char *wanted) {
 	const struct weir_flow_steals_event *event;
 	json_t *list = json_array();

@@ -8,7 +8,8 @@
 #include "api_show.h"
 #include "daemon.h"
 
-// Limit of members per reply: a service with many workers and large subsets could have millions.
+// Limit of members in one reply. A service with many workers and large subsets could have millions
+// of members.
 #define MEMBERS_MAX 10000u
 
 static json_t *name_of(const struct weir_daemon *daemon, uint16_t backend) {
@@ -41,8 +42,8 @@ static json_t *json_members(
 	return list;
 }
 
-// A subset of this instance. members: buffer for all backends. room: how many more members the
-// answer may contain; NULL = the answer contains only counts.
+// Describes a subset of this instance. members: buffer for all backends. room: how many more
+// members the answer may contain; NULL = the answer contains only counts.
 static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 	const struct weir_subset_state *state, uint32_t subset, uint32_t *room,
 	struct weir_subset_member *members) {

@@ -17,7 +17,8 @@ static const char *const answer_keys[] = {
 #undef X
 };
 
-// How often a worker refused to give buckets away, by reason.
+// Counts how often a worker refused to give buckets away, by reason, and in *ret_sum for all
+// reasons together.
 static json_t *json_refused(const struct weir_steal_counters *counters, json_int_t *ret_sum) {
 	json_t *refused = json_object();
 

@@ -38,7 +38,8 @@ static void add_agent_check(const struct weir_config_service *service,
 	}
 }
 
-// The state that is withdrawn when an answer has no X-Weir-State: NONE if agents report the state.
+// Returns the state that an answer without X-Weir-State withdraws. NONE if agents report the state,
+// because then answers do not.
 static enum weir_health_word word_in_answers(
 	const struct weir_config_service *service, struct weir_health_facts facts) {
 	return service->agent.port == 0 && service->agent_check.type == WEIR_CHECK_NONE
@@ -46,13 +47,14 @@ static enum weir_health_word word_in_answers(
 		       : WEIR_HEALTH_WORD_NONE;
 }
 
-struct plan { // how a service is checked
+struct plan { // how the backends of a service are checked
 	struct weir_config_health_check check;
-	const struct weir_address *vips; // of the plan of all services; via the data path
+	// VIPs to connect to, for checks via the data path; part of one array for all plans
+	const struct weir_address *vips;
 	uint32_t vip_count;
 };
 
-// A new check starts from the known state.
+// Adds the check of a backend. A new check starts from the known state of the backend.
 static void add_target(const struct weir_states *states, const struct weir_config_service *service,
 	const struct plan *plan, const struct weir_backend_state *backend,
 	struct weir_health_target *targets, uint32_t *n) {
@@ -78,7 +80,8 @@ static void add_target(const struct weir_states *states, const struct weir_confi
 	(*n)++;
 }
 
-// A check of type agent has the agent's port and interval.
+// Returns the check of a service. A check of type agent gets the port and the interval of the
+// agent.
 static struct weir_config_health_check check_of(const struct weir_config_service *service) {
 	struct weir_config_health_check check = service->health_check;
 
@@ -99,8 +102,9 @@ static uint32_t count_binds(const struct weir_config *config) {
 	return count;
 }
 
-// The VIPs that a check via the data path connects to: that of weir_config_checked_bind, and those
-// of other binds of its protocol with the checked port, each once. Returns their number.
+// Lists the VIPs that a check via the data path connects to, each once: the VIP of
+// weir_config_checked_bind, and the VIPs of other binds that have its protocol and the checked
+// port. Returns their number.
 static uint32_t find_vips(const struct weir_config_service *service, struct weir_address *ret) {
 	const struct weir_config_bind *first = weir_config_checked_bind(service);
 	const uint16_t configured = service->health_check.port;
@@ -123,7 +127,8 @@ static uint32_t find_vips(const struct weir_config_service *service, struct weir
 	return count;
 }
 
-// vips: room for one a bind. Without memory NULL.
+// Decides how each service is checked. vips: room for one address per bind. Returns NULL if out of
+// memory.
 static struct plan *make_plans(const struct weir_config *config, struct weir_address *vips) {
 	struct plan *plans = calloc(config->service_count + 1, sizeof(*plans));
 
@@ -229,7 +234,8 @@ uint64_t weir_checks_unchecked_ms(const struct weir_health *health, uint16_t bac
 	return ms;
 }
 
-// Whether a backend is unchecked; if so, sets *ret_state. Leaving backends are not unchecked.
+// Returns whether a backend is unchecked, and if so its state. Leaving backends are never
+// unchecked.
 static bool is_unchecked(const struct weir_health *health, const struct weir_tables *tables,
 	uint16_t id, struct weir_backend_state *ret_state) {
 	return weir_health_unchecked_ms(health, id) > 0 &&

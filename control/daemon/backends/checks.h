@@ -17,8 +17,9 @@
 // known state. Call after weir_states_configure. Returns 0 or negative errno.
 int weir_checks_configure(struct weir_health *health, const struct weir_states *states,
 	const struct weir_tables *tables, const struct weir_config *config);
-// Check backends that are far from use less often (weir_tables_backend_is_far). tables NULL: no
-// backend is far. Call after each publication, and every second, because ticks publish as well.
+// Checks backends that are far from use less often (weir_tables_backend_is_far). tables NULL: no
+// backend is far. Call after each publication. Also call every second, because weir_tables_tick
+// publishes as well.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);
 
 // Returns how long the checks of a backend have had no result, and in ret_why the reason. Returns 0
@@ -33,7 +34,8 @@ struct weir_unchecked {
 	// If backends > 0: one line, with the services and the reason at one backend.
 	char text[WEIR_UNCHECKED_BYTES];
 };
-// The unchecked backends of a service, or of all services (service < 0). tables NULL: no backends.
+// Counts and describes the unchecked backends of a service, or of all services (service < 0).
+// tables NULL: there are no backends.
 void weir_checks_unchecked(const struct weir_health *health, const struct weir_tables *tables,
 	int service, struct weir_unchecked *ret);
 
@@ -46,8 +48,8 @@ struct weir_checks_log { // zero-initialized
 	uint64_t since_ms; // when the first backend became unchecked
 	uint64_t logged_ms; // time of the last log line
 };
-// Log the unchecked backends when their number changes: one line for all backends, at most one line
-// in WEIR_CHECKS_LOG_MS. Call every second.
+// Logs the unchecked backends when their number has changed: one line for all backends, and at most
+// one line in WEIR_CHECKS_LOG_MS. Call every second.
 #define WEIR_CHECKS_LOG_MS 5000u
 void weir_checks_second(struct weir_checks_log *logged, const struct weir_log *log,
 	const struct weir_health *health, const struct weir_tables *tables, uint64_t now_ms);

@@ -101,7 +101,7 @@ enum weir_config_at_deadline weir_drains_backend_at_deadline(
 				: weir_drains_at_deadline(tables, backend->service);
 }
 
-// The phase of the drain of a backend, or of a service's binds.
+// Returns the phase of the drain of a backend, or of a service's binds.
 static enum weir_drain_phase phase_of(const struct weir_tables *tables,
 	enum weir_config_at_deadline then, uint64_t until_ns, uint64_t open_flows,
 	uint64_t now_ns) {
@@ -177,7 +177,7 @@ static bool advance(
 
 // --- binds ----------------------------------------------------------------------------------
 
-struct binds { // binds of one service whose drain ends at one time
+struct binds { // binds of one service whose drains end at the same time
 	const char *what; // "bind", "removed bind"
 	struct weir_config_bind first[BINDS_NAMED];
 	uint32_t named, count; // named: number of binds in `first`
@@ -199,8 +199,8 @@ static void binds_text(const struct binds *binds, char text[BINDS_BYTES]) {
 	}
 }
 
-// Log the end of the drain of some binds of a service. Flows are counted by service, so the text
-// cannot contain the number of flows of these binds.
+// Logs the end of the drain of some binds of a service. The text does not contain the number of
+// flows of these binds, because flows are counted only by service.
 static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const struct binds *binds,
 	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
 	const char *name = weir_tables_service_name(of->tables, id);
@@ -228,7 +228,7 @@ static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const s
 	weir_states_record_service(of->states, name, "drain", why);
 }
 
-// what: what has drained, e.g. "removed service", for the log.
+// Logs the end of the drain of a service. what: what has drained, e.g. "removed service".
 static void note_service_end(const struct weir_drains_of *of, uint16_t id, const char *what,
 	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
 	const char *name = weir_tables_service_name(of->tables, id);
@@ -269,7 +269,8 @@ static void note_drain_end(const struct weir_drains_of *of, uint16_t id,
 	}
 }
 
-// Flows are counted by service: flows to the other VIPs of the service count as well.
+// Advances the drain of a service's binds. Flows are counted only by service, so flows to VIPs that
+// are not drained count as well.
 static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns) {
 	struct weir_tables *tables = of->tables;
 	uint64_t open_flows = weir_sum_service(weir_tables_segment(tables), id).open_flows;
@@ -295,7 +296,8 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 
 // --- removals -------------------------------------------------------------------------------
 
-// The service table contains the removed binds until the next publication.
+// Logs the end of a removal. The service table still contains the removed binds until the next
+// publication.
 static void note_removal_end(const struct weir_drains_of *of, uint16_t id,
 	const struct weir_service_state *state, enum weir_drain_phase phase, uint64_t open_flows) {
 	struct binds binds = {.what = "removed bind", .count = state->removed_binds};
@@ -317,7 +319,7 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	if (weir_tables_service(of->tables, id, &state) < 0) {
 		return false;
 	}
-	// If the removal is not draining, its flows have ended: clients get RSTs.
+	// A removal that has left the phase DRAINING has ended its flows: their clients get RSTs.
 	drains = state.removal == WEIR_DRAIN_DRAINING;
 	drained = drains && open_flows == 0 && weir_tables_counts_drains(of->tables);
 	if (!drained && now_ns < state.removal_until_ns) {
@@ -330,7 +332,8 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	return r >= 0;
 }
 
-// Examine up to `looks` services, starting at id *next.
+// Examines up to `looks` services, beginning with the id *next. Returns whether the tables must be
+// published.
 static bool tick_services(const struct weir_drains_of *of, uint64_t now_ns, uint32_t looks,
 	uint32_t *next, int (*find)(const struct weir_tables *tables, uint32_t from),
 	bool (*go_on)(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns)) {

@@ -11,7 +11,7 @@ static void read_port(struct weir_links_port *port, const struct weir_segment *s
 	const struct weir_port_info *info = &segment->header->port[i];
 	const enum weir_link_state link = weir_port_link(segment, config, i);
 
-	// Forget the link if the index now has another port.
+	// Forget the state of the link if another port has this index now.
 	if (strncmp(port->name, info->name, sizeof(port->name)) != 0) {
 		*port = (struct weir_links_port){.down = false};
 		memcpy(port->name, info->name, sizeof(port->name));

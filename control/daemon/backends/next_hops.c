@@ -9,7 +9,7 @@
 #include "neighbours.h"
 #include "segment.h"
 
-struct owner { // a backend with an address
+struct owner { // a backend and its address
 	struct weir_address address;
 	uint16_t backend;
 	uint8_t port; // index + 1 of the last port to the backend; 0 = unknown
@@ -40,7 +40,7 @@ static int order_by_address(const void *a, const void *b) {
 	return memcmp(left->address.bytes, right->address.bytes, sizeof(left->address.bytes));
 }
 
-// The first owner of an address, or owner_count.
+// Returns the index of the first owner of an address, or owner_count if the address has no owner.
 static uint32_t first_owner(const struct weir_next_hops *hops, const struct weir_address *address) {
 	struct owner key = {.address = *address};
 	uint32_t low = 0, high = hops->owner_count;
@@ -139,7 +139,7 @@ bool weir_next_hops_find(
 	return weir_neighbours_find(hops->neighbours, address, ret);
 }
 
-// The last port to a backend with this address, as index + 1; 0 = unknown.
+// Returns the last port to a backend with this address, as index + 1; 0 = unknown.
 static uint8_t last_port(
 	const struct weir_next_hops *hops, const struct weir_address *address, uint16_t id) {
 	struct weir_next_hop hop;
@@ -165,7 +165,7 @@ int weir_next_hops_port(const struct weir_next_hops *hops, uint16_t id) {
 
 // --- configuration ------------------------------------------------------------------------
 
-// Include leaving backends, because they still have flows.
+// Lists the backends by address. Includes leaving backends, because they still have flows.
 static int list_owners(struct weir_next_hops *hops) {
 	uint32_t ids = weir_tables_backend_ids(hops->tables), n = 0;
 	struct owner *owners = calloc(ids > 0 ? ids : 1, sizeof(owners[0]));
@@ -189,7 +189,7 @@ static int list_owners(struct weir_next_hops *hops) {
 	return 0;
 }
 
-// List the ports of the segment. Each has the settings of the configured port with its name.
+// Lists the ports of the segment, each with the settings of the configured port of the same name.
 static void list_ports(struct weir_next_hops *hops, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(hops->tables);
 

@@ -27,15 +27,15 @@ void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_icmp_sockets
 // Handles close in the next iterations of the loop. NULL is allowed.
 void weir_next_hops_free(struct weir_next_hops *hops);
 
-// For weir_tables_find_hops, with the next hops as context: uses the next hop of another backend
-// with this address, or of a backend behind the same gateway.
+// Finds a next hop for weir_tables_find_hops; `hops` is the context of that callback. Takes the
+// next hop of another backend with this address, or of a backend behind the same gateway.
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
 // Returns the index of the port to a backend: of its next hop, or, while the next hop is
 // unresolved, of its last next hop. Returns -1 if the backend never had a next hop.
 int weir_next_hops_port(const struct weir_next_hops *hops, uint16_t backend);
 
-// Watch the backends of these tables over the ports of the tables' segment, or over the previous
+// Watches the backends of these tables. The ports are those of the tables' segment, or the previous
 // ports while there is no segment. Call after each weir_tables_apply and each new segment. tables:
 // borrowed until the next call. Returns 0 or negative errno.
 int weir_next_hops_configure(

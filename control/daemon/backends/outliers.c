@@ -13,7 +13,7 @@
 
 #define EXPLANATION_BYTES 64
 
-struct member { // backend of a service, alongside its struct weir_ejection_backend
+struct member { // a backend of a service; has the same index as its struct weir_ejection_backend
 	uint64_t identity;
 	struct weir_address address; // a different address is a different machine
 	uint64_t ejections;
@@ -26,11 +26,11 @@ struct watched { // a service with outlier ejection
 	struct weir_ejection_settings settings;
 	struct weir_ejection ejection;
 	struct weir_ejection_backend *backends;
-	struct member *members; // [count], in the order of backends
+	struct member *members; // [count], in the order of the service's backends
 	uint32_t count;
 };
 
-struct place { // indexes of a backend, by backend id
+struct place { // where a backend is found, by backend id
 	uint32_t service; // index of the service + 1; 0 = the backend cannot be ejected
 	uint32_t member;
 };
@@ -105,8 +105,8 @@ static bool is_same(const struct weir_address *a, const struct weir_address *b) 
 	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-// The index of a backend in the previous list, or the count if the list lacks the backend. The
-// order is mostly unchanged, so the search starts after the last backend found.
+// Returns the index of a backend in the previous list, or the count if it is not in the list. The
+// order is mostly unchanged, so the search starts after the backend that was found last.
 static uint32_t find_member(
 	const struct watched *former, const struct member *member, uint32_t *next) {
 	for (uint32_t n = 0; n < former->count; n++) {
@@ -122,7 +122,7 @@ static uint32_t find_member(
 	return former->count;
 }
 
-// Returns 0 or -ENOMEM; backends without an id are left out.
+// Fills the lists of a service. Leaves out backends without an id. Returns 0 or -ENOMEM.
 static int fill(struct watched *watched, const struct weir_tables *tables,
 	const struct weir_config_service *config, const struct watched *former) {
 	struct weir_configured of = weir_configured_of(tables, config);
@@ -158,7 +158,7 @@ static int fill(struct watched *watched, const struct weir_tables *tables,
 	return 0;
 }
 
-// Returns NULL if out of memory.
+// Computes the places of all backends. Returns NULL if out of memory.
 static struct place *list_places(const struct watched *watched, uint32_t count, uint32_t ids) {
 	struct place *places = calloc(ids > 0 ? ids : 1, sizeof(*places));
 
@@ -170,7 +170,7 @@ static struct place *list_places(const struct watched *watched, uint32_t count, 
 	return places;
 }
 
-// Mark the ejected backends in the tables; clear the mark of all others.
+// Marks the ejected backends in the tables, and clears the mark of all other backends.
 static void write_tables(const struct weir_outliers *outliers) {
 	uint32_t ids = weir_tables_backend_ids(outliers->tables);
 
@@ -258,7 +258,7 @@ static void note(const struct weir_outliers *outliers, uint16_t id, enum weir_lo
 	}
 }
 
-// Describe the observations behind an ejection.
+// Describes what was observed before the backend was ejected.
 static void explain(const struct weir_ejection_backend *backend, const struct member *member,
 	char *text, size_t bytes) {
 	uint64_t failed = backend->judged.failed, all = failed + backend->judged.established;
@@ -289,8 +289,8 @@ static void eject(
 	note(outliers, watched->members[i].id, WEIR_LOG_WARN, what);
 }
 
-// The index of the backend to eject that has the largest share of failures, or the count if no
-// backend is to be ejected.
+// Returns the index of the backend to eject next: among those to be ejected, the backend with the
+// largest share of failures. Returns the count if no backend is to be ejected.
 static uint32_t worst(const struct watched *watched) {
 	uint32_t found = watched->count;
 	double most = -1;

@@ -28,13 +28,13 @@ int weir_outliers_create(
 	struct weir_log *log, struct weir_states *states, struct weir_outliers **ret);
 void weir_outliers_free(struct weir_outliers *outliers); // NULL is allowed
 
-// Apply a configuration and its tables (borrowed until the next call). Backends that are in both
-// configurations keep their state. Returns 0 or -ENOMEM (ejection is disabled).
+// Applies a configuration and its tables (borrowed until the next call). Backends that are also in
+// the previous configuration keep their state. Returns 0, or -ENOMEM: then no backend is ejected.
 int weir_outliers_follow(struct weir_outliers *outliers, struct weir_tables *tables,
 	const struct weir_config *config);
 
-// Read the counters; call once a second while a dataplane is attached. Returns whether the tables
-// must be published.
+// Reads the counters of the workers, and ejects and readmits backends. Call once a second while a
+// dataplane is attached. Returns whether the tables must be published.
 bool weir_outliers_second(struct weir_outliers *outliers, uint64_t now_ms);
 
 // Record that the backend's host rejected a tunnel packet of this flow. flow: hash of the flow.
@@ -42,7 +42,8 @@ bool weir_outliers_second(struct weir_outliers *outliers, uint64_t now_ms);
 void weir_outliers_unreachable(struct weir_outliers *outliers, uint16_t backend,
 	enum weir_unreachable_kind kind, uint32_t flow, uint64_t now_ms);
 
-// End the ejection of a backend for an operator. Does nothing if the backend is not ejected.
+// Ends the ejection of a backend on request of an operator. Does nothing if the backend is not
+// ejected.
 void weir_outliers_readmit(struct weir_outliers *outliers, uint16_t backend);
 
 // Returns 0, or -ENOENT: the backend cannot be ejected.

@@ -12,22 +12,23 @@
 #include "segment.h"
 
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
-#define REQUEST_MS 300000 // how long utilization is requested after an operator's request
-#define FIGURES_MS 10000 // how long the figures of a canary are requested after a request
-#define MEASURE_MS 600 // from a request to measure until an agent has a result
+#define REQUEST_MS 300000 // utilization is requested for this time after an operator's request
+#define FIGURES_MS 10000 // the figures of a canary are requested for this time after a request
+#define MEASURE_MS 600 // time that an agent needs from a request to measure until it has a result
 
 struct backend { // data of one backend id
 	bool has_agent; // whether the backend's agent is probed
-	bool silent; // whether the silence was logged
-	// Time of the last answer before the silence, or of the start of the silence.
+	bool silent; // it was logged that the agent is silent
+	// While the agent is silent: time of its last answer, or, if it never answered, when the
+	// silence was found.
 	uint64_t silent_ms;
-	uint64_t identity; // identity of the backend that the flows belong to
-	uint64_t new_flows; // number of new flows at the last check
+	uint64_t identity; // identity of the backend whose flows are counted here
+	uint64_t new_flows; // number of new flows of the backend at the last check
 	uint64_t flows_ms; // time of the last flow, 0 = never
 	uint32_t interval_ms, inactive_interval_ms;
-	uint32_t wants; // fields used by Weir, without an operator's request
+	uint32_t wants; // fields that Weir itself uses, without an operator's request
 	uint64_t requested_until_ms; // end of an operator's request for utilization; 0 = no request
-	uint64_t known_ms; // when an answering agent has reported the requested utilization
+	uint64_t known_ms; // when an answering agent will have reported the requested utilization
 	uint64_t figures_until_ms; // end of the request for the figures of a canary; 0 = no request
 	struct weir_tcp_report *tcp; // NULL = TCP figures are not requested
 };
@@ -97,7 +98,7 @@ static void on_lost(void *context, uint16_t backend) {
 
 // --- configuration ------------------------------------------------------------------------
 
-// Number of configured backends with an agent.
+// Returns the number of configured backends that have an agent.
 static uint32_t count_agents(const struct weir_config *config) {
 	uint32_t count = 0;
 
@@ -108,7 +109,7 @@ static uint32_t count_agents(const struct weir_config *config) {
 	return count;
 }
 
-// The number of keys that are not in `others`.
+// Returns the number of keys that are not in `others`.
 static uint32_t count_other_keys(
 	const struct weir_agent_keys *keys, const struct weir_agent_keys *others) {
 	uint32_t count = 0;
@@ -198,8 +199,8 @@ static uint32_t wants_of(const struct backend *backend) {
 	       (backend->figures_until_ms > 0 ? figures : 0);
 }
 
-// Keep the TCP figures of a backend that still requests them, free them otherwise. If out of
-// memory, the backend has no TCP figures.
+// Keeps the TCP figures of a backend if they are still requested, and frees them otherwise. If out
+// of memory, the backend has no TCP figures.
 static void set_tcp(struct backend *backend, bool wanted) {
 	if (!wanted) {
 		free(backend->tcp);
@@ -350,7 +351,7 @@ static void expire_requests(struct weir_probed_agents *probed, uint16_t id, uint
 
 // --- active backends ----------------------------------------------------------------------
 
-// Whether the backend has flows, or had flows since the last call.
+// Returns whether the backend has flows, or had flows since the last call.
 static bool has_flows(const struct weir_probed_agents *probed, uint16_t id) {
 	const struct weir_segment *segment = weir_tables_segment(probed->tables);
 	struct backend *backend = &probed->backends[id];
@@ -401,7 +402,8 @@ static void log_silence(const struct weir_probed_agents *probed, uint16_t id,
 	}
 }
 
-// A silent agent is no longer silent with its first answer.
+// Logs that an agent has become silent, or that it answers again. The silence ends with the first
+// answer.
 static void note_silence(struct weir_probed_agents *probed, uint16_t id,
 	const struct weir_agents_status *status, uint64_t now_ms) {
 	struct backend *backend = &probed->backends[id];

@@ -33,7 +33,7 @@ enum weir_agent_state {
 #undef X
 };
 
-// health, reports: borrowed. excuse, excuse_context: called for unanswered probes, as in struct
+// health, reports: borrowed. excuse, excuse_context: called for unanswered probes, see struct
 // weir_agents_events. Returns 0 or negative errno.
 int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
 	struct weir_reports *reports, weir_health_excuse_fn excuse, void *excuse_context,
@@ -48,45 +48,49 @@ int weir_probed_agents_configure(struct weir_probed_agents *probed, struct weir_
 // in use.
 void weir_probed_agents_read_keys(
 	struct weir_probed_agents *probed, const struct weir_config *config);
-// Why the last read of the keys failed, in one line that names the file. NULL: the read succeeded,
-// or no service has agents. Borrowed until the next read.
+// Returns why the last read of the keys failed, in one line that names the file. Returns NULL if
+// the read succeeded, or if no service has agents. The text is valid until the next read.
 const char *weir_probed_agents_keys_problem(const struct weir_probed_agents *probed);
-// The last reread of the keys, compared with the previous keys.
+// The result of the last read of the keys, compared with the previous keys.
 struct weir_probed_agents_keys {
 	bool read; // false: the read failed, or no service has agents
 	uint32_t count;
-	uint32_t added; // keys whose id or secret no previous key had
+	// Number of keys that were not in use before: none of the previous keys had their id or
+	// secret.
+	uint32_t added;
 	uint32_t removed;
 };
 struct weir_probed_agents_keys weir_probed_agents_keys(const struct weir_probed_agents *probed);
-// Whether there are keys, from this or an earlier read. Without keys no agent is probed.
+// Returns whether there are keys, from the last read or from an earlier read. Without keys no agent
+// is probed.
 bool weir_probed_agents_has_keys(const struct weir_probed_agents *probed);
-// Update the requested fields: a policy, or the fields that it uses, may have changed.
+// Updates the fields that are requested from agents. Call when the policy of a service, or the
+// fields that a policy uses, may have changed.
 void weir_probed_agents_update(struct weir_probed_agents *probed);
 // Probe no agent until the next configure.
 void weir_probed_agents_stop(struct weir_probed_agents *probed);
 
-// Request the utilization of a service's backends from their agents for five minutes, for an
-// operator. Returns the milliseconds until every answering agent has reported its utilization.
-// Returns 0 if all have, or if the service has no agents.
+// Requests the utilization of a service's backends from their agents for five minutes, because an
+// operator needs it. Returns the time in milliseconds until every answering agent has reported its
+// utilization; 0 if all have reported it already, or if the service has no agents.
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
-// Request the figures that a canary is judged by, from the agent of a backend, for some seconds:
-// call once a second. Does nothing for a backend without an agent.
+// Requests the figures by which a canary is judged from the agent of a backend. A request is valid
+// for some seconds, so call this once a second. Does nothing for a backend without an agent.
 void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t backend);
 
 // Call once a second: finds the active backends, and logs agents that become silent or answer
 // again.
 void weir_probed_agents_second(struct weir_probed_agents *probed);
 
-// The state of a backend's agent. *ret_age_ms: time since the agent's last answer; UINT64_MAX: no
-// answer so far.
+// Returns the state of a backend's agent. *ret_age_ms: time since the agent's last answer;
+// UINT64_MAX if it has not answered so far.
 enum weir_agent_state weir_probed_agents_state(
 	const struct weir_probed_agents *probed, uint16_t backend, uint64_t *ret_age_ms);
 
-// The TCP figures of a backend. Returns 0, -ENOENT (not requested), -EAGAIN (no figures within the
-// last four of the longest intervals between probes).
+// Gets the TCP figures of a backend. Returns 0, -ENOENT (no figures are requested), or -EAGAIN (the
+// last figures are older than four times the longest interval between probes).
 int weir_probed_agents_tcp(
 	const struct weir_probed_agents *probed, uint16_t backend, struct weir_tcp_status *ret);
 

@@ -9,7 +9,7 @@
 
 #define WORK_PER_TICK 20000u // limits the work for an address with thousands of services
 
-struct owner { // a backend with an address
+struct owner { // a backend and its address
 	struct weir_address address;
 	const struct weir_config_service *service;
 	uint16_t id;
@@ -19,9 +19,9 @@ struct weir_rejections {
 	struct weir_outliers *outliers;
 	struct weir_icmp_sockets sockets;
 	struct weir_tables *tables;
-	struct owner *owners; // sorted by address; empty if no message counts
+	struct owner *owners; // sorted by address; empty if no service uses the messages
 	uint32_t count;
-	uint64_t work; // owners and binds compared in this tick
+	uint64_t work; // number of owners and binds compared in this tick
 };
 
 int weir_rejections_create(struct weir_outliers *outliers, struct weir_rejections **ret) {
@@ -70,7 +70,7 @@ static bool counts(const struct weir_config_service *service) {
 	return service->outlier_ejection.enabled && service->outlier_ejection.unreachable_flows > 0;
 }
 
-// The number of owners; 0 if messages count for no backend.
+// Returns the number of owners to list. 0 if no service uses the messages.
 static uint32_t room_for(const struct weir_config *config) {
 	uint32_t room = 0;
 	bool any = false;
@@ -109,7 +109,7 @@ int weir_rejections_follow(struct weir_rejections *rejections, struct weir_table
 
 // --- messages -------------------------------------------------------------------------------
 
-// The index of the first owner of an address, or the count.
+// Returns the index of the first owner of an address, or the count if the address has no owner.
 static uint32_t first_owner(
 	const struct weir_rejections *rejections, const struct weir_address *address) {
 	uint32_t low = 0, high = rejections->count;
@@ -126,7 +126,7 @@ static uint32_t first_owner(
 	return low;
 }
 
-// Whether a service has a bind for this destination.
+// Returns whether a service has a bind for this destination.
 static bool is_bound(
 	const struct weir_config_service *service, const struct weir_unreachable_report *report) {
 	for (uint32_t i = 0; i < service->bind_count; i++) {
@@ -141,8 +141,8 @@ static bool is_bound(
 	return false;
 }
 
-// Whether packets of a service use a tunnel with this inner address family: a host may decapsulate
-// IPv4 but not IPv6, or IPv6 but not IPv4.
+// Returns whether the packets of a service use a tunnel with this inner address family. The family
+// matters, because a host may decapsulate only IPv4 or only IPv6.
 static bool uses_tunnel(const struct weir_config_service *service, uint8_t family) {
 	for (uint32_t i = 0; i < service->bind_count; i++) {
 		if (service->binds[i].address.family == family) {

@@ -3,12 +3,12 @@
 // Rejections: finds the backends that an ICMP error about a tunnel packet (unreachable.h) is about,
 // and passes the error to outliers.h. The quoted packet must be a packet that Weir sends: its outer
 // addresses are those of packets to a backend, its inner flow is to a bind of the backend's
-// service, and it was not fragmented. (weir-agent decap leaves IPv6 fragments to the kernel, which
-// rejects the whole packet: otherwise clients could cause errors with packets of 1,280 bytes.)
-// An error counts for every backend with the host's address, in any service, because a host sends
-// few messages: Linux sends six, then one a second.
-// Cost: at most WEIR_REJECTIONS_MESSAGES messages of each family are read at a time. In a flood
-// further messages are lost, and ejection takes longer.
+// service, and it was not fragmented. (Errors about fragments do not count, because clients could
+// cause them with packets of 1,280 bytes: weir-agent decap leaves IPv6 fragments to the kernel,
+// which rejects the whole packet.) An error counts for every backend with the host's address, in
+// any service. A host sends too few messages to wait for one per service: Linux sends six, then one
+// a second. Cost: at most WEIR_REJECTIONS_MESSAGES messages of each family are read at a time. In a
+// flood further messages are lost, and ejection takes longer.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -37,6 +37,6 @@ int weir_rejections_follow(struct weir_rejections *rejections, struct weir_table
 // Read the messages that have arrived; call ten times a second.
 void weir_rejections_tick(struct weir_rejections *rejections, uint64_t now_ms);
 
-// Process one report. Returns the number of backends that the report counts for.
+// Processes one report. Returns the number of backends for which the report counts.
 uint32_t weir_rejections_take(struct weir_rejections *rejections,
 	const struct weir_unreachable_report *report, uint64_t now_ms);

@@ -18,7 +18,7 @@
 // Values that a source may report and withdraw.
 enum reported {
 	REPORTED_WORD, // state of the host
-	REPORTED_PORTS, // states of ports: kept although another source reports a state of the host
+	REPORTED_PORTS, // states of ports; a host state from another source does not replace them
 	REPORTED_LIMIT,
 	REPORTED_QUEUE,
 	REPORTED_WEIGHT,
@@ -27,7 +27,7 @@ enum reported {
 
 struct announced { // the last announced states of a backend
 	uint8_t word; // state of the host
-	uint8_t passed_on; // enum weir_health_word that was passed on to the states
+	uint8_t passed_on; // the state that was last passed to states.h, enum weir_health_word
 	bool by_port; // passed_on is the state of a port
 	uint8_t port_count;
 	struct weir_port_word ports[WEIR_PORT_WORDS_MOST];
@@ -39,27 +39,29 @@ struct entry { // data of one backend id
 	bool any; // last is valid
 	bool at_limit;
 	uint8_t accept_queue_percent;
-	uint64_t generation; // number of the last configure call with this backend
+	uint64_t generation; // number of the last configure call that contained this backend
 	uint64_t identity;
 	uint32_t wants; // fields used with any policy
 	// Estimated number of balancers in the fleet that use the backend; times their workers if
 	// each worker has its own limit.
 	uint32_t divisor;
-	uint32_t limit; // limit of the backend, for all balancers together; 0 = none
-	uint32_t share; // share of this instance (or worker) in the limit; 0 = no limit
-	bool requests; // flows of the backend's service are requests
-	uint32_t weight; // WEIR_WEIGHT_UNSET = none
-	double percent; // percentage of the configured weight, replaces weight; below 0 = none
+	uint32_t limit; // limit that the backend reported, for all balancers together; 0 = none
+	uint32_t share; // share of this instance (or worker) in that limit; 0 = no limit
+	bool requests; // a flow of the backend's service is one request
+	uint32_t weight; // weight that the backend reported; WEIR_WEIGHT_UNSET = none
+	// Reported percentage of the configured weight, replaces `weight`; below 0 = none.
+	double percent;
 	uint64_t taken_ms; // time of the last report
 	uint64_t expire_ms; // lifetime of a report
 	struct weir_steal_duration service; // weir_reports_status.service_s
 	const struct weir_bound_ports *binds; // binds of the backend's service
 	uint32_t bind_count;
 	struct announced announced;
-	struct weir_host_cpus host; // the last reported CPUs
+	struct weir_host_cpus host; // the CPUs that were last reported
 	struct weir_report last;
 	char source[WEIR_REPORTS_SOURCE_BYTES]; // source of the last report
-	char by[REPORTED_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // source of each value; "" = none
+	// Which source reported each value; "" = none.
+	char by[REPORTED_COUNT][WEIR_REPORTS_SOURCE_BYTES];
 };
 
 struct weir_reports {
@@ -75,7 +77,7 @@ struct weir_reports {
 	struct weir_capacity_table *speeds; // speeds of CPU models
 	uint32_t ids;
 	uint64_t generation;
-	char why[256]; // text of weir_reports_why
+	char why[256]; // the text that weir_reports_why returns
 };
 
 int weir_reports_create(struct weir_states *states, struct weir_estimates *estimates,
@@ -120,7 +122,7 @@ static bool is_by(const struct entry *entry, enum reported what, const char *sou
 
 // --- words ----------------------------------------------------------------------------------
 
-// The port with the worst state. NULL = the state of the host is the worst.
+// Returns the port with the worst state. NULL = no port is worse than the host.
 static const struct weir_port_word *worst_port(const struct entry *entry) {
 	const struct announced *announced = &entry->announced;
 
@@ -128,15 +130,17 @@ static const struct weir_port_word *worst_port(const struct entry *entry) {
 		entry->bind_count, announced->word);
 }
 
-// The source of the state in effect: of the port's state (port not NULL), else of the host's state.
-// Without a state of the host: the last source of port states, which have been withdrawn.
+// Returns the source of the state in effect. If port is not NULL, that is the source of the port
+// states, otherwise the source of the host state. If there is no host state, it is the last source
+// of port states, which were withdrawn.
 static const char *source_of(const struct entry *entry, const struct weir_port_word *port) {
 	bool by_host = port == NULL && entry->by[REPORTED_WORD][0] != '\0';
 
 	return entry->by[by_host ? REPORTED_WORD : REPORTED_PORTS];
 }
 
-// ended: the port whose state a report has ended; NULL = none.
+// Passes the worst announced state of a backend to states.h. ended: the port whose state a report
+// has ended; NULL = none.
 static void pass_on_word(
 	struct weir_reports *reports, uint16_t id, const struct weir_port_word *ended) {
 	struct entry *entry = &reports->entries[id];
@@ -165,8 +169,8 @@ static void pass_on_word(
 		source_of(entry, port), why);
 }
 
-// A report without a state of the host keeps the previous one. A report without states of ports
-// withdraws the port states that its source reported.
+// Takes the announced states of a report. A report without a host state keeps the previous host
+// state. A report without port states withdraws the port states that came from the same source.
 static void take_word(struct weir_reports *reports, uint16_t id, const struct weir_report *report,
 	const char *source) {
 	struct entry *entry = &reports->entries[id];
@@ -230,8 +234,8 @@ static void write_tables(struct weir_reports *reports, uint16_t id) {
 
 // --- reports --------------------------------------------------------------------------------
 
-// Whether a report from this source, with or without the value (given), changes the value; records
-// the source.
+// Returns whether a report from this source changes a value. given: whether the report contains the
+// value. Records the source of the value.
 static bool concerns(struct entry *entry, enum reported what, const char *source, bool given) {
 	if (!given && !is_by(entry, what, source)) {
 		return false;
@@ -240,8 +244,8 @@ static bool concerns(struct entry *entry, enum reported what, const char *source
 	return true;
 }
 
-// Slots of the backend's limit that this instance holds. Slots taken by forged SYNs are soon
-// released.
+// Returns how many slots of the backend's limit this instance holds. Slots that forged SYNs have
+// taken are soon released.
 static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
 	const struct weir_segment *segment = weir_tables_segment(reports->tables);
 
@@ -250,7 +254,8 @@ static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
 		       : 0;
 }
 
-// Ignore changes of a few per cent: each change costs a publication.
+// Sets the share of this instance, but ignores changes of a few per cent, because each change costs
+// a publication.
 static void set_share(struct entry *entry, uint32_t share) {
 	uint32_t slight = entry->share / 32;
 
@@ -290,8 +295,9 @@ static void take_queue(struct entry *entry, const struct weir_report *report, co
 	}
 }
 
-// Mean time between two connections that the backend finishes. Measured if connections wait in the
-// accept queue all the time; otherwise derived from the number of connections served at a time.
+// Updates the mean time between two connections that the backend finishes. The time is measured
+// while connections always wait in the accept queue. Otherwise it is derived from the number of
+// connections that are served at a time.
 static void take_service_time(
 	struct entry *entry, const struct weir_report *report, uint64_t at_ms) {
 	const uint32_t queue = WEIR_REPORT(QUEUE), count = WEIR_REPORT(SERVICE_COUNT);
@@ -323,8 +329,8 @@ static void take_weight(struct entry *entry, const struct weir_report *report, c
 	entry->percent = percent && !absolute ? report->weight_percent : -1;
 }
 
-// Set the automatic weight. Returns the source of the capacity, NONE if the weight is not
-// automatic.
+// Sets the automatic weight of a backend. Returns the source of its capacity, or NONE if the weight
+// is not automatic.
 static enum weir_capacity_source write_auto_weight(struct weir_reports *reports, uint16_t id) {
 	const struct weir_capacity capacity =
 		weir_capacity_of(reports->speeds, &reports->entries[id].host);
@@ -342,8 +348,8 @@ static enum weir_capacity_source write_auto_weight(struct weir_reports *reports,
 	return capacity.source;
 }
 
-// CPUs do not change when a machine is silent: a report of CPUs is valid until the next report of
-// CPUs. Returns the fields that were used.
+// Takes the CPUs of a report. They stay valid until the next report of CPUs, because the CPUs of a
+// machine do not change while it is silent. Returns the fields that were used.
 static uint32_t take_cpus(
 	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
 	static const uint32_t used[] = {
@@ -524,8 +530,8 @@ static void configure_backend(struct weir_reports *reports,
 	(void)write_auto_weight(reports, state->id); // the table of speeds may have changed
 }
 
-// The binds of the backend's service may have changed, and with them the port that decides the
-// state.
+// Sets the binds of the backend's service. Other binds may select another port as the port with the
+// worst state.
 static void set_binds(struct weir_reports *reports, const struct weir_config_service *service,
 	const struct weir_bound_ports *binds, uint16_t id) {
 	struct entry *entry = &reports->entries[id];
@@ -539,7 +545,8 @@ static void set_binds(struct weir_reports *reports, const struct weir_config_ser
 	}
 }
 
-// All balancers of the fleet; or all their workers, if each worker has its own limits.
+// Returns the number of all balancers of the fleet, or of all their workers if each worker has its
+// own limits.
 static uint32_t all_sharers(const struct weir_tables *tables, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(tables);
 	uint32_t workers = has_separate_limits(segment) ? segment->workers : 1;

@@ -36,10 +36,10 @@
 
 struct weir_reports;
 
-// The tables changed and must be published.
+// Called when the tables have changed and must be published.
 typedef void (*weir_reports_changed)(void *context);
 
-// A report of a backend with a full accept queue was applied.
+// Called after a report with a full accept queue was applied.
 typedef void (*weir_reports_full)(void *context, uint16_t backend);
 
 struct weir_reports_status {
@@ -48,7 +48,7 @@ struct weir_reports_status {
 	uint64_t age_ms;
 	uint32_t max_active_flows; // limit of the backend, for all balancers together; 0 = none
 	bool at_limit; // the accept queue is full
-	// Mean time between two connections that the backend finishes, in seconds: moving average
+	// Mean time in seconds between two connections that the backend finishes, a moving average
 	// (steal_duration.h). Below 0 = unknown.
 	double service_s;
 };
@@ -60,10 +60,10 @@ void weir_reports_free(struct weir_reports *reports); // NULL is allowed
 // Set the callback for full accept queues. full: NULL = no callback.
 void weir_reports_on_full(struct weir_reports *reports, weir_reports_full full, void *context);
 
-// Set the backends: those of this configuration and these tables. Call after weir_states_configure.
-// Reports of backends that stay are kept. Exception: reports from an agent, a check or ORCA headers
-// that the service no longer uses. tables: borrowed until the next call. Returns 0 or -ENOMEM
-// (nothing changed).
+// Sets the backends to those of this configuration and these tables. Call after
+// weir_states_configure. Backends that stay keep their reports, except reports from a source that
+// the service no longer uses: an agent, a check or ORCA headers. tables: borrowed until the next
+// call. Returns 0 or -ENOMEM (nothing changed).
 int weir_reports_configure(
 	struct weir_reports *reports, struct weir_tables *tables, const struct weir_config *config);
 
@@ -73,28 +73,28 @@ int weir_reports_configure(
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t backend,
 	const struct weir_report *report, const char *source);
 
-// Why no policy uses the load in the last report; "" = a policy uses it.
+// Returns why no policy uses the load in the last report; "" = a policy uses it.
 const char *weir_reports_why(const struct weir_reports *reports);
 
-// A source no longer reports: the state that it announced expires, and its limit, weight and accept
-// queue are withdrawn.
+// Call when a source no longer reports. The state that it announced expires, and its limit, weight
+// and accept queue are withdrawn.
 void weir_reports_source_gone(struct weir_reports *reports, uint16_t backend, const char *source);
 
 // Call once a second: removes expired reports.
 void weir_reports_second(struct weir_reports *reports, uint64_t now_ms);
 
-// The fields used in a report of a backend, and so requested from its agent: fields of the policy
-// in use; with an automatic weight in its service also CPUs, frequency and speed. Returns 0 for an
-// unused id.
+// Returns the report fields of a backend that are used, and so are requested from its agent. These
+// are the fields of the policy in use; if the service has automatic weights, also the CPUs, their
+// frequency and speed. Returns 0 for an unused id.
 uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t backend);
 
-// Whether the accept queue of a backend is full. Cheaper than weir_reports_status.
+// Returns whether the accept queue of a backend is full. Faster than weir_reports_status.
 bool weir_reports_at_limit(const struct weir_reports *reports, uint16_t backend);
 // Returns 0, -ENOENT (no report, or no backend with this id).
 int weir_reports_status(
 	const struct weir_reports *reports, uint16_t backend, struct weir_reports_status *ret);
 
-// The capacity from which an automatic weight is computed. Returns 0, -ENOENT (the weight is not
-// automatic, or this process has received no CPUs).
+// Gets the capacity from which the automatic weight of a backend is computed. Returns 0, or
+// -ENOENT: the weight is not automatic, or no CPUs were reported to this process.
 int weir_reports_capacity(
 	const struct weir_reports *reports, uint16_t backend, struct weir_capacity *ret);

@@ -7,7 +7,7 @@
 #include "report.h"
 #include "reports.h"
 
-#define SILENT_INTERVALS 4u // intervals without a report until the last report expires
+#define SILENT_INTERVALS 4u // a report expires after this many intervals without another report
 
 static bool has_auto_weights(const struct weir_config_service *service) {
 	for (uint32_t i = 0; i < service->backend_count; i++) {
@@ -18,7 +18,7 @@ static bool has_auto_weights(const struct weir_config_service *service) {
 	return false;
 }
 
-// Fields that the service uses with any policy.
+// Returns the report fields that the service uses with any policy.
 uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
 
@@ -38,12 +38,12 @@ uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	return wants;
 }
 
-// Fields of limit, accept queue and weight, which every service uses.
+// The fields of the limit, the accept queue and the weight, which every service uses.
 #define ALWAYS_USED \
 	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
 		WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
 
-// Additional fields for services with connection stealing.
+// The additional fields for services that steal connections.
 #define STEALS_USE (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(ACTIVE))
 
 uint32_t weir_reports_used(uint32_t wants, bool limited) {
@@ -59,9 +59,10 @@ uint32_t weir_reports_used(uint32_t wants, bool limited) {
 	return fields;
 }
 
-// Longer than the longest interval, because a report arrives only in a reply.
+// Returns the lifetime of a report. It is longer than the longest interval, because reports arrive
+// only with the replies to probes and checks.
 uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
-	// With an agent, checks use this interval, too.
+	// With an agent, this is also the interval of checks.
 	uint32_t slowest = service->agent.inactive_interval_ms;
 
 	slowest = service->agent_check.interval_ms > slowest ? service->agent_check.interval_ms
@@ -73,7 +74,8 @@ uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
 		       : WEIR_REPORTS_EXPIRE_MS;
 }
 
-// With subsets, only a part of the fleet uses each backend.
+// Returns by how many sharers a limit is divided. With subsets, each backend is used by only a part
+// of the fleet.
 uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t sharers) {
 	const struct weir_config_subset *subset = &service->subset;
 	uint64_t users = sharers;
@@ -106,13 +108,13 @@ static bool is_http(const char *source) {
 	return false;
 }
 
-// Whether the service's check still reads load in answers from this source.
+// Returns whether the service still reads load from the answers of this source.
 bool weir_reports_read_load(const struct weir_config_service *service, const char *source) {
 	return !is_http(source) || service->health_check.orca;
 }
 
-// Whether reports of this source can still arrive. If the service's settings no longer use it, no
-// later report would withdraw its values.
+// Returns whether reports of this source can still arrive with the service's settings. If they
+// cannot, no later report would withdraw the values of the source.
 bool weir_reports_have_source(const struct weir_config_service *service, const char *source) {
 	enum weir_config_check type = service->health_check.type;
 
@@ -123,6 +125,6 @@ bool weir_reports_have_source(const struct weir_config_service *service, const c
 		return service->agent_check.type != WEIR_CHECK_NONE ||
 		       type == WEIR_CHECK_AGENT_CHECK;
 	}
-	return !is_http(source) || // neither from an agent nor from a check: from weirctl
+	return !is_http(source) || // other sources are weirctl, whose reports can always arrive
 	       (type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC);
 }

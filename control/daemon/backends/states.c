@@ -11,11 +11,12 @@
 
 struct entry { // data of one backend id
 	bool known;
-	bool unresolved; // whether the history has the next hop as unresolved
-	// The backend was announced as down when its checks failed, and no check has passed since.
+	bool unresolved; // the last next hop event in the history is "unresolved"
+	// The backend was announced as down when its checks failed, and no check has passed since
+	// then.
 	bool was_down;
-	uint64_t generation; // number of the last configure call with this backend
-	uint64_t identity; // identity of the backend that the facts belong to
+	uint64_t generation; // number of the last configure call that contained this backend
+	uint64_t identity; // identity of the backend whose facts these are
 	struct weir_address address;
 	struct weir_health_facts facts;
 	enum weir_health_state state;
@@ -33,7 +34,8 @@ struct weir_states {
 	uint32_t ids;
 	uint64_t generation;
 	struct weir_states_change history[WEIR_STATES_HISTORY];
-	// Number of changes since the start; change n is at index n % WEIR_STATES_HISTORY.
+	// Number of changes since the start. Change n is stored at the index n %
+	// WEIR_STATES_HISTORY.
 	uint64_t changes;
 };
 
@@ -84,7 +86,7 @@ static void remember(struct weir_states *states, const struct weir_backend_state
 	snprintf(change->why, sizeof(change->why), "%s", why);
 }
 
-// Set the facts of a backend, and write the resulting state to the tables.
+// Sets the facts of a backend, and writes the state that follows from them to the tables.
 static void settle(struct weir_states *states, uint16_t id, struct weir_health_facts facts,
 	const char *source, const char *why) {
 	struct entry *entry = &states->entries[id];
@@ -123,7 +125,8 @@ void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	}
 }
 
-// Set facts with another announced state.
+// Sets facts whose announced state may have changed. Starts the checks again if the backend is no
+// longer announced as down.
 static void settle_word(struct weir_states *states, uint16_t id, struct weir_health_facts facts,
 	const char *source, const char *why) {
 	struct entry *entry = &states->entries[id];
@@ -195,7 +198,7 @@ static bool is_same(const struct entry *entry, const struct weir_backend_state *
 	       weir_address_equal(&entry->address, &backend->address);
 }
 
-// Update the facts when the configuration adds or removes a check.
+// Returns the facts of a backend after the configuration has added or removed its check.
 static struct weir_health_facts with_check(const struct entry *entry, bool checked) {
 	bool was_checked = entry->facts.verdict != WEIR_HEALTH_VERDICT_UNCHECKED;
 

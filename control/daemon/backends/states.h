@@ -23,11 +23,11 @@
 
 struct weir_states;
 
-// A state in the tables changed and must be published.
+// Called when a state in the tables has changed and must be published.
 typedef void (*weir_states_changed)(void *context);
 
-// A backend with checks is no longer announced as down: its server may have been started again, so
-// earlier checks do not count. The verdict of its checks is no longer PASSING.
+// Called when a backend with checks is no longer announced as down. Its server may have been
+// started again, so earlier checks do not count: the verdict of its checks is no longer PASSING.
 typedef void (*weir_states_recheck)(void *context, uint16_t backend);
 
 struct weir_states_status {
@@ -50,25 +50,26 @@ struct weir_states_change {
 int weir_states_create(
 	struct weir_log *log, weir_states_changed changed, void *context, struct weir_states **ret);
 void weir_states_free(struct weir_states *states); // NULL is allowed
-// Set the callback that starts the checks again; its context is that of weir_states_create.
+// Sets the callback that starts the checks again; it gets the context of weir_states_create.
 void weir_states_on_recheck(struct weir_states *states, weir_states_recheck recheck);
 
-// Set the backends: those of this configuration and these tables. Backends that stay keep their
-// facts; facts of new backends are derived from the state in the tables. tables: borrowed until the
-// next call. Returns 0 or -ENOMEM (nothing changed).
+// Sets the backends to those of this configuration and these tables. Backends that stay keep their
+// facts. The facts of new backends are derived from the state in the tables. tables: borrowed until
+// the next call. Returns 0 or -ENOMEM (nothing changed).
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config);
 
-// Set the verdict of a backend's checks, which may be unchanged. why: one line. Does nothing for an
-// unused id.
+// Sets the verdict of a backend's checks, which may be the same as before. why: one line. Does
+// nothing for an unused id.
 void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	enum weir_health_verdict verdict, const char *why);
 
-// Set the announced state of the backend, which may be unchanged. source: up to 15 characters.
+// Sets the announced state of the backend, which may be the same as before. source: up to 15
+// characters.
 void weir_states_set_word(struct weir_states *states, uint16_t backend, enum weir_health_word word,
 	const char *source, const char *why);
 
-// The announced state of the backend expired without a new report.
+// Call when the announced state of the backend has expired without a new report.
 void weir_states_expire(struct weir_states *states, uint16_t backend, const char *source);
 
 // Record an event of the backend that does not change its health. Does nothing for an unused id.
@@ -79,8 +80,8 @@ void weir_states_record(
 void weir_states_record_service(
 	struct weir_states *states, const char *service, const char *source, const char *why);
 
-// Set whether the backend's next hop is resolved, which may be unchanged; why: one line if the next
-// hop is unresolved. Changes are recorded, except the first resolution.
+// Sets whether the backend's next hop is resolved, which may be the same as before. why: one line
+// if the next hop is unresolved. Changes are recorded, except the first resolution.
 void weir_states_next_hop(
 	struct weir_states *states, uint16_t backend, bool resolved, const char *why);
 

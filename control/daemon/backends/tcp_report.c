@@ -3,14 +3,15 @@
 
 #include <errno.h>
 
-// The time at which the agent read the figures, by the agent's clock.
+// Returns the time at which the agent read the figures, by the agent's clock.
 static uint64_t look_ms(const struct weir_agent_tcp *tcp) {
 	return tcp->clock_ms > tcp->age_ms ? tcp->clock_ms - tcp->age_ms : 0;
 }
 
 void weir_tcp_report_take(
 	struct weir_tcp_report *report, const struct weir_agent_tcp *tcp, uint64_t now_ms) {
-	// The sums of a new agent process begin at 0.
+	// Start new windows after a change of the agent process, because the sums of a new process
+	// begin at 0.
 	if (report->taken_ms == 0 || report->last.agent != tcp->agent) {
 		report->older = report->newer = *tcp;
 	} else if (look_ms(tcp) >= look_ms(&report->newer) + WEIR_TCP_WINDOW_MS) {

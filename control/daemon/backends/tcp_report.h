@@ -21,9 +21,9 @@ struct weir_tcp_report { // zeroed = no figures yet
 };
 
 struct weir_tcp_family_status {
-	bool seen; // there are connections, or there were connections since the agent's start
+	bool seen; // the agent has seen connections since its start
 	struct weir_agent_tcp_family last;
-	double retransmitted_percent; // percentage of the sent segments; below 0 = unknown
+	double retransmitted_percent; // of the sent segments; below 0 = unknown
 	double sent_bytes_per_s; // below 0 = unknown
 };
 
@@ -37,7 +37,7 @@ struct weir_tcp_status {
 void weir_tcp_report_take(
 	struct weir_tcp_report *report, const struct weir_agent_tcp *tcp, uint64_t now_ms);
 
-// Returns 0, or -ENOENT: there are no figures, or the last figures arrived more than lifetime_ms
-// ago.
+// Computes the present figures. Returns 0, or -ENOENT if there are no figures, or if the last
+// figures arrived more than lifetime_ms ago.
 int weir_tcp_report_status(const struct weir_tcp_report *report, uint64_t now_ms,
 	uint64_t lifetime_ms, struct weir_tcp_status *ret);

@@ -10,13 +10,14 @@
 
 #include "clocks.h"
 
-#define KEEP_SHARE 0.1 // a weight is kept if its share is within 10 % of the step's share
+// The present weight is kept if its share differs from the step's share by at most 10 %.
+#define KEEP_SHARE 0.1
 #define TEXT_BYTES WEIR_STATES_WHY_BYTES
 
 // --- the file -------------------------------------------------------------------------------
 
-// Write all canaries to the file. A promotion that is not published yet is written as a running
-// canary, so that the next process promotes it again.
+// Writes all canaries to the file. A promotion that is not published yet is written as a running
+// canary, so that after an exit the next process promotes the canary again.
 static int write_records(const struct weir_canaries *canaries) {
 	struct weir_canary_record *records = calloc(canaries->count + 1, sizeof(*records));
 	int r;
@@ -182,8 +183,8 @@ void weir_canary_set_weight(
 	}
 }
 
-// The run-time weight that gives the backend this effective weight; reported weights are scaled by
-// the run-time weight.
+// Returns the run-time weight that gives the backend this effective weight. The weights differ if
+// backends report weights, because reported weights are scaled by the run-time weight.
 static uint32_t runtime_weight(const struct weir_backend_state *state, uint32_t effective) {
 	double weight = effective;
 
@@ -232,7 +233,8 @@ static void roll_back(struct weir_canaries *canaries, struct weir_canary *canary
 	canaries->unsaved = true;
 }
 
-// A canary with the configured weight 0 keeps the weight of its last step.
+// Promotes a canary: its backend gets the configured weight. If the configured weight is 0, the
+// backend keeps the weight of the last step.
 static void promote(struct weir_canaries *canaries, struct weir_canary *canary, const char *why) {
 	struct weir_backend_state state;
 
@@ -313,7 +315,7 @@ const char *weir_canary_misfit(
 	return NULL;
 }
 
-// Whether a reload leaves the weight of a canary unchanged.
+// Returns whether the canary keeps the weight of its backend in a reload.
 static bool keeps_weight(const struct weir_canary *canary) {
 	return weir_canary_is_running(canary) || canary->record.state == WEIR_CANARY_ROLLED_BACK;
 }
@@ -361,7 +363,7 @@ static struct weir_canary *find(const struct weir_canaries *canaries, const char
 	return NULL;
 }
 
-// The sum of the weights of the other backends of a service that take new flows.
+// Returns the sum of the weights of the other backends of a service that take new flows.
 static uint64_t others_of(const struct weir_tables *tables, uint16_t service, uint16_t backend) {
 	struct weir_backend_state state;
 	uint64_t sum = 0;
@@ -396,7 +398,8 @@ static int refuse_state(const struct weir_backend_state *state, char *why, size_
 	return -EINVAL;
 }
 
-// Refuse a plan whose shares the weights cannot give.
+// Refuses a plan if no weight gives the canary the first or the last share of the plan. Returns 0,
+// or -EINVAL with the reason in why.
 static int refuse_weights(const struct weir_tables *tables, const struct weir_backend_state *state,
 	const struct weir_canary_plan *plan, uint64_t others, char *why, size_t why_bytes) {
 	const struct weir_config_service *config =

@@ -45,13 +45,13 @@ struct weir_canaries_of { // all borrowed
 
 struct weir_canary {
 	struct weir_canary_record record;
-	// While it runs:
+	// The members below are used only while the canary runs.
 	int service, backend; // ids of the last lookup; negative: not found
 	const char *paused; // reason of a pause; NULL = not paused
-	bool publishing; // the promotion is not published yet
+	bool publishing; // the canary is promoted, but the promotion is not published yet
 	uint32_t step_weight; // while publishing: the weight of the last step
-	bool begun; // the time of the step passes
-	bool prolonged; // the step has lasted its time, with too few requests
+	bool begun; // the time of the step has begun to pass
+	bool prolonged; // the time of the step is over, but it had too few requests
 	uint64_t began_ms; // start of the step, monotonic
 	uint64_t passed_ms; // time since began_ms, as of the last second
 	uint64_t others; // sum of the weights of other backends that take new flows
@@ -63,12 +63,12 @@ struct weir_canary {
 int weir_canaries_create(const struct weir_canaries_of *of, struct weir_canaries **ret);
 void weir_canaries_free(struct weir_canaries *canaries); // NULL is allowed
 
-// Call after a configuration was applied to the tables (borrowed until the next call): ends
-// canaries that are no longer configured, and sets weights again that the configuration has
-// replaced. Publish afterwards.
+// Call after a configuration was applied to the tables (borrowed until the next call). Ends
+// canaries that are no longer configured, and sets the weights again that the configuration has
+// replaced. The caller publishes afterwards.
 void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *tables);
-// Call once a second. published: no change waits for publication. Returns whether the tables must
-// be published.
+// Advances all canaries; call once a second. published: true if no change waits for publication.
+// Returns whether the tables must be published.
 bool weir_canaries_second(struct weir_canaries *canaries, uint64_t now_ms, bool published);
 
 // Check whether a canary can start. Returns 0, or -EINVAL with the reason and a remedy in why.
@@ -76,22 +76,24 @@ bool weir_canaries_second(struct weir_canaries *canaries, uint64_t now_ms, bool 
 int weir_canaries_check(const struct weir_canaries *canaries, const struct weir_tables *tables,
 	uint16_t backend, const struct weir_canary_plan *plan, uint64_t *ret_others, char *why,
 	size_t why_bytes);
-// Save the canaries if something has changed. published: no change waits for publication. Returns 0
-// or negative errno (logged, and retried).
+// Saves the canaries if something has changed. published: true if no change waits for publication.
+// Returns 0 or negative errno (logged, and retried).
 int weir_canaries_save(struct weir_canaries *canaries, bool published);
-// Start a canary after weir_canaries_check. Replaces an ended canary of the service. Returns 0, or
-// negative errno if the canary could not be saved (nothing changed).
+// Starts a canary. Call weir_canaries_check first. Replaces an ended canary of the service. Returns
+// 0, or negative errno if the canary could not be saved (nothing changed).
 int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tables,
 	uint16_t backend, const struct weir_canary_plan *plan, const struct weir_audit_who *who);
-// End the running canary of a service on request of an operator: promote it, roll it back, or
-// (STOPPED) keep its weight. Publish and save afterwards. Returns 0 or -ENOENT.
+// Ends the running canary of a service on request of an operator. state: PROMOTED, ROLLED_BACK, or
+// STOPPED, which keeps the weight of the canary. The caller publishes and saves afterwards. Returns
+// 0 or -ENOENT.
 int weir_canaries_stop(
 	struct weir_canaries *canaries, const char *service, enum weir_canary_state state);
 // Call before an operator sets the weight of a backend: removes an ended canary of the backend.
 // Returns false, without a change, if the canary of the backend is running.
 bool weir_canaries_let_go(struct weir_canaries *canaries, const char *service, const char *backend);
 
-// Whether the last change could not be written to the file: a restart would undo the change.
+// Returns whether the last change could not be written to the file. A restart would then undo the
+// change.
 bool weir_canaries_are_unsaved(const struct weir_canaries *canaries);
 uint32_t weir_canaries_count(const struct weir_canaries *canaries);
 const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries, uint32_t i);
@@ -99,10 +101,10 @@ const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries,
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service);
 bool weir_canary_is_running(const struct weir_canary *canary);
-// The state of the canary that keeps the weight of a backend, even if a reload changes the
-// configured weight; NULL = no canary keeps it. canaries: a struct weir_canaries.
+// Returns the state of the canary that keeps the weight of a backend, even if a reload changes the
+// configured weight. NULL = no canary keeps it. canaries: a struct weir_canaries.
 const char *weir_canaries_keeping(const void *canaries, const char *service, const char *backend);
-// "running", "paused", "promoted", "rolled-back" or "stopped".
+// Returns "running", "paused", "promoted", "rolled-back" or "stopped".
 const char *weir_canary_state_text(const struct weir_canary *canary);
 // Describe a canary for the audit: "step 2 of 4, 5 %, weight 15" or "promoted, configured weight".
 // Returns buffer.

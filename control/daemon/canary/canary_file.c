@@ -14,7 +14,8 @@
 
 #define NAME WEIR_CONTROL_DIR "/canaries.json"
 #define VERSION 1
-#define BYTES_MOST (16u << 20) // WEIR_SERVICES_MAX canaries with the longest names take 6 MB
+// Limit of the file's size; WEIR_SERVICES_MAX canaries with the longest names take 6 MB.
+#define BYTES_MOST (16u << 20)
 
 static const char *const states[] = {
 #define X(name, key) [WEIR_CANARY_##name] = key,
@@ -163,7 +164,7 @@ static json_t *json_record(const struct weir_canary_record *record) {
 		(json_int_t)record->who.gid, "pid", (json_int_t)record->who.pid);
 }
 
-// The text of the file, or NULL if out of memory; the caller frees it.
+// Returns the text of the file, or NULL if out of memory. The caller frees it.
 static char *text_of(const struct weir_canary_record *records, uint32_t records_n) {
 	json_t *list = json_array(), *json;
 	char *text = NULL;

@@ -12,7 +12,7 @@
 #include "canary_judge.h"
 #include "config.h"
 
-// X(NAME, "name"): RUNNING first. A paused canary is running.
+// X(NAME, "name"). RUNNING comes first. A paused canary is RUNNING as well.
 #define WEIR_CANARY_STATES(X) \
 	X(RUNNING, "running") \
 	X(PROMOTED, "promoted") \
@@ -28,13 +28,14 @@ enum weir_canary_state {
 
 const char *weir_canary_state_name(enum weir_canary_state state);
 
-struct weir_canary_record { // a canary as in the file
+struct weir_canary_record { // what the file stores about a canary
 	char service[WEIR_CONFIG_NAME_BYTES], backend[WEIR_CONFIG_NAME_BYTES];
 	struct weir_canary_plan plan;
 	uint32_t step; // index of the step, below plan.steps
 	uint8_t state; // enum weir_canary_state
-	uint32_t weight; // run-time weight that the canary has set; WEIR_WEIGHT_UNSET = the
-			 // configured weight
+	// Run-time weight that the canary has set; WEIR_WEIGHT_UNSET = the configured weight is
+	// used.
+	uint32_t weight;
 	char why[WEIR_CANARY_WHY_BYTES]; // why the canary ended; "" while it runs
 	uint64_t started_ms, ended_ms; // since 1970; ended_ms 0 = not ended
 	struct weir_audit_who who; // the user who started the canary

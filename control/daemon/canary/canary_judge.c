@@ -7,14 +7,14 @@
 #define ERRORS_LEAST 3.0
 #define DEVIATIONS_END 2.0
 #define DEVIATIONS_EARLY 3.3
-#define LATENCY_EARLY 1.5 // before the end of a step, latency_ratio is multiplied by this factor
+#define LATENCY_EARLY 1.5 // factor by which latency_ratio is multiplied before the end of a step
 
 bool weir_canary_is_reported(
 	const struct weir_canary_side *canary, const struct weir_canary_side *others) {
 	return canary->reported.requests > 0 || others->reported.requests > 0;
 }
 
-// The lower bound of Wilson's interval of a rate.
+// Returns the lower bound of Wilson's interval of an error rate.
 static double lower_bound(double errors, double requests, double deviations) {
 	double rate = errors / requests, z2 = deviations * deviations;
 	double middle = rate + z2 / (2 * requests);
@@ -49,7 +49,7 @@ static bool has_more_errors(const struct weir_canary_plan *plan,
 		       allowed;
 }
 
-// Whether the mean latencies of both sides are of at least min_requests requests.
+// Returns whether the mean latency of each side includes at least min_requests requests.
 static bool has_latencies(const struct weir_canary_plan *plan,
 	const struct weir_canary_counts *canary, const struct weir_canary_counts *others) {
 	return canary->latency_count >= plan->min_requests &&
@@ -78,8 +78,8 @@ static void write_latency(const struct weir_canary_counts *canary,
 		latency(canary), canary->latency_count, latency(others));
 }
 
-// Describe what is missing for a verdict at the end of a step. Returns false if nothing is missing.
-// A latency that one side does not report is not compared.
+// Describes what is missing for a verdict at the end of a step. Returns false if nothing is
+// missing. A missing latency of one side is ignored: the latencies are then not compared.
 static bool write_missing(const struct weir_canary_plan *plan,
 	const struct weir_canary_counts *canary, const struct weir_canary_counts *others,
 	const char *what, char why[WEIR_CANARY_WHY_BYTES]) {

@@ -24,9 +24,8 @@
 
 #include "canary_plan.h"
 
-// Where the errors come from; a later source detects more kinds of errors: only REPORT and ORCA
-// include HTTP errors.
-// X(NAME, "name")
+// Where the errors were counted. Each source in this list detects more kinds of errors than the
+// sources before it: only REPORT and ORCA include HTTP errors. X(NAME, "name")
 #define WEIR_CANARY_FIGURES(X) \
 	X(PASSIVE, "passive") /* counters of workers: no error rate is reported */ \
 	X(AGENT, "agent") /* weir-agent: connections that the server reset, or its ORCA */ \
@@ -41,10 +40,11 @@ enum weir_canary_figures {
 };
 
 struct weir_canary_counts {
-	// Source of the errors: of several sources, the one that detects least.
+	// Source of the errors. If there are several sources, the one that detects the fewest kinds
+	// of errors.
 	enum weir_canary_figures figures;
 	double requests, errors; // errors are among the requests
-	double latency_sum_ms, latency_count; // of requests with a known latency
+	double latency_sum_ms, latency_count; // sum and number of the latencies that are known
 };
 
 struct weir_canary_side {
@@ -59,11 +59,11 @@ enum weir_canary_verdict {
 
 #define WEIR_CANARY_WHY_BYTES 192
 
-// Whether reports decide; otherwise new flows decide.
+// Returns whether the requests in reports are compared. Otherwise the new flows are compared.
 bool weir_canary_is_reported(
 	const struct weir_canary_side *canary, const struct weir_canary_side *others);
-// at_end: the step has lasted its time. why: the figures behind the verdict; "" before the end
-// unless it is WORSE.
+// Judges a canary. at_end: true if the time of the step is over. why: receives the figures that led
+// to the verdict; before the end of the step it stays "" unless the verdict is WORSE.
 enum weir_canary_verdict weir_canary_judge(const struct weir_canary_plan *plan,
 	const struct weir_canary_side *canary, const struct weir_canary_side *others, bool at_end,
 	char why[WEIR_CANARY_WHY_BYTES]);

@@ -24,7 +24,8 @@ struct weir_canary_plan {
 	double every_ms; // length of a step
 	// Allowed ratios of the errors and latencies of the canary to those of other backends.
 	double error_ratio, latency_ratio;
-	double min_requests; // of the canary in a step, and of the other backends
+	// Requests that a step needs for a verdict, of the canary and of the other backends each.
+	double min_requests;
 };
 
 // The default plan: 1, 5, 20 and 50 % for a minute each.
@@ -32,10 +33,10 @@ struct weir_canary_plan weir_canary_plan_default(void);
 // Check a plan. Returns 0, or -EINVAL with a line in why that names the argument of canary.start.
 int weir_canary_plan_check(const struct weir_canary_plan *plan, char *why, size_t why_bytes);
 
-// The weight that gives a backend this percentage if the weights of other backends add up to
-// others: rounded, at most WEIR_CANARY_WEIGHT_MOST. 0 = even a weight of 1 gives more than twice
-// this percentage, or others is 0.
+// Returns the weight that gives a backend this percentage if the weights of the other backends add
+// up to `others`. The weight is rounded, and at most WEIR_CANARY_WEIGHT_MOST. Returns 0 if even a
+// weight of 1 gives more than twice this percentage, or if others is 0.
 uint32_t weir_canary_weight(double percent, uint64_t others);
-// The percentage that a weight gives if the weights of other backends add up to others; 0 for
-// weight 0.
+// Returns the percentage that a weight gives if the weights of the other backends add up to
+// `others`; 0 for weight 0.
 double weir_canary_share(uint32_t weight, uint64_t others);

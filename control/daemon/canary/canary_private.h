@@ -13,26 +13,27 @@ struct weir_canaries {
 	struct weir_tables *tables; // NULL until the first weir_canaries_follow
 	struct weir_canary *canary; // [count]
 	uint32_t count;
-	bool unsaved; // the file differs from the canaries
+	bool unsaved; // the file does not contain the last changes of the canaries
 	bool save_failed; // writing the file failed, which was logged
 	bool changed; // the tables must be published
 	uint64_t second_ms; // time of the last weir_canaries_second; 0 = none yet
 };
 
-// canary.c: log an event of a canary, and record it in the history of its backend.
+// canary.c: logs an event of a canary, and records it in the history of its backend.
 void weir_canary_note(const struct weir_canaries *canaries, const struct weir_canary *canary,
 	enum weir_log_level level, const char *format, ...) __attribute__((format(printf, 4, 5)));
-// canary.c: set the run-time weight of a canary, and record the weight.
+// canary.c: sets the run-time weight of a canary, and records the weight.
 void weir_canary_set_weight(
 	struct weir_canaries *canaries, struct weir_canary *canary, uint32_t weight);
-// canary.c: give a canary the share of its step. Without `exact`, a weight whose share is close
-// enough is kept, because each change builds the selection again.
+// canary.c: gives a canary the share of its step. If `exact` is false, a weight whose share is
+// close enough is kept, because each change of a weight builds the service's selection again.
 void weir_canary_set_share(struct weir_canaries *canaries, struct weir_canary *canary, bool exact);
-// canary.c: promote a canary or roll it back, as weir-control decides.
+// canary.c: promotes a canary or rolls it back, by decision of weir-control.
 void weir_canary_end(struct weir_canaries *canaries, struct weir_canary *canary,
 	enum weir_canary_state state, const char *why);
-// canary.c: why a service cannot have a canary; NULL if it can. Returns why or NULL.
+// canary.c: writes to why the reason why a service cannot have a canary, and returns why. Returns
+// NULL if it can have one.
 const char *weir_canary_misfit(
 	const struct weir_tables *tables, int service, char *why, size_t why_bytes);
-// canary.c: look up the ids of a canary, which may have changed.
+// canary.c: looks up the ids of a canary's service and backend, which may have changed.
 void weir_canary_find_ids(const struct weir_tables *tables, struct weir_canary *canary);

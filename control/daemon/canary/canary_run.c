@@ -3,11 +3,12 @@
 
 #include "canary_private.h"
 
-#define PASSED_MOST_MS 5000u // after a stop of this process, reports count for this time at most
+// Limit of the time for which reports count after a pause of this process.
+#define PASSED_MOST_MS 5000u
 
 // --- once a second --------------------------------------------------------------------------
 
-// Why the time of the step does not pass; NULL = it passes.
+// Returns why the time of the step does not pass now; NULL = the time passes.
 static const char *pause_of(
 	const struct weir_canaries *canaries, const struct weir_backend_state *state) {
 	uint64_t age_ms;
@@ -28,7 +29,7 @@ static const char *pause_of(
 	return state->in_selection ? NULL : "takes no new flows yet";
 }
 
-// Why a canary is rolled back without a verdict of the judge; NULL = it is not.
+// Returns why a canary is rolled back without a verdict of the judge; NULL = it is not rolled back.
 static const char *failure_of(const struct weir_backend_state *state) {
 	if (state->health == WEIR_HEALTH_REFUSING) {
 		return "its health checks fail";
@@ -147,7 +148,7 @@ static void add_backend(struct weir_canaries *canaries, struct weir_canary *cana
 	}
 }
 
-// One pass over all backends, however many canaries run.
+// Adds all backends in one pass, however many canaries run.
 static void add_backends(struct weir_canaries *canaries, uint64_t passed_ms, uint64_t now_ms) {
 	uint16_t canary_of[WEIR_SERVICES_MAX] = {0}; // index of the canary + 1; 0 = no canary
 	bool any = false;

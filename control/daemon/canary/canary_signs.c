@@ -45,11 +45,13 @@ void weir_canary_add_report(struct weir_canary_counts *counts,
 	if (has(report, WEIR_REPORT(ERRORS))) {
 		const double errors = report->errors_per_second * (double)passed_ms / 1000;
 
-		// A backend that reports a wrong rate must not outweigh other backends.
+		// Limit the errors to the requests, so that a backend that reports a wrong error
+		// rate does not outweigh other backends.
 		counts->errors +=
 			errors > requests && has(report, WEIR_REPORT(REQUESTS)) ? requests : errors;
 	}
-	// A mean without a count is the mean of the requests since the previous report.
+	// If a report has a mean service time, but not of how many requests, it is the mean of all
+	// requests since the previous report.
 	if (has(report, WEIR_REPORT(SERVICE_TIME)) && !has(report, WEIR_REPORT(SERVICE_COUNT)) &&
 		has(report, WEIR_REPORT(REQUESTS))) {
 		measured = requests;
@@ -77,7 +79,8 @@ const char *weir_canary_figures(const struct weir_canary_signs *signs) {
 	return names[figures];
 }
 
-// The growth of a counter. Counters of reused ids and of a new dataplane start again at 0.
+// Returns the growth of a counter. A smaller value than at the start means that the counter began
+// again at 0, because the id was reused or the dataplane is new.
 static double since(uint64_t now, uint64_t start) {
 	return now > start ? (double)(now - start) : 0;
 }

@@ -19,15 +19,16 @@ struct weir_canary_signs { // counts since the start of a step; zeroed = nothing
 
 // Add the last report of a backend: call once a second. A report counts for the time until the next
 // report, but at most WEIR_CANARY_REPORT_MS. A report from before the step does not count, because
-// it belongs to another share.
+// the canary had another share then.
 //
 // passed_ms   time since the last call
 // step_ms     time since the start of the step
 #define WEIR_CANARY_REPORT_MS 15000u
 void weir_canary_add_report(struct weir_canary_counts *counts,
 	const struct weir_reports_status *status, uint64_t passed_ms, uint64_t step_ms);
-// The source of the errors of both sides: "passive", "agent", "report" or "orca"; of several
-// sources, the one that detects least. NULL = nothing is counted yet.
+// Returns the source of the errors of both sides: "passive", "agent", "report" or "orca". If there
+// are several sources, returns the one that detects the fewest kinds of errors. NULL = nothing is
+// counted yet.
 const char *weir_canary_figures(const struct weir_canary_signs *signs);
 // Count the new flows of a service, and the new flows of its canary.
 void weir_canary_count_flows(struct weir_canary_signs *signs, const struct weir_segment *segment,

@@ -25,14 +25,15 @@ struct weir_comparison {
 	uint16_t service;
 	uint64_t began_ns;
 	uint64_t new_flows, lost; // counters at the start of the recording
-	struct weir_replay_flow *flows; // a heap whose root is the latest flow; flows from index
-					// `sorting` on are sorted
+	// A heap whose root is the flow that began last. The flows from the index `sorting` on are
+	// sorted already.
+	struct weir_replay_flow *flows;
 	uint32_t count, room, sorting;
-	uint16_t *number_of; // [ids] index in `backends` by backend id, or NONE
+	uint16_t *number_of; // [ids] index of a backend in `backends`, by backend id, or NONE
 	uint32_t ids;
 	struct weir_replay_backend *backends;
 	struct weir_comparison_result *result;
-	int policy; // the next policy to replay, first WEIR_REPLAY_RECORDED
+	int policy; // the policy that is replayed next; the first is WEIR_REPLAY_RECORDED
 	struct weir_replay *replay;
 };
 
@@ -97,8 +98,9 @@ static void end(struct weir_comparison *comparison, const char *why) {
 		stop_recording(comparison);
 	}
 	comparison->of->current = NULL;
-	if (result != NULL) { // move everything that the result refers to: the reply may outlive
-			      // the comparison
+	// Move everything that the result refers to out of the comparison, because the reply may
+	// exist longer than the comparison.
+	if (result != NULL) {
 		result->backends = comparison->backends;
 		result->params.flows = NULL;
 		comparison->backends = NULL;
@@ -172,7 +174,7 @@ static bool has_room(struct weir_comparison *comparison) {
 	return true;
 }
 
-// The samples come from another process: validate their contents.
+// Records one sample. Samples come from another process, so their contents are validated.
 static void on_sample(void *context, const struct weir_estimates_sample *sample) {
 	struct weir_comparison *comparison = context;
 	uint16_t number =
@@ -393,7 +395,8 @@ int weir_comparison_begin(struct weir_comparisons *of, uint16_t service, uint32_
 	weir_estimates_listen(of->estimates, on_sample, comparison);
 	of->changed(of->context);
 	comparison->began_ns = now_ns();
-	// The loop was busy: its outdated time would shorten the recording.
+	// Update the loop's time first. It is outdated if the loop was busy, and would shorten the
+	// recording.
 	uv_update_time(of->loop);
 	uv_timer_start(&comparison->timer, on_recorded, for_ms, 0);
 	return 0;

@@ -24,8 +24,8 @@ struct weir_comparisons { // the environment of comparisons, and the comparison 
 	struct weir_tables *tables;
 	const struct weir_segment *segment; // the attached segment
 	struct weir_estimates *estimates;
-	// Called when the measured services have changed: updates the estimates and publishes the
-	// tables.
+	// Called when the set of services whose flows are measured has changed. Updates the
+	// estimates and publishes the tables.
 	void (*changed)(void *context);
 	void *context;
 	struct weir_comparison *current; // NULL = no comparison is in progress
@@ -43,29 +43,32 @@ struct weir_comparison_backend {
 
 struct weir_comparison_result { // heap; its owner frees it
 	char service[WEIR_CONFIG_NAME_BYTES];
-	uint8_t policy; // enum weir_policy that was in effect
+	uint8_t policy; // policy in effect during the recording, enum weir_policy
 	uint64_t recorded_ms;
 	uint64_t began; // flows of the service that began during the recording
 	uint64_t lost; // samples of all services lost because a worker's ring was full
-	uint64_t omitted; // flows beyond WEIR_COMPARISON_FLOWS, or of backends that are newer than
-			  // the recording
+	// Flows beyond WEIR_COMPARISON_FLOWS, and flows of backends that were added after the
+	// recording had begun.
+	uint64_t omitted;
 	struct weir_replay_params params;
 	struct weir_comparison_backend *names; // [params.backend_count]
 	struct weir_replay_backend *backends; // owned; params.backends
-	// Results by policy; the last element is the recording. flows_of NULL: not replayed.
+	// Results by policy; the last element is the recording itself. flows_of is NULL for a
+	// policy that was not replayed.
 	struct weir_replay_result replayed[WEIR_POLICY_COUNT + 1];
 };
 void weir_comparison_result_free(struct weir_comparison_result *result); // NULL is allowed
 
-// result: owned by the callee; NULL if the comparison failed for the reason in why.
+// Called at the end of a comparison. result: owned by the callee. If the comparison failed, result
+// is NULL and why is the reason.
 typedef void (*weir_comparison_done)(
 	void *context, struct weir_comparison_result *result, const char *why);
 
-// Begin a comparison. Needs a dataplane. Returns 0 (done is called later), -EBUSY (another
-// comparison is in progress) or -ENOMEM.
+// Begins a comparison; a dataplane must be attached. Returns 0 (done is called later), -EBUSY
+// (another comparison is in progress) or -ENOMEM.
 int weir_comparison_begin(struct weir_comparisons *comparisons, uint16_t service, uint32_t for_ms,
 	bool scaled, weir_comparison_done done, void *context);
-// The context of the comparison in progress; NULL without a comparison.
+// Returns the context of the comparison in progress; NULL without a comparison.
 void *weir_comparison_context(const struct weir_comparisons *comparisons);
 // Abort the comparison in progress, if any.
 void weir_comparison_abandon(struct weir_comparisons *comparisons, const char *why);

@@ -12,7 +12,8 @@
 #include "shared_limit.h"
 
 #define LOOKS 2000u // number of instants at which active flows are counted
-#define FEW 16.0 // number of flows at which the means of a backend and of all flows count equally
+// A backend with this many flows: the mean of the backend and the mean of all flows count equally.
+#define FEW 16.0
 #define SEED UINT64_C(0x77656972)
 
 struct end { // the end of a flow in progress
@@ -30,7 +31,8 @@ struct weir_replay {
 	struct weir_limit_word *words; // [backend_count] NULL = no limit
 	struct weir_limit_part *parts; // [workers][backend_count]
 	uint64_t *cost_ns; // [backend_count]
-	double *pace; // [backend_count] duration of flows, relative to all flows
+	// [backend_count] ratio of the duration of flows at the backend to that of all flows
+	double *pace;
 	uint32_t *flows_of; // [backend_count]
 	uint32_t *active; // [backend_count]
 	struct end *ends; // heap whose root is the next end
@@ -157,7 +159,7 @@ static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	}
 }
 
-// Return idle slots of the limits of workers.
+// Returns the slots of limits that workers hold but do not use.
 static void turn(struct weir_replay *replay, uint64_t now_ns) {
 	for (uint32_t w = 0; replay->words != NULL && w < replay->params->workers; w++) {
 		while (weir_shared_limit_turn(&replay->workers[w], now_ns)) {
@@ -167,7 +169,7 @@ static void turn(struct weir_replay *replay, uint64_t now_ns) {
 
 // --- one flow -------------------------------------------------------------------------------
 
-// Choose the backend of a flow. Returns backend_count if there is no backend.
+// Chooses the backend of a flow. Returns backend_count if no backend can be chosen.
 static uint32_t choose(struct weir_replay *replay, const struct weir_replay_flow *flow) {
 	const struct weir_replay_params *params = replay->params;
 	const struct weir_policy_table *table =
@@ -237,7 +239,7 @@ void weir_replay_read(const struct weir_replay *replay, struct weir_replay_resul
 
 // --- create and free ------------------------------------------------------------------------
 
-// Set up the limit of active flows, which applies to all workers together, for worker w.
+// Sets up the limits of active flows for worker w. Each limit applies to all workers together.
 static void share_limit(struct weir_replay *replay, uint32_t w) {
 	const struct weir_replay_params *params = replay->params;
 	struct weir_policy_worker *worker = &replay->workers[w];

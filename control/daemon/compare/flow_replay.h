@@ -10,7 +10,8 @@
 // changes of backends, and flows that are not in the recording. Hashes are random, and equal for
 // every policy.
 //
-// Threads: any; a replay belongs to one. No clock, no I/O. Only create allocates.
+// Threads: any, but each replay is used by only one thread. No clock, no I/O. Only create
+// allocates.
 #pragma once
 
 #include <stdbool.h>
@@ -44,10 +45,10 @@ struct weir_replay_params { // all borrowed until weir_replay_free
 	bool scaled;
 };
 
-// Whether a policy can be replayed: not if it needs data that the recording lacks.
+// Returns whether a policy can be replayed. It cannot if it needs data that the recording lacks.
 bool weir_replay_can(enum weir_policy policy);
 
-#define WEIR_REPLAY_RECORDED (-1) // in place of a policy: the recorded backends
+#define WEIR_REPLAY_RECORDED (-1) // in place of a policy: use the recorded backends
 
 struct weir_replay_result {
 	uint64_t flows; // flows that were not rejected

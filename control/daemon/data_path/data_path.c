@@ -18,9 +18,11 @@
 #include "data_path_return.h"
 
 #define PACKET_BYTES 2048 // buffer size, above the MTU of the device
-#define PACKETS_PER_TURN 4096 // per iteration of the loop, in which many checks may start and end
-#define BIND_TRIES 16 // other processes may use some of the ports
-#define SOURCE_PORT 9 // discard: nothing is sent there
+// Limit per iteration of the loop, in which many checks may start and end.
+#define PACKETS_PER_TURN 4096
+// Attempts to bind a socket to a free port: other processes may use some of the ports.
+#define BIND_TRIES 16
+#define SOURCE_PORT 9 // the discard port; no packet is sent to it
 #define ADDRESS_MS 1000
 
 struct flow { // the latest flow that used a port
@@ -28,8 +30,9 @@ struct flow { // the latest flow that used a port
 	struct weir_address backend, local, vip; // vip.family 0 = the port was not used yet
 	uint16_t vip_port;
 	bool open;
-	bool answered; // this host has acknowledged a packet of the backend
-	uint64_t step_ms; // loop time at which the SYN was sent, later the first ACK
+	bool answered; // this host has acknowledged a packet from the backend
+	// Loop time at which the SYN was sent; after that, loop time of the first ACK.
+	uint64_t step_ms;
 	uint32_t packets; // number of forwarded packets, successfully or not
 	int error; // error of forwarding the last packet
 };
@@ -45,9 +48,9 @@ struct weir_data_path {
 	int source_socket4, source_socket6; // datagram sockets, to look up source addresses
 	struct weir_data_path_netlink kernel;
 	struct {
-		uint64_t until_ms; // loop time
+		uint64_t until_ms; // loop time until which `found` is used
 		bool found;
-	} own_address[2]; // whether this host has one: IPv4, IPv6
+	} own_address[2]; // whether this host has an address of the family: IPv4, IPv6
 	bool lost;
 	struct weir_data_path_ports ports;
 	struct flow flows[WEIR_DATA_PATH_PORTS]; // indexed by port
@@ -101,8 +104,8 @@ static int forward(const struct weir_data_path *path, const struct flow *flow,
 	return sendmsg(fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-// Any process on this host may bind a socket to the device, so only packets of an open flow, and
-// the RST of a closed flow, are forwarded.
+// Forwards a packet from the device to its backend. Any process on this host may bind a socket to
+// the device. So only packets of an open flow, and the RST of a closed flow, are forwarded.
 static void take_packet(struct weir_data_path *path, const uint8_t *packet, size_t bytes) {
 	struct weir_data_path_packet read;
 	struct flow *flow;
@@ -165,7 +168,7 @@ static void before_wait(uv_prepare_t *prepare) {
 
 // --- flows --------------------------------------------------------------------------------
 
-// The source address that the kernel chooses for a destination by its normal routes. Sends no
+// Gets the source address that the kernel chooses for a destination by its normal routes. Sends no
 // packet.
 static int source_for(const struct weir_data_path *path, const struct weir_address *to,
 	struct weir_address *ret) {
@@ -177,7 +180,8 @@ static int source_for(const struct weir_data_path *path, const struct weir_addre
 	if (fd < 0) {
 		return -EAFNOSUPPORT;
 	}
-	// Without this, the previous source would be kept.
+	// Disconnect the socket first: otherwise it would keep the source address of the previous
+	// lookup.
 	(void)connect(fd, &unspecified, sizeof(unspecified));
 	if (connect(fd, (struct sockaddr *)&name, bytes) < 0) {
 		return -errno;
@@ -200,7 +204,7 @@ static bool is_link_local(const struct weir_address *address) {
 	       (address->bytes[1] & 0xc0) == 0x80;
 }
 
-// Whether this host has an address of the family to which backends can reply.
+// Returns whether this host has an address of the family that backends can reply to.
 static bool has_address(uint8_t family) {
 	struct ifaddrs *list = NULL;
 	bool found = false;
@@ -226,7 +230,8 @@ static bool has_address(uint8_t family) {
 	return found;
 }
 
-// Looked up once a second: thousands of checks may begin in it.
+// As has_address, but looks the addresses up only once a second, because thousands of checks may
+// begin within a second.
 static bool has_address_now(struct weir_data_path *path, uint8_t family) {
 	const uint64_t now_ms = uv_now(path->poll.loop);
 	const int i = family == 6;
@@ -238,10 +243,11 @@ static bool has_address_now(struct weir_data_path *path, uint8_t family) {
 	return path->own_address[i].found;
 }
 
-// The source addresses of a flow: of the connection, and of the outer header. The connection's is
-// the source address for the backend. If the families differ, it is the source address for the VIP,
-// or the unspecified address, with which the kernel may choose any: VIPs often have an unreachable
-// route.
+// Finds the source address of a connection (local) and the source address of its outer header
+// (outer). If the VIP and the backend have the same family, local is the kernel's source address
+// for the backend. Otherwise local is the kernel's source address for the VIP. VIPs often have an
+// unreachable route, which gives no source address; local is then unspecified, so that the kernel
+// may choose any address.
 static int find_addresses(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_address *ret_local, struct weir_address *ret_outer) {
 	struct weir_address towards;

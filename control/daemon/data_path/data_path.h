@@ -21,14 +21,15 @@
 
 struct weir_data_path;
 
-// The device was removed: no further connections can be opened.
+// Called when the device was removed. No further connections can be opened.
 typedef void (*weir_data_path_lost_fn)(void *context, const char *device);
 
 // Destination of a connection.
 struct weir_data_path_target {
 	struct weir_address backend; // outer destination
 	struct weir_address
-		source; // outer source, as in the dataplane; family 0 = chosen by the kernel
+		// Outer source address that the dataplane uses; family 0 = chosen by the kernel.
+		source;
 	uint8_t source_bits; // IPv4: number of low bits that vary by flow
 	struct weir_address vip;
 	uint16_t port; // port of the VIP, host order
@@ -36,16 +37,18 @@ struct weir_data_path_target {
 
 // One connection. All zeroes: no connection.
 struct weir_data_path_flow {
-	// Bound, to be connected to VIP and port; -1 after a probe took ownership of the socket.
+	// A bound socket, to be connected to VIP and port; -1 after a probe has taken ownership of
+	// it.
 	int socket;
 	uint16_t port; // source port, host order; 0 = no connection
 };
 
-// Takes ownership of the tunnel, and sets *tunnel to WEIR_DATA_PATH_TUNNEL_NONE.
-// Returns 0, or negative errno with the tunnel unchanged.
+// Creates the data path. Takes ownership of the tunnel, and sets *tunnel to
+// WEIR_DATA_PATH_TUNNEL_NONE. Returns 0, or negative errno with the tunnel unchanged.
 int weir_data_path_create(uv_loop_t *loop, struct weir_data_path_tunnel *tunnel,
 	weir_data_path_lost_fn on_lost, void *context, struct weir_data_path **ret);
-// All flows must have been closed. Handles close in the next iterations of the loop.
+// Frees the data path. All flows must have been closed. Handles close in the next iterations of the
+// loop.
 void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 
 // Open a connection. Cost: some system calls; O(1).
@@ -55,19 +58,20 @@ void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_data_path_flow *flow, char *why, size_t why_bytes);
 
-// Whether a flow used the data path: at least one of its packets was forwarded, or forwarding
-// failed. *ret_error: negative errno of forwarding the last packet; 0 = success. False: the kernel
-// used another route, or no route; why receives one line.
+// Returns whether the packets of a flow reached the data path: at least one of its packets was
+// forwarded, or forwarding failed. *ret_error: negative errno of forwarding the last packet; 0 =
+// success. Returns false if the kernel used another route or had no route; why then receives one
+// line.
 bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	int *ret_error, char *why, size_t why_bytes);
 
-// Whether this host may have caused the timeout of a flow that used the data path; if so, why
-// receives one line. Possible causes: the flow's SYN or first ACK was sent less than patience_ms
-// ago, because the loop was busy; or no answer arrived, and the kernel's routes and rp_filter would
-// drop an answer. Cost: two requests to the kernel.
+// Returns whether this host may have caused the timeout of a flow that used the data path. If so,
+// why receives one line. There are two possible causes. The flow's SYN or first ACK was sent less
+// than patience_ms ago, because the loop was busy. Or no answer arrived, and the routes and
+// rp_filter of the kernel would drop an answer. Cost: two requests to the kernel.
 bool weir_data_path_local_fault(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	uint32_t patience_ms, char *why, size_t why_bytes);
 
-// Close a connection, and its socket unless a probe took ownership of the socket. Allowed without a
-// connection.
+// Closes a connection. Also closes its socket, unless a probe has taken ownership of the socket.
+// Does nothing without a connection.
 void weir_data_path_close(struct weir_data_path *path, struct weir_data_path_flow *flow);

@@ -41,8 +41,8 @@ struct nlmsghdr *weir_data_path_netlink_begin(
 	return request;
 }
 
-// Process messages of an answer. Skips messages with another sequence number: late answers to a
-// request that timed out.
+// Processes the messages of an answer. Skips messages with another sequence number, which belong to
+// an earlier request that timed out.
 static int take_answer(
 	struct weir_data_path_netlink *kernel, size_t bytes, mnl_cb_t take, void *context) {
 	const struct nlmsghdr *message = (const struct nlmsghdr *)kernel->answer;

@@ -48,7 +48,7 @@ void weir_data_path_outer_init(struct weir_data_path_outer *outer,
 	if (backend->family == 4) {
 		put16(header + 14, get16(header + 14) | (hash & ((1u << source_bits) - 1)));
 	} else {
-		label += label == 0; // 0 means that there is no label
+		label += label == 0; // avoid 0, which means that there is no label
 		header[1] = (uint8_t)(label >> 16);
 		put16(header + 2, label);
 	}

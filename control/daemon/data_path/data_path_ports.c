@@ -5,8 +5,9 @@
 
 #define BLOCKS (65536u / WEIR_DATA_PATH_PORTS)
 
-// Blocks end below port 65535, which policy rules of the kernel cannot match. The lowest block is
-// not used, because it contains the privileged ports.
+// Finds a block of ports, from the highest block down. All blocks end below port 65535, which
+// policy rules of the kernel cannot match. The lowest block is not used, because it contains the
+// privileged ports.
 int weir_data_path_ports_block(uint16_t low, uint16_t high, unsigned int place) {
 	for (uint32_t block = BLOCKS - 1; block > 0; block--) {
 		uint32_t first = block * WEIR_DATA_PATH_PORTS - 1;

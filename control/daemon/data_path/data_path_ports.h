@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-// Ports in a block; at least as many as checks that can be in flight.
+// Number of ports in a block. It is at least the number of checks that can be in flight.
 #define WEIR_DATA_PATH_PORTS 2048u
 
 struct weir_data_path_ports {
@@ -18,14 +18,15 @@ struct weir_data_path_ports {
 	uint32_t head, count; // head and length of the ring
 };
 
-// Find a block of ports outside the range low to high, from which the kernel assigns ports
-// (net.ipv4.ip_local_port_range). place: index of the block among such blocks, counted from the
-// highest. Returns the first port of the block, or -EADDRINUSE.
+// Finds a block of ports outside the range low to high, which the kernel uses for other connections
+// (net.ipv4.ip_local_port_range). place: number of the block, counted from the highest such block;
+// 0 = the highest. Returns the first port of the block, or -EADDRINUSE.
 int weir_data_path_ports_block(uint16_t low, uint16_t high, unsigned int place);
 
 void weir_data_path_ports_init(struct weir_data_path_ports *ports, uint16_t first);
 
-// O(1). Returns a port in host order, or -EADDRNOTAVAIL: all ports are taken.
+// Takes a free port. Returns the port in host order, or -EADDRNOTAVAIL if all ports are taken.
+// Cost: O(1).
 int weir_data_path_ports_take(struct weir_data_path_ports *ports);
-// port: as returned by weir_data_path_ports_take.
+// Returns a port to the free ports. port: result of weir_data_path_ports_take.
 void weir_data_path_ports_give(struct weir_data_path_ports *ports, uint16_t port);

@@ -12,10 +12,10 @@
 #include "config.h"
 #include "data_path_netlink.h"
 
-// Whether the kernel would drop a packet from an IPv4 VIP to an address of this host. Cost: two
-// requests. *device: the interface at which the packet would arrive; set if the result is true.
-// Returns false if the packet is accepted or if the kernel cannot be queried, and always for IPv6,
-// because rp_filter applies only to IPv4.
+// Returns whether the kernel would drop a packet from an IPv4 VIP to an address of this host; if
+// so, *device is the interface at which the packet would arrive. Returns false if the kernel
+// accepts the packet, or cannot be queried. Always returns false for IPv6, because rp_filter
+// applies only to IPv4. Cost: two requests.
 bool weir_data_path_return_refused(struct weir_data_path_netlink *kernel,
 	const struct weir_address *backend, const struct weir_address *vip,
 	const struct weir_address *local, char device[IF_NAMESIZE]);

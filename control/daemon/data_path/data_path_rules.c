@@ -12,15 +12,16 @@
 
 #include "data_path_netlink.h"
 
-#define MTU 1280 // minimum of IPv6
+#define MTU 1280 // MTU of the device: the minimum that IPv6 permits
 // Packets: 8 per connection; the kernel's default of 500 overflows when the loop is busy.
 #define QUEUE 16384
-#define PRIORITY 50 // before the rule of the main table, after the rule of the local table
+// Priority of the rule: before the main table's rule, after the local table's rule.
+#define PRIORITY 50
 #define METRIC_DEVICE 1
 #define METRIC_UNREACHABLE 2
 #define LEFTOVERS 64 // maximum number of rules left by previous processes; usually one rule is left
-// When systemd-networkd starts, it removes rules with other protocols, and routes of such rules
-// that have no device.
+// Protocol of the rules and routes. When systemd-networkd starts, it removes rules with other
+// protocols, and also routes without a device that have other protocols.
 #define PROTOCOL RTPROT_KERNEL
 
 // --- device -------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ static int raise_device(struct weir_data_path_netlink *kernel, unsigned int ifin
 
 // --- routes and rules ---------------------------------------------------------------------
 
-// ifindex 0: an unreachable route.
+// Sets a default route. ifindex 0: the route is unreachable.
 static int set_route(struct weir_data_path_netlink *kernel, uint8_t family, uint32_t table,
 	uint32_t ifindex, uint32_t metric) {
 	struct nlmsghdr *message =
@@ -116,8 +117,8 @@ static int add_rule(struct weir_data_path_netlink *kernel, uint8_t family,
 	return weir_data_path_netlink_request(kernel, message, NULL, NULL);
 }
 
-// Set the routes and the rule of one family. The rule is added last: with an incomplete table,
-// packets would use the main table.
+// Sets the routes and the rule of one family. The rule is added last, because with an incomplete
+// table the packets would use the main table.
 static int set_family(struct weir_data_path_netlink *kernel, uint8_t family,
 	const struct weir_data_path_rules *rules, const char **ret_what) {
 	int r;

@@ -17,12 +17,13 @@ struct weir_health {
 	uint64_t generation;
 };
 
-// Each backend has two slots: for its check, and for its alongside check.
+// Returns the index of a slot. Each backend has two slots: one for its check, and one for the
+// agent-check that runs alongside.
 static uint32_t slot_of(uint16_t backend, bool alongside) {
 	return backend * 2u + alongside;
 }
 
-// A check of a backend, or NULL.
+// Returns a check of a backend, or NULL.
 static struct weir_health_check *find(
 	const struct weir_health *health, uint16_t backend, bool alongside) {
 	uint32_t slot = slot_of(backend, alongside);
@@ -79,7 +80,7 @@ static int grow(struct weir_health *health, uint32_t count) {
 	return 0;
 }
 
-// Whether the target is new, or differs from the current check.
+// Returns whether a target has no check yet, or differs from its present check.
 static bool is_fresh(const struct weir_health *health, const struct weir_health_target *target) {
 	const struct weir_health_check *check = find(health, target->backend, target->alongside);
 
@@ -100,8 +101,8 @@ static void release(struct memory *memory, uint32_t n) {
 	free(memory);
 }
 
-// Allocate all memory for the fresh targets, so that applying them cannot fail halfway. Returns an
-// array in the order of the targets, or NULL.
+// Allocates all memory for the fresh targets. Applying the targets can then not fail halfway.
+// Returns an array in the order of the targets, or NULL.
 static struct memory *allocate(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
 	struct memory *memory = calloc(n + 1, sizeof(*memory));
@@ -129,7 +130,8 @@ static struct memory *allocate(
 	return memory;
 }
 
-// A few fresh targets are checked soon; many fresh targets are spread over their interval.
+// Returns the delay until the first check of a fresh target. If the fresh targets are few, they are
+// checked soon; otherwise their checks are spread over the interval.
 static uint64_t first_delay(uint32_t index, uint32_t fresh, uint32_t interval_ms) {
 	uint64_t spread = fresh < interval_ms ? fresh : interval_ms;
 

@@ -69,7 +69,7 @@ static void on_timeout(uv_timer_t *timer) {
 
 // --- the line -------------------------------------------------------------------------------
 
-// Describe the reply for people: the line, and the part of the line that was not understood.
+// Describes the reply for users: the line, and the part of the line that was not understood.
 static void describe(const struct weir_health_agent_check *probe, const char *complaint,
 	char *detail, size_t bytes) {
 	size_t shown = 0;
@@ -86,7 +86,7 @@ static void describe(const struct weir_health_agent_check *probe, const char *co
 		complaint);
 }
 
-// Returns whether the line is complete, in which case the probe has ended.
+// Processes the received bytes. Returns true if the line is complete; the probe has then ended.
 static bool take_line(struct weir_health_agent_check *probe) {
 	char complaint[WEIR_AGENT_CHECK_COMPLAINT_BYTES] = "", detail[96];
 	struct weir_report report;
@@ -135,8 +135,8 @@ static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
 	}
 }
 
-// The kernel reports a reset once: first to the write, if the write comes first; reading then finds
-// the end of the connection.
+// Handles the result of a write. The kernel reports a reset of the connection only once. If this
+// write gets the error, a later read finds only the end of the connection.
 static void on_written(uv_write_t *write, int status) {
 	struct weir_health_agent_check *probe = write->data;
 

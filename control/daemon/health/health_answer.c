@@ -6,7 +6,8 @@
 #include "health_answer.h"
 #include "health_state.h"
 
-// Knuth-Morris-Pratt: searches a text that arrives in parts without buffering it.
+// Prepares the search for the text of the check by the Knuth-Morris-Pratt algorithm, which needs no
+// buffer although the body arrives in parts.
 static void prepare(struct weir_health_answer *answer) {
 	const char *text = answer->check->body;
 	size_t n = strlen(text);
@@ -57,7 +58,7 @@ void weir_health_answer_init(
 	prepare(answer);
 }
 
-// Whether the value, already trimmed, equals this word, ignoring case.
+// Returns whether the trimmed value equals this word, ignoring case.
 static bool is_word(const char *value, size_t bytes, const char *word) {
 	return bytes == strlen(word) && strncasecmp(value, word, bytes) == 0;
 }
@@ -80,7 +81,7 @@ static void take_load(struct weir_health_answer *answer, const char *line, size_
 	}
 }
 
-// The status of gRPC is in the trailers, which libcurl passes as headers.
+// Reads the status of gRPC, which is in the trailers. libcurl passes trailers as headers.
 static void take_grpc_status(struct weir_health_answer *answer, const char *value, size_t bytes) {
 	int status = 0;
 
@@ -112,8 +113,9 @@ static int read_status(const char *line, size_t bytes) {
 	return status;
 }
 
-// Whether the complete headers decide the outcome. They do not if the check searches a text in the
-// body of a good answer, if the body is the result (gRPC), or if the response is interim (1xx).
+// Returns whether the outcome is known when the headers are complete. It is not known if the check
+// searches for a text in the body of a good answer, if the body is the result (gRPC), or if the
+// response is interim (1xx).
 static bool is_decided(const struct weir_health_answer *answer) {
 	const struct weir_config_health_check *check = answer->check;
 	bool good = answer->status >= check->status_first && answer->status <= check->status_last;
@@ -178,7 +180,7 @@ bool weir_health_answer_body(struct weir_health_answer *answer, const char *data
 	return !answer->enough;
 }
 
-// Append the error in the load report, if there is an error.
+// Appends the error in the load report, if there is one.
 static void describe_load(const struct weir_health_answer *answer, char *detail, size_t bytes) {
 	size_t used = strlen(detail);
 
@@ -225,7 +227,7 @@ static enum weir_probe_outcome judge_http(
 		snprintf(detail, bytes, "HTTP %ld, body without \"%.60s\"", status, check->body);
 		return WEIR_PROBE_FAILED;
 	}
-	if (!good && status < 400) { // not an error of the server
+	if (!good && status < 400) { // the server reports no error: name the expected range as well
 		snprintf(detail, bytes, "HTTP %ld, expected %u to %u", status, check->status_first,
 			check->status_last);
 	} else {

@@ -19,20 +19,22 @@
 struct weir_health_check {
 	struct weir_health_checking *checking;
 	uv_timer_t timer; // next start
-	struct weir_health_start start; // while due or running
+	struct weir_health_start start; // used while the start is due, and while the probe runs
 	uint16_t backend, service;
 	uint16_t port;
-	bool alongside; // agent-check in addition to the backend's check; the verdict has no effect
+	// This is an agent-check beside the backend's check; its verdict has no effect.
+	bool alongside;
 	struct weir_address address;
-	uint32_t vip; // via the data path: that of the current or next probe, in params->vips
-	struct weir_address source; // of the outer header; family 0 = not set yet
+	// Via the data path: index in params->vips of the VIP of the current or next probe.
+	uint32_t vip;
+	struct weir_address source; // source address of the outer header; family 0 = not set yet
 	uint8_t source_bits;
 	struct weir_health_params *params;
 	enum weir_health_verdict verdict;
 	bool far;
 	uint32_t idle_intervals; // between two checks of an idle backend; 0 = not idle
-	uint64_t due_ms; // loop time of the current or next start, on the grid of the interval
-	uint64_t planned_ms; // due_ms with jitter
+	uint64_t due_ms; // loop time of the present or next start, without jitter; see schedule
+	uint64_t planned_ms; // due_ms plus jitter
 	uint32_t late_ms; // delay of the last start after planned_ms
 	bool spread; // the check has a random offset in the interval
 	uint64_t started_ns; // start of the running probe
@@ -42,11 +44,13 @@ struct weir_health_check {
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	uint32_t duration_ms;
 	uint32_t streak;
-	uint32_t quick; // number of checks after a restart of the server that must still run soon
+	// After a restart of the server: number of checks that are still to run soon.
+	uint32_t quick;
 	uint64_t passes, fails;
 	uint8_t word; // enum weir_health_word: last state announced in an answer
-	struct weir_agent_check agent_words; // words of the backend's agent-check
-	struct weir_data_path_flow flow; // while the probe runs via the data path
+	struct weir_agent_check agent_words; // words that the backend's agent-check has received
+	// The connection of a probe via the data path, while the probe runs.
+	struct weir_data_path_flow flow;
 	// While the probe runs, one of tcp, http and agent_check is set.
 	struct weir_health_tcp *tcp;
 	struct weir_health_http *http;
@@ -82,15 +86,16 @@ static bool update_verdict(struct weir_health_check *check, bool passed) {
 	return true;
 }
 
-// Whether the last check agrees with the verdict, so that a longer interval is sufficient.
+// Returns whether the last check agrees with the verdict. If so, a longer interval is sufficient.
 static bool is_settled(const struct weir_health_check *check) {
 	return check->ended_ns != 0 &&
 	       check->verdict ==
 		       (check->passed ? WEIR_HEALTH_VERDICT_PASSING : WEIR_HEALTH_VERDICT_FAILING);
 }
 
-// Whether the next check is a retry: the last check failed, and more failures can make the verdict
-// FAILING; or the server was started again, and all checks passed since.
+// Returns whether the next check is a retry. This is so if the last check failed and further
+// failures can make the verdict FAILING. It is also so for the first checks after a restart of the
+// server, as long as they pass.
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
@@ -107,7 +112,7 @@ static uint32_t retry_ms(const struct weir_health_check *check) {
 							    : WEIR_HEALTH_QUICK_MS;
 }
 
-// Number of intervals from one check to the next check.
+// Returns the number of intervals from one check to the next check.
 static uint32_t pace(const struct weir_health_check *check) {
 	uint32_t far = check->far ? WEIR_HEALTH_FAR_INTERVALS : 1;
 
@@ -122,9 +127,9 @@ static uint64_t draw(struct weir_health_checking *checking) {
 	return checking->random;
 }
 
-// Sleep until due_ms plus or minus up to a twentieth of the interval, so that checks of several
-// balancers do not stay synchronized. The time between two starts differs from the interval by a
-// tenth at most.
+// Sleeps until due_ms, plus or minus up to a twentieth of the interval. Without this jitter, the
+// checks of several balancers could stay synchronized. The time between two starts differs from the
+// interval by at most a tenth.
 static void sleep_until_due(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), part = check->params->check.interval_ms / 20;
 	uint64_t jitter = part > 0 ? draw(check->checking) % (2 * part + 1) : 0;
@@ -134,10 +139,11 @@ static void sleep_until_due(struct weir_health_check *check) {
 	uv_timer_start(&check->timer, on_due, check->planned_ms - now, 0);
 }
 
-// Sleep until the next start: of a retry, else on the grid of the interval, so that the checks stay
-// spread. At a slower pace, backends use different intervals of the grid, so that their checks do
-// not coincide. The first call gives a check a random offset in the interval, because the checks of
-// a new configuration start close together.
+// Sleeps until the next start. A retry starts after the retry interval. Other checks start at
+// due_ms plus a whole number of intervals, so that the checks of all backends stay spread. If a
+// check runs only in every n-th interval, the interval depends on the backend, so that the checks
+// of backends do not coincide. The first call gives a check a random offset in the interval,
+// because the checks of a new configuration start close together.
 static void schedule(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), interval = check->params->check.interval_ms;
 	uint64_t slot = check->due_ms / interval + check->backend;
@@ -158,7 +164,8 @@ static void schedule(struct weir_health_check *check) {
 	sleep_until_due(check);
 }
 
-// The state that a backend announced applies until a passing answer does not repeat the state.
+// Updates the announced state. A state that a backend has announced ends with a passing answer that
+// does not repeat it.
 static void apply_word(struct weir_health_check *check, struct weir_report *report) {
 	uint8_t before = check->word;
 
@@ -176,8 +183,8 @@ static void apply_word(struct weir_health_check *check, struct weir_report *repo
 	}
 }
 
-// Results of a check for the callbacks. A copy, because a callback may configure and so free the
-// check.
+// The results of a check that the callbacks report. It is a copy, because a callback may configure
+// the checks, which may free this check.
 struct update {
 	bool changed; // the verdict changed
 	enum weir_health_verdict verdict;
@@ -223,8 +230,9 @@ static void take_result(struct weir_health_check *check, bool passed, uint64_t d
 	check->quick = passed && check->quick > 0 ? check->quick - 1 : 0;
 	update->changed = update_verdict(check, passed);
 	update->verdict = check->verdict;
+	// If enough checks have passed, but not yet for each VIP, the next check follows quickly.
 	if (passed && check->verdict != WEIR_HEALTH_VERDICT_PASSING &&
-		check->streak >= check->params->check.rise) { // only some of the VIPs are left
+		check->streak >= check->params->check.rise) {
 		check->quick = 1;
 	}
 	if (update->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->alongside) {
@@ -252,7 +260,8 @@ static void keep_detail(
 	}
 }
 
-// A failure while this host has no link is no result about the backend.
+// If this host had no link, changes the outcome of a failed check to UNKNOWN, because the failure
+// says nothing about the backend.
 static void excuse(struct weir_health_check *check, uint64_t now_ns,
 	enum weir_probe_outcome *outcome, struct update *update) {
 	const struct weir_health_checking *checking = check->checking;
@@ -367,7 +376,7 @@ static void run(struct weir_health_start *start) {
 	}
 }
 
-// Number of descriptors that a probe uses.
+// Returns the number of descriptors that a probe uses.
 static unsigned int descriptors(const struct weir_health_check *check) {
 	enum weir_config_check type = check->params->check.type;
 
@@ -408,7 +417,8 @@ static void halt(struct weir_health_check *check) {
 
 // --- the schedule -------------------------------------------------------------------------
 
-// Reschedule a check that is far in the future to an earlier time of the same grid.
+// Starts a check earlier that is due later than one interval from now. The start stays a whole
+// number of intervals away from the previous time.
 static void hasten(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), interval = check->params->check.interval_ms;
 
@@ -419,7 +429,8 @@ static void hasten(struct weir_health_check *check) {
 	}
 }
 
-// Do not count a running probe: it may have connected to the server before the restart.
+// Starts the count of the results again, and checks soon. A running probe does not count, because
+// it may have connected to the server before the restart.
 void weir_health_check_restart(struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 	uint64_t now = uv_now(check->checking->loop);
@@ -432,7 +443,7 @@ void weir_health_check_restart(struct weir_health_check *check) {
 		return;
 	}
 	halt(check);
-	if (check->due_ms > now) { // the last time on the grid before now
+	if (check->due_ms > now) { // go back by whole intervals, to the last time before now
 		check->due_ms -=
 			((check->due_ms - now - 1) / config->interval_ms + 1) * config->interval_ms;
 	}

@@ -14,7 +14,7 @@
 
 struct weir_health_check;
 
-struct weir_health_checking { // data of all checks, owned by the caller
+struct weir_health_checking { // data that all checks share, owned by the caller
 	uv_loop_t *loop;
 	struct weir_health_curl *curl;
 	struct weir_data_path *path; // NULL = no data path
@@ -25,23 +25,24 @@ struct weir_health_checking { // data of all checks, owned by the caller
 	weir_health_report_fn on_report;
 	weir_health_excuse_fn excuse; // NULL = none
 	void *context; // context of the three callbacks above
-	// The verdict on a backend changed to FAILING. Called before the other callbacks, to forget
-	// the announced states in answers to all checks of the backend.
+	// Called when the verdict on a backend has changed to FAILING, before the other callbacks.
+	// It must forget the announced states in the answers to all checks of the backend.
 	void (*forget)(struct weir_health *health, uint16_t backend);
 	struct weir_health *health; // for `forget`
 };
 
 void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t *loop);
 
-// A check for a target's backend, with its initial verdict and word. It runs once
-// weir_health_check_set was called. Returns NULL if out of memory.
+// Creates a check for a target's backend, with the target's initial verdict and word. The check
+// runs once weir_health_check_set was called. Returns NULL if out of memory.
 struct weir_health_check *weir_health_check_create(
 	struct weir_health_checking *checking, const struct weir_health_target *target);
-// Check this target from now on, first after the delay. params: those of the target; takes over
-// one of their users. The verdict and the word are kept.
+// Checks this target from now on, beginning after the delay. params: the parameters of the target.
+// The check takes over one reference to them, which the caller has counted in `users`. The verdict
+// and the word are kept.
 void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
 	struct weir_health_params *params, uint64_t delay_ms);
-// Whether the check already is a check of this target, with the same parameters.
+// Returns whether the check is a check of this target already, with the same parameters.
 bool weir_health_check_is_of(
 	const struct weir_health_check *check, const struct weir_health_target *target);
 

@@ -11,15 +11,17 @@
 
 #include "health_probe.h"
 
-// Whether a connection was established, given the result of connecting. If a backend accepts,
-// answers and resets before the loop polls the socket, the result is ECONNRESET or EPIPE, and data
-// of the backend can still be read. If the backend refuses, the result is ECONNREFUSED.
+// Returns whether a connection was established, by the result of connecting. If a backend accepts a
+// connection, answers and resets it before the loop polls the socket, the result is ECONNRESET or
+// EPIPE, and the answer can still be read. If the backend refuses the connection, the result is
+// ECONNREFUSED.
 static inline bool weir_health_was_connected(int status) {
 	return status == 0 || status == UV_ECONNRESET || status == UV_EPIPE;
 }
 
-// The reason for the end of a connection, given libuv's result: negative errno, 0 = closed. If data
-// arrived before a reset, libuv reports the end of file, and the error is left in SO_ERROR.
+// Returns why a connection has ended: negative errno, or 0 if the backend closed it. reported: the
+// result that libuv reports. If data arrived before a reset, libuv reports the end of file, and the
+// error is found in SO_ERROR.
 static inline int weir_health_read_error(const uv_tcp_t *socket, ssize_t reported) {
 	socklen_t bytes = sizeof(int);
 	int error = 0, fd = -1;
@@ -34,7 +36,7 @@ static inline int weir_health_read_error(const uv_tcp_t *socket, ssize_t reporte
 	return 0;
 }
 
-// Take ownership of a flow's socket. Returns -1 if the ownership was already taken.
+// Takes ownership of a flow's socket. Returns the socket, or -1 if another caller has taken it.
 static inline int weir_health_take_socket(struct weir_data_path_flow *flow) {
 	int fd = flow->socket;
 
@@ -42,7 +44,7 @@ static inline int weir_health_take_socket(struct weir_data_path_flow *flow) {
 	return fd;
 }
 
-// Start to connect. Returns 0, or negative errno: on_connect is not called then.
+// Starts to connect. Returns 0, or negative errno; on_connect is then not called.
 static inline int weir_health_connect(uv_connect_t *connect, uv_tcp_t *socket,
 	const struct weir_probe_params *params, uv_connect_cb on_connect) {
 	const struct weir_address *address = &params->address;

@@ -7,8 +7,8 @@
 
 #define POOL 512 // number of idle transfers kept
 
-// Transfers that verify with one CA file. Groups are never removed: there is one group for each
-// file used so far.
+// The transfers that verify servers with one CA file. Groups are never removed, so there is one
+// group for each file used so far.
 struct group {
 	uv_timer_t timer;
 	uv_loop_t *loop;
@@ -41,7 +41,7 @@ static void collect(struct group *group) {
 		if (message->msg != CURLMSG_DONE) {
 			continue;
 		}
-		// Read first: removing the handle invalidates the message.
+		// Read the result first, because removing the handle invalidates the message.
 		code = message->data.result;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&transfer);
 		weir_health_curl_stop(transfer);
@@ -102,8 +102,8 @@ static struct watch *start_watch(struct group *group, curl_socket_t socket) {
 	return watch;
 }
 
-// A failure is not reported to curl, which would abort all its transfers: only the affected
-// transfer times out.
+// Called by curl when a socket must be watched, or no longer watched. A failure is not reported to
+// curl, which would abort all of its transfers. The affected transfer then times out.
 static int set_watch(
 	CURL *easy, curl_socket_t socket, int what, void *context, void *socket_context) {
 	struct group *group = context;

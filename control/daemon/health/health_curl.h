@@ -17,7 +17,7 @@ struct weir_health_curl;
 // First member of a probe. The functions are set once, when the probe is allocated.
 struct weir_health_transfer {
 	CURL *easy; // NULL while idle
-	// The transfer has ended and was removed from the engine. Called from the loop.
+	// Called from the loop when the transfer has ended and was removed from the engine.
 	void (*ended)(struct weir_health_transfer *transfer, CURLcode code);
 	void (*free)(struct weir_health_transfer *transfer);
 	SLIST_ENTRY(weir_health_transfer) link; // internal to the engine
@@ -26,20 +26,21 @@ struct weir_health_transfer {
 
 // Returns 0 or -ENOMEM.
 int weir_health_curl_create(uv_loop_t *loop, struct weir_health_curl **ret);
-// All transfers must have ended or been stopped. Handles close in the next iterations of the loop.
+// Frees the engine. All transfers must have ended or been stopped. Handles close in the next
+// iterations of the loop.
 void weir_health_curl_free(struct weir_health_curl *curl); // NULL is allowed
 
 uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl);
 
-// Start a transfer. ca_file: file of the CA certificates that verify the server; "" = the system's
-// CA certificates, or no verification. Returns 0, or -ENOMEM: `ended` is not called then.
+// Starts a transfer. ca_file: file of the CA certificates that verify the server. "" = use the
+// system's CA certificates, or do not verify. Returns 0, or -ENOMEM; `ended` is then not called.
 int weir_health_curl_start(
 	struct weir_health_curl *curl, const char *ca_file, struct weir_health_transfer *transfer);
 // Stop a transfer without calling `ended`.
 void weir_health_curl_stop(struct weir_health_transfer *transfer);
 
-// take: returns an idle transfer from the pool; NULL = the pool is empty, and the caller allocates
-// a transfer. keep: returns a stopped transfer to the pool, or frees the transfer if the pool is
-// full.
+// weir_health_curl_take returns an idle transfer from the pool. It returns NULL if the pool is
+// empty; the caller then allocates a transfer. weir_health_curl_keep returns a stopped transfer to
+// the pool, or frees the transfer if the pool is full.
 struct weir_health_transfer *weir_health_curl_take(struct weir_health_curl *curl);
 void weir_health_curl_keep(struct weir_health_curl *curl, struct weir_health_transfer *transfer);

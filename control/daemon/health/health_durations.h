@@ -25,11 +25,13 @@
 	X(5000000, "5.0")
 
 #define X(us, text) +1
-enum { WEIR_HEALTH_DURATIONS = 1 WEIR_HEALTH_DURATION_BOUNDS(X) }; // the last has no bound
+// One count per bound, and a last count without a bound.
+enum { WEIR_HEALTH_DURATIONS = 1 WEIR_HEALTH_DURATION_BOUNDS(X) };
 #undef X
 
 struct weir_health_histogram {
-	// Number of checks up to each bound, and longer than the bound before.
+	// Number of checks by duration. A count includes the durations up to its bound, without
+	// those up to the bound before.
 	uint64_t checks[WEIR_HEALTH_DURATIONS];
 	uint64_t sum_us;
 };
@@ -41,13 +43,13 @@ struct weir_health_durations { // zero-initialized
 
 void weir_health_durations_fini(struct weir_health_durations *durations);
 
-// Set the name of a service. The histogram begins anew if the id had another name. Returns 0 or
-// -ENOMEM (checks of the service are not counted).
+// Sets the name of a service. If the id had another name before, its histogram begins again.
+// Returns 0, or -ENOMEM: then the checks of the service are not counted.
 int weir_health_durations_name(
 	struct weir_health_durations *durations, uint16_t service, const char *name);
 // Count a check. Does nothing for a service without a name.
 void weir_health_durations_add(
 	struct weir_health_durations *durations, uint16_t service, uint64_t us);
-// The histogram of a service; NULL if the service has no name.
+// Returns the histogram of a service, or NULL if the service has no name.
 const struct weir_health_histogram *weir_health_durations_of(
 	const struct weir_health_durations *durations, uint16_t service);

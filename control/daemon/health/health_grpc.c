@@ -5,7 +5,7 @@
 
 #include "health_grpc.h"
 
-#define FRAME 5 // flag and length before a message
+#define FRAME 5 // size of a flag and a length, which precede each message
 #define NAME_MOST 255
 
 size_t weir_grpc_request(const char *service, uint8_t ret[WEIR_GRPC_REQUEST_BYTES]) {
@@ -42,7 +42,7 @@ static bool read_varint(const uint8_t *bytes, size_t n, size_t *at, uint64_t *re
 	return false;
 }
 
-// Skip a field with another number.
+// Skips a field whose number is not needed.
 static bool skip(const uint8_t *bytes, size_t n, size_t *at, uint64_t type) {
 	uint64_t length = 0;
 

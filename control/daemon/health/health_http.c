@@ -12,9 +12,11 @@
 #include "health_http.h"
 #include "health_relay.h"
 
-#define NEVER_MS (1000L * 3600 * 24) // the probe's own timer ends it much earlier
+// Timeout for curl, which never expires: the probe's own timer ends the probe earlier.
+#define NEVER_MS (1000L * 3600 * 24)
 #define READ_BYTES 4096 // per read; curl would allocate 16 KiB for each probe
-#define CA_CACHE_S 60L // parsing the system's CA certificates takes 10 ms
+// curl caches the system's CA certificates for this time: parsing them takes 10 ms.
+#define CA_CACHE_S 60L
 // Excludes Diffie-Hellman with a group chosen by the server: a group of 10,000 bits takes a second.
 #define CIPHERS "DEFAULT:!DH" // ciphers of TLS 1.2
 
@@ -28,7 +30,7 @@ struct weir_health_http {
 	struct weir_health_relay *relay;
 	struct weir_health_answer answer;
 	uint8_t request[WEIR_GRPC_REQUEST_BYTES]; // request of a check of type grpc
-	int no_socket; // negative errno: creating a socket for libcurl failed; 0 = no failure
+	int no_socket; // negative errno of creating a socket for libcurl; 0 = no error
 	char url[WEIR_HEALTH_NAME_BYTES + 256 + 32];
 	char error[CURL_ERROR_SIZE];
 };
@@ -45,7 +47,7 @@ static size_t take_body(char *data, size_t size, size_t n, void *context) {
 	return weir_health_answer_body(&http->answer, data, size * n) ? size * n : 0;
 }
 
-// Same as curl's own function, but keeps the errno, which curl does not report.
+// Opens a socket as curl's own function does, but stores the errno, which curl does not report.
 static curl_socket_t open_socket(
 	void *context, curlsocktype purpose, struct curl_sockaddr *address) {
 	struct weir_health_http *http = context;
@@ -85,7 +87,8 @@ static enum weir_probe_outcome judge_excess(char *detail, size_t bytes) {
 	return WEIR_PROBE_FAILED;
 }
 
-// libcurl reports a header line of 100 KB as out of memory; since 8.6, as CURLE_TOO_LARGE.
+// Judges the errors about memory. libcurl reports a header line of 100 KB as out of memory, and
+// since version 8.6 as CURLE_TOO_LARGE.
 static enum weir_probe_outcome judge_memory(
 	const struct weir_health_http *http, char *detail, size_t bytes) {
 	curl_off_t first_byte_us = 0;
@@ -116,7 +119,7 @@ static enum weir_probe_outcome judge_error(
 			snprintf(detail, bytes, "server refused the request");
 			return WEIR_PROBE_FAILED;
 		}
-		// The backend did not cause this error.
+		// This error is not caused by the backend.
 		snprintf(detail, bytes, "%s",
 			os_error != 0 ? uv_strerror(-(int)os_error) : curl_easy_strerror(code));
 		return WEIR_PROBE_UNKNOWN;
@@ -155,9 +158,9 @@ static enum weir_probe_outcome judge_error(
 	return WEIR_PROBE_FAILED;
 }
 
-// Whether the answer is complete: the probe ended the transfer itself, or nothing failed. When the
-// connection ends, libcurl accepts headers, and a body of unknown length, as complete; after a
-// reset they are not complete.
+// Returns whether the answer is complete. It is complete if the probe ended the transfer itself, or
+// if nothing failed. One case is special: when a connection ends, libcurl accepts headers and a
+// body of unknown length as complete, but if the connection was reset, they are not complete.
 static bool is_answer(const struct weir_health_http *http, CURLcode code) {
 	bool is_grpc = http->params.check->type == WEIR_CHECK_GRPC;
 
@@ -223,9 +226,9 @@ static struct weir_health_http *make(struct weir_health_curl *curl) {
 	return http;
 }
 
-// Returns an idle or new probe; NULL if out of memory. The handle is always new, which costs 1 us:
-// libcurl before 8.1.0 writes to freed memory when the first header is a continuation line and the
-// handle had headers before.
+// Returns an idle or new probe, or NULL if out of memory. The curl handle is always new, which
+// costs 1 us. Otherwise libcurl before 8.1.0 writes to freed memory if the handle had headers
+// before, and the first header is a continuation line.
 static struct weir_health_http *take(struct weir_health_curl *curl) {
 	struct weir_health_http *http = (struct weir_health_http *)weir_health_curl_take(curl);
 
@@ -265,7 +268,8 @@ static int set_headers(struct weir_health_http *http) {
 	if (!r && grpc) {
 		r = append(&http->headers, "te: trailers");
 	}
-	if (!r && http->params.check->orca) { // some servers send load only on request
+	// Some servers send load only if the request asks for it.
+	if (!r && http->params.check->orca) {
 		r = append(&http->headers, "endpoint-load-metrics-format: TEXT");
 	}
 	if (!r && host[0] != '\0') {
@@ -306,7 +310,8 @@ static int set_tls(struct weir_health_http *http, char name[WEIR_HEALTH_NAME_BYT
 	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, check->verify ? 2L : 0L);
 	curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
 	curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, CIPHERS);
-	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); // with a CApath, curl does not cache
+	// curl does not cache CA certificates if a CApath is set.
+	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
 	curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, check->verify ? CA_CACHE_S : 0L);
 	if (!check->verify) {
 		curl_easy_setopt(easy, CURLOPT_CAINFO, NULL); // do not read an unused file
@@ -388,8 +393,8 @@ static int set_options(struct weir_health_http *http) {
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)READ_BYTES);
-	// Without this, curl caches numeric addresses like names, and scans the whole cache each
-	// time.
+	// Do not cache addresses. Otherwise curl caches numeric addresses like names, and scans the
+	// whole cache each time.
 	curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
 	curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
 	curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
@@ -411,7 +416,7 @@ static int start_transfer(struct weir_health_http *http) {
 	return weir_health_curl_start(http->curl, ca_file_of(http->params.check), &http->transfer);
 }
 
-// The relay could not connect, or received too many bytes.
+// Called when the relay could not connect, or received too many bytes.
 static void on_relay_failed(void *context, int error) {
 	struct weir_health_http *http = context;
 	enum weir_probe_outcome outcome = weir_probe_outcome_of(error);

@@ -18,7 +18,7 @@
 
 struct weir_health_http; // one probe
 
-// Returns 0, or negative errno: done is not called then.
+// Starts a probe. Returns 0, or negative errno; `done` is then not called.
 int weir_health_http_start(struct weir_health_curl *curl, const struct weir_probe_params *params,
 	struct weir_health_http **ret);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probes of a check that had no result, because they could not run on this host. Via the data path
-// those of one VIP count, while probes of others may have results.
+// Counts the probes of a check that had no result, because they could not run on this host. Via the
+// data path, the probes of one VIP are counted, even if the probes of other VIPs have results.
 //
-// Threads: one, that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <stdbool.h>
@@ -11,21 +11,23 @@
 
 #include "health_probe.h"
 
-struct weir_health_missing { // zeroed: none
-	uint32_t count; // in a row, up to the last one of that VIP
-	uint32_t vip; // its number; 0 without VIPs
-	uint64_t since_ns; // if there are any: end of the last one with a result, or of the first
-	bool no_result; // the detail of the check is that of such a probe
+struct weir_health_missing { // zeroed: no probe without a result
+	uint32_t count; // number of consecutive probes of `vip` without a result, up to the last
+	uint32_t vip; // index of the VIP whose probes are counted; 0 without VIPs
+	// If count > 0: end of the last probe with a result, or of the first probe.
+	uint64_t since_ns;
+	bool no_result; // the detail of the check is about a probe without a result
 };
 
-// Whether the detail stays after a probe of this VIP: one that passed must not hide that those of
-// another VIP have no result.
+// Returns whether the detail of the check stays unchanged after a probe of this VIP. A probe that
+// passed must not hide that the probes of another VIP have no result.
 static inline bool weir_health_missing_stays(
 	const struct weir_health_missing *missing, enum weir_probe_outcome outcome, uint32_t vip) {
 	return outcome == WEIR_PROBE_PASSED && missing->no_result && vip != missing->vip;
 }
 
-// A probe of this VIP ended. before_ns: end of the one before it, if there was one.
+// Call when a probe of this VIP has ended. before_ns: end of the previous probe. If this is the
+// first probe, its own end.
 static inline void weir_health_missing_end(struct weir_health_missing *missing,
 	enum weir_probe_outcome outcome, uint32_t vip, uint64_t before_ns) {
 	const bool is_missing = outcome == WEIR_PROBE_UNKNOWN;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parameters of health checks, shared by those of a service: the request, and the VIPs of checks
-// via the data path. Constant while they have users.
+// Parameters of health checks, shared by the checks of a service: the request, and, for checks via
+// the data path, the VIPs. They do not change while a check uses them.
 //
-// Threads: one, that of the loop.
+// Threads: only the event loop's thread.
 #pragma once
 
 #include <stdbool.h>
@@ -18,18 +18,22 @@ struct weir_health_params {
 	struct weir_address vips[];
 };
 
-// Parameters of a target, with one more user. The targets of a service are adjacent: they share
-// `before`, those of the last fresh target `before_of` (NULL = none), if it has the same check and
-// VIPs. Returns NULL if out of memory.
+// Returns the parameters of a target, and counts one more user. The targets of a service are
+// adjacent in the list of targets. `before` has the parameters of the last fresh target,
+// `before_of` (NULL = none). They are shared if this target has the same check and VIPs; otherwise
+// new parameters are allocated. Returns NULL if out of memory.
 struct weir_health_params *weir_health_params_share(struct weir_health_params *before,
 	const struct weir_health_target *before_of, const struct weir_health_target *target);
-void weir_health_params_leave(struct weir_health_params *params); // frees unused; NULL is allowed
+// Removes a user, and frees parameters without users; NULL is allowed.
+void weir_health_params_leave(struct weir_health_params *params);
 
-// Whether they are those of the target.
+// Returns whether these are the parameters of the target.
 bool weir_health_params_are_of(
 	const struct weir_health_params *params, const struct weir_health_target *target);
-// Passes in a row that make the verdict PASSING: each VIP has one among them.
+// Returns how many checks in a row must pass until the verdict is PASSING. It is at least the
+// number of VIPs, so that each VIP passes once.
 uint32_t weir_health_params_passes(const struct weir_health_params *params);
-// Put the VIP of this number in front of a detail, which is cut if that is too long.
+// Puts the VIP with this index in front of a detail, and cuts off the end if the result is too
+// long.
 void weir_health_params_name(const struct weir_health_params *params, uint32_t vip,
 	char detail[static WEIR_HEALTH_DETAIL_BYTES]);

@@ -17,8 +17,8 @@
 int weir_health_path_open(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_data_path_flow *flow, char *detail, size_t bytes);
 
-// The probe has ended with this outcome and detail; this function may change both outcome and
-// detail. Closes the connection. Does nothing without a connection.
+// Call when the probe has ended with this outcome and detail. May change both, if the connection
+// took another path. Closes the connection. Does nothing without a connection.
 void weir_health_path_end(struct weir_data_path *path, struct weir_data_path_flow *flow,
 	uint64_t took_ms, uint32_t timeout_ms, enum weir_probe_outcome *outcome, char *detail,
 	size_t bytes);

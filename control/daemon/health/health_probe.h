@@ -19,8 +19,8 @@ enum weir_probe_outcome {
 	WEIR_PROBE_UNKNOWN, // this host could not run the probe (no descriptors, no memory, ...)
 };
 
-// Called once, from the loop, unless the probe is cancelled first. The probe has already been
-// released. report: the backend's report in its answer; NULL = none.
+// Called once, from the loop, when a probe has ended; not called if the probe is cancelled before.
+// The probe was released already. report: the backend's report in its answer; NULL = none.
 typedef void (*weir_probe_fn)(void *context, enum weir_probe_outcome outcome, const char *detail,
 	const struct weir_report *report);
 
@@ -34,14 +34,15 @@ struct weir_probe_params {
 	void *context;
 };
 
-// Deadline of a probe. If the loop was busy with other work at the deadline, an answer may still be
-// unread: the deadline is then extended once, by the time that the loop was busy.
+// Deadline of a probe. If the loop was busy with other work at the deadline, an answer may have
+// arrived without being read. So the deadline is extended once, by the time for which the loop was
+// busy.
 struct weir_probe_deadline {
 	uint64_t due_ms; // loop time
 	bool extended;
 };
 
-// Returns the time from now to the deadline.
+// Sets the deadline of a probe that starts now. Returns the time until the deadline.
 static inline uint64_t weir_probe_deadline_init(struct weir_probe_deadline *deadline,
 	const uv_loop_t *loop, const struct weir_config_health_check *check) {
 	*deadline = (struct weir_probe_deadline){.due_ms = uv_now(loop) + check->timeout_ms};
@@ -60,8 +61,8 @@ static inline uint64_t weir_probe_deadline_extend(struct weir_probe_deadline *de
 	return late_ms < check->timeout_ms ? late_ms : check->timeout_ms;
 }
 
-// The outcome of a failure with this (negative) errno: UNKNOWN if this host, not the backend,
-// causes the failure.
+// Returns the outcome of a failure with this (negative) errno. It is UNKNOWN if this host, not the
+// backend, causes the failure.
 static inline enum weir_probe_outcome weir_probe_outcome_of(int error) {
 	switch (-error) {
 	case EMFILE:

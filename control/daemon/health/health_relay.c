@@ -14,15 +14,16 @@
 #include "health_connect.h"
 
 #define BUFFER_BYTES 4096
-// More connections than other users can open before libcurl connects.
+// Length of the queue of connections. Other users cannot open so many connections before libcurl
+// connects.
 #define LISTEN_BACKLOG 4096
 #define ACCEPT_MOST 256u // maximum number of accepted connections per iteration of the loop
-#define SEND_BUFFER_BYTES 8192 // about the maximum that libcurl can read at once
+#define SEND_BUFFER_BYTES 8192 // about the maximum number of bytes that libcurl can read at once
 #define END_MS 1 // time for libcurl to read the last data before the end of the connection
 
 struct direction { // one of the two directions
 	uv_stream_t *from, *to;
-	// Writes the rest of the data that `to` did not accept at once; reading pauses meanwhile.
+	// Writes the bytes that `to` did not accept at once. Reading pauses until they are written.
 	uv_write_t write;
 	char buffer[BUFFER_BYTES];
 };
@@ -108,8 +109,8 @@ static void allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
 	*buffer = uv_buf_init(direction->buffer, sizeof(direction->buffer));
 }
 
-// The kernel reports a reset once: first to the write, if the write comes first; reading then finds
-// the end of the connection.
+// Stores the error of a reset connection. The kernel reports a reset only once. If a write gets the
+// error, a later read finds only the end of the connection.
 static void note_reset(const struct direction *direction, int status) {
 	struct weir_health_relay *relay = direction->from->data;
 
@@ -122,7 +123,7 @@ static void on_written(uv_write_t *write, int status) {
 	struct direction *direction = write->data;
 	struct weir_health_relay *relay = direction->from->data;
 
-	// Data that the server does not accept is dropped, and so is all later data.
+	// If the server does not accept data of libcurl, these data and all later data are dropped.
 	note_reset(direction, status);
 	if (!relay->is_over && (status == 0 || direction == &relay->out)) {
 		uv_read_start(direction->from, allocate, on_read);
@@ -166,17 +167,18 @@ static void on_end(uv_timer_t *timer) {
 	}
 }
 
-// libcurl (7.88) loses the trailers of HTTP/2, with the status of gRPC in them, if it finds the end
-// right behind them: it gets the end when it has had time for everything before. Further data from
-// libcurl is read and dropped: a closed socket would cause a write error, which libcurl checks
-// before it reads.
+// Handles the end of the server's data. If libcurl (7.88) finds the end directly after the trailers
+// of HTTP/2, it loses the trailers, which contain the status of gRPC. So the end is delayed until
+// libcurl has had time to read everything before it. Further data from libcurl is read and dropped:
+// closing the socket would cause a write error, which libcurl checks before it reads.
 static void end_server(struct weir_health_relay *relay, int error) {
 	relay->error = relay->error != 0 ? relay->error : error;
 	relay->is_ended = true;
 	uv_timer_start(&relay->end, on_end, END_MS, END_MS);
 }
 
-// When the server closes or resets, libcurl reads all data sent before, then the end of file.
+// Passes data on. When the server closes or resets the connection, libcurl gets all data sent
+// before, and then the end of file.
 static void on_read(uv_stream_t *from, ssize_t bytes, const uv_buf_t *buffer) {
 	struct weir_health_relay *relay = from->data;
 	struct direction *direction = direction_of(from);
@@ -213,7 +215,7 @@ static bool is_own(int fd) {
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == getpid();
 }
 
-// Take over the socket of libcurl, which has connected.
+// Takes over the connection of libcurl to this relay.
 static int join(struct weir_health_relay *relay, int fd) {
 	int bytes = SEND_BUFFER_BYTES, r;
 

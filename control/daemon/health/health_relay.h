@@ -18,15 +18,16 @@
 // Maximum number of bytes received from a server in one probe.
 #define WEIR_HEALTH_RECEIVED_MOST (1u << 20)
 
-#define WEIR_HEALTH_RELAY_DESCRIPTORS 3u // descriptors of a probe over a relay; for a moment 4
+// Number of descriptors that a probe over a relay uses; for a short time 4.
+#define WEIR_HEALTH_RELAY_DESCRIPTORS 3u
 
 struct weir_health_relay;
 
-// The connection to the backend is established: libcurl may connect once to the abstract unix
-// socket with this name. Connections of other processes are closed.
+// Called when the connection to the backend is established. libcurl may then connect once to the
+// abstract unix socket with this name. Connections of other processes are closed.
 typedef void (*weir_health_relay_connected)(void *context, const char *name);
-// Connecting failed, or -EMSGSIZE: more than WEIR_HEALTH_RECEIVED_MOST bytes were received. error:
-// negative errno. Called once; no callback follows.
+// Called when connecting has failed, or when more than WEIR_HEALTH_RECEIVED_MOST bytes were
+// received (-EMSGSIZE). error: negative errno. Called once; no callback follows.
 typedef void (*weir_health_relay_failed)(void *context, int error);
 
 // Connect to the backend of a probe. Returns 0, or negative errno: no callback follows.
@@ -34,11 +35,11 @@ int weir_health_relay_start(uv_loop_t *loop, const struct weir_probe_params *par
 	weir_health_relay_connected connected, weir_health_relay_failed failed, void *context,
 	struct weir_health_relay **ret);
 
-// Whether libcurl has connected. libcurl can connect only once.
+// Returns whether libcurl has connected. It can connect only once.
 bool weir_health_relay_is_joined(const struct weir_health_relay *relay);
 
-// The error that ended the connection, once libcurl has read all data received before: negative
-// errno; 0 = none.
+// Returns the error that ended the connection, negative errno; 0 = no error. The error is set once
+// libcurl has read all data received before.
 int weir_health_relay_error(const struct weir_health_relay *relay);
 
 // Handles close in the next iterations of the loop. NULL is allowed.

@@ -21,7 +21,7 @@ struct weir_health_start { // start of a probe; zeroed = no start requested
 	enum weir_health_start_state state;
 	bool is_failing; // the backend is failing
 	unsigned int descriptors; // number of descriptors that the probe uses
-	unsigned int cost; // while RUNNING, part of WEIR_HEALTH_CONCURRENT
+	unsigned int cost; // while RUNNING: the part of WEIR_HEALTH_CONCURRENT that the probe takes
 };
 
 STAILQ_HEAD(weir_health_queue, weir_health_start);
@@ -29,7 +29,7 @@ STAILQ_HEAD(weir_health_queue, weir_health_start);
 struct weir_health_starts {
 	void (*run)(struct weir_health_start *start);
 	struct weir_health_queue queue, failing_queue;
-	// Cost of running probes; running includes running_failing.
+	// Sum of the costs of the running probes; `running` includes `running_failing`.
 	unsigned int running, running_failing;
 	unsigned int descriptors_max;
 };
@@ -37,12 +37,12 @@ struct weir_health_starts {
 // run: starts the probe. It may call weir_health_starts_remove.
 void weir_health_starts_init(
 	struct weir_health_starts *starts, void (*run)(struct weir_health_start *start));
-// Limit the descriptors of all probes to half of those that the process may have now.
+// Limits the descriptors of all probes to half of the descriptors that the process may have now.
 void weir_health_starts_limit(struct weir_health_starts *starts);
 // Run a probe as soon as the limit permits: within this call, or a later one.
 void weir_health_starts_add(struct weir_health_starts *starts, struct weir_health_start *start,
 	bool is_failing, unsigned int descriptors);
-// A probe has ended, or must not be started any more. Starts no other probe.
+// Call when a probe has ended, or must not be started any more. Starts no other probe.
 void weir_health_starts_remove(struct weir_health_starts *starts, struct weir_health_start *start);
 // Run the queued probes that the limit permits.
 void weir_health_starts_run(struct weir_health_starts *starts);

@@ -28,7 +28,8 @@ static void closed(uv_handle_t *handle) {
 static void end(struct weir_health_tcp *tcp) {
 	tcp->ended = true;
 	uv_close((uv_handle_t *)&tcp->timer, closed);
-	// A reset leaves no TIME_WAIT on this host, and no half-closed connection on the backend.
+	// Reset the connection. A reset leaves no TIME_WAIT on this host, and no half-closed
+	// connection on the backend.
 	if (!tcp->connected || uv_tcp_close_reset(&tcp->socket, closed)) {
 		uv_close((uv_handle_t *)&tcp->socket, closed);
 	}

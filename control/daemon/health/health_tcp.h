@@ -11,7 +11,7 @@
 
 struct weir_health_tcp;
 
-// Returns 0, or negative errno: done is not called then.
+// Starts a probe. Returns 0, or negative errno; `done` is then not called.
 int weir_health_tcp_start(
 	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_tcp **ret);
 

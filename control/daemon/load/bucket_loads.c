@@ -3,7 +3,8 @@
 
 #include "heartbeat.h"
 
-// Relative cost of a packet handed over to another worker, if it cannot be measured.
+// Assumed cost of a packet that was handed over to another worker, as a part of the cost of any
+// other packet. Used if the cost cannot be measured.
 #define HANDED_COST 0.5
 
 // --- reading the segment ------------------------------------------------------------------
@@ -52,8 +53,8 @@ void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_b
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		struct weir_bucket_load *bucket = &loads->bucket[i];
 		uint64_t packets = look->packets[i] - bucket->packets;
-		// If the owner has changed since the last reading, the time of the change is
-		// unknown: assume the middle.
+		// If the owner has changed since the last reading, it is unknown when. Assume the
+		// middle of the interval.
 		uint64_t after = bucket->owner == look->owner[i] ? packets : packets / 2;
 
 		count_for(loads, bucket->owner, packets - after);
@@ -89,7 +90,8 @@ static void measure_shares(struct weir_bucket_loads *loads, const struct weir_bu
 	}
 }
 
-// Share of a worker's time per packet, measured on workers that distribute no packets.
+// Returns the share of a worker's time that a packet takes, measured on workers that distribute no
+// packets.
 static double cost_of_packet(const struct weir_bucket_loads *loads, const struct window *window) {
 	double share = 0, packets = 0, all_share = 0, all_packets = 0;
 
@@ -112,8 +114,8 @@ static double cost_of_packet(const struct weir_bucket_loads *loads, const struct
 	return all_packets > 0 ? all_share / all_packets : 0;
 }
 
-// Divide the busy time of each worker into the time of its own packets and the rest, which is its
-// base.
+// Divides the busy time of each worker into the time for its own packets and the rest, which is the
+// worker's base.
 static void divide_share(const struct weir_bucket_loads *loads, struct window *window) {
 	double expected = cost_of_packet(loads, window);
 
@@ -131,7 +133,8 @@ static void divide_share(const struct weir_bucket_loads *loads, struct window *w
 	}
 }
 
-// Measure the cost of moves. Cycles of unfinished moves count for the next finished move.
+// Measures the cost of moves. The cycles of a move that is not finished yet count for the next
+// finished move.
 static void measure_move(struct weir_bucket_loads *loads, const struct weir_bucket_look *look) {
 	uint64_t moves = look->moves - loads->moves;
 
@@ -189,7 +192,7 @@ void weir_bucket_loads_init(
 		weir_steal_duration_init(&loads->worker[i].base);
 	}
 	weir_steal_duration_init(&loads->move);
-	measure_move(loads, look); // moves before this process do not count
+	measure_move(loads, look); // moves before the start of this process do not count
 }
 
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket) {

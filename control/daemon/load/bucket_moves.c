@@ -9,11 +9,11 @@
 
 #define TASKS \
 	(WEIR_BUCKETS + WEIR_WORKERS_MAX) // a task for each bucket, and for the base of each worker
-#define LEAST_LOAD 1e-5 // share of a worker's time; a bucket with a lower load is not a task
-// A fixed cost of a move, added to the time that workers need for it, as a share of a worker's
-// time: each tick allows few moves. With this cost, buckets with a higher load are tried first if
-// moving is cheap: the planner sorts tasks into bins by powers of two of (fixed cost + cost) /
-// load.
+#define LEAST_LOAD 1e-5 // a bucket whose load is below this share of a worker's time is never moved
+// A fixed cost of a move, as a share of a worker's time, that is added to the time that workers
+// need for the move. The planner sorts tasks into bins by powers of two of (fixed cost + cost) /
+// load. With the fixed cost, buckets with a higher load are tried first even if moving is cheap.
+// This matters because each tick allows few moves.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
@@ -23,7 +23,7 @@
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 
 enum state {
-	WAITING, // until its victim and its thief have no other request
+	WAITING, // waits until its victim and its thief have no other request
 	SENT,
 	CONFIRMED, // the victim has confirmed: the owner will change
 };
@@ -37,11 +37,11 @@ struct weir_bucket_moves {
 	struct weir_bucket_loads loads;
 	struct weir_steal_plan *plan;
 	struct request request[WEIR_BUCKET_MOVES];
-	uint32_t pending; // elements of request[]
+	uint32_t pending; // number of elements of request[]
 	double arrived_at[WEIR_BUCKETS]; // when the bucket arrived at its current owner
 	bool elephant[WEIR_BUCKETS];
-	bool reported[WEIR_BUCKETS]; // reported as an elephant, recently or since it became an
-				     // elephant
+	// Whether the bucket was reported as an elephant, recently or since it became an elephant.
+	bool reported[WEIR_BUCKETS];
 	double became_at[WEIR_BUCKETS]; // when the bucket became an elephant that was to be
 					// reported
 };
@@ -57,8 +57,7 @@ static struct request *find_request(struct weir_bucket_moves *moves, uint32_t bu
 	return NULL;
 }
 
-// Remove a request, and keep the order of the remaining requests, which are sent first in, first
-// out.
+// Removes a request. Keeps the order of the other requests, which are sent in this order.
 static void drop_request(struct weir_bucket_moves *moves, struct request *request) {
 	struct request *end = &moves->request[--moves->pending];
 
@@ -119,7 +118,7 @@ void weir_bucket_moves_answer(
 
 // --- owners -------------------------------------------------------------------------------
 
-// The owner of a bucket has changed, or is known for the first time.
+// Call when the owner of a bucket has changed, or is known for the first time.
 static void follow_owner(struct weir_bucket_moves *moves, uint32_t bucket, double now) {
 	struct request *request = find_request(moves, bucket);
 	uint32_t owner = moves->loads.bucket[bucket].owner;
@@ -165,8 +164,8 @@ void weir_bucket_moves_note(
 
 static void put_task(
 	struct weir_bucket_moves *moves, uint32_t task, uint32_t worker, double load, bool fixed) {
-	// A moved bucket stays for at least WEIR_BUCKET_REST_S: divided by this time, the cost of
-	// the move is a share of a worker's time.
+	// The cost of a move in seconds is divided by WEIR_BUCKET_REST_S, the shortest time for
+	// which a moved bucket stays. The result is a share of a worker's time.
 	struct weir_steal_task what = {.duration = load,
 		.transfer = weir_bucket_loads_move(&moves->loads) / WEIR_BUCKET_REST_S,
 		.fixed = fixed};
@@ -187,7 +186,7 @@ double weir_bucket_moves_load(const struct weir_bucket_moves *moves, uint32_t wo
 	       weir_steal_plan_correction(moves->plan, worker);
 }
 
-// Bitmap of the overloaded workers. Stalled workers are ignored.
+// Returns the bitmap of the overloaded workers. Stalled workers are ignored.
 static uint64_t overloaded(const struct weir_bucket_moves *moves) {
 	double sum = 0, most = 0, running = 0;
 	uint64_t over = 0;
@@ -224,7 +223,8 @@ static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, doubl
 	}
 }
 
-// A client can make a bucket an elephant several times per second, so reports are rate-limited.
+// Looks for new elephants. The reports are rate-limited, because a client can turn a bucket into an
+// elephant several times per second.
 static void find_elephants(struct weir_bucket_moves *moves, double now) {
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		double load = weir_bucket_loads_of(&moves->loads, i);
@@ -273,9 +273,10 @@ void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_b
 
 int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret) {
-	// Workers below the mean are thieves, and workers with the highest load are victims. No
-	// worker is saturated in the planner's sense, because that would exclude all other victims.
-	// put_tasks restricts victims to workers far enough above the mean.
+	// Workers below the mean are thieves, and the workers with the highest load are victims.
+	// The parameters make no worker saturated for the planner, because a saturated worker would
+	// exclude all other victims. put_tasks restricts the victims to workers far enough above
+	// the mean.
 	const struct weir_steal_params params = {.latency = LATENCY,
 		.pending_ratio = INFINITY,
 		.idle_ratio = 1,

@@ -42,14 +42,14 @@ int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret);
 void weir_bucket_moves_free(struct weir_bucket_moves *moves); // NULL is allowed
 
-// A tick: measure, and plan requests unless stealing is off.
+// Runs a tick: measures, and plans requests unless stealing is off.
 void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_bucket_look *look,
 	bool stealing, double now);
 // Call between ticks while requests are pending: detects the buckets that have arrived.
 void weir_bucket_moves_note(
 	struct weir_bucket_moves *moves, const struct weir_bucket_look *look, double now);
-// The next request to send now. Returns false if there is none. The request then waits for its
-// answer.
+// Gets the next request that is to be sent now. The request then waits for its answer. Returns
+// false if there is none.
 bool weir_bucket_moves_next(struct weir_bucket_moves *moves, struct weir_bucket_request *ret);
 // Take the answer of a victim. Refused: the bucket stays. Confirmed: the bucket will move. An
 // answer to no pending request, with any numbers, changes nothing.
@@ -58,7 +58,7 @@ void weir_bucket_moves_answer(
 
 // --- status ---
 
-// Number of requests without an answer, or confirmed but not completed.
+// Returns the number of requests that have no answer yet, or are confirmed but not completed.
 uint32_t weir_bucket_moves_pending(const struct weir_bucket_moves *moves);
 // Load of a worker after its pending requests; 1 = all of its time.
 double weir_bucket_moves_load(const struct weir_bucket_moves *moves, uint32_t worker);
@@ -72,7 +72,7 @@ struct weir_bucket_summary { // buckets of one worker
 struct weir_bucket_summary weir_bucket_moves_summary(
 	const struct weir_bucket_moves *moves, uint32_t worker);
 
-// The next bucket that has become an elephant and was not returned in the last
+// Gets the next bucket that has become an elephant and was not returned in the last
 // WEIR_BUCKET_REPORT_S. Returns false if there is none.
 bool weir_bucket_moves_elephant(struct weir_bucket_moves *moves, uint32_t *ret_bucket,
 	uint32_t *ret_worker, double *ret_load);

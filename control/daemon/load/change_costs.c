@@ -15,7 +15,8 @@
 #define TEXT_BYTES 200
 #define FLOWS_BYTES 64
 
-// Names in a change: "web" and "web-1" in "service web backend web-1 weight". "" = none.
+// The names in the path of a change: "web" and "web-1" in "service web backend web-1 weight". "" =
+// none.
 struct names {
 	char service[WEIR_CONFIG_NAME_BYTES];
 	char backend[WEIR_CONFIG_NAME_BYTES];
@@ -89,17 +90,17 @@ static int set(struct weir_change *change, enum weir_change_effect effect, uint6
 // --- what is removed ----------------------------------------------------------------------
 
 struct removal {
-	enum weir_config_on_backend_down down; // what happens to TCP flows
+	enum weir_config_on_backend_down down; // what happens to the TCP flows of a removed backend
 	bool tcp, udp; // whether flows of the protocol may be concerned
 	bool whole; // the whole service is removed
-	uint32_t removed_ms; // time for which TCP flows drain before, 0 = no drain
+	uint32_t removed_ms; // time for which TCP flows drain before that, 0 = no drain
 	bool udp_ends; // UDP flows end; otherwise they move
-	bool of_service; // flows is the number for the whole service: an upper limit
-	bool of_down; // flows is the number for all backends that are down
+	bool of_service; // `flows` is the number for the whole service: an upper limit
+	bool of_down; // `flows` is the number for all backends that are down
 	uint64_t flows;
 };
 
-// The effect on TCP flows, and a text about it.
+// Returns the effect on TCP flows, and describes it in text.
 static enum weir_change_effect tcp_effect(const struct removal *removal, char text[TEXT_BYTES]) {
 	enum weir_change_effect effect = WEIR_CHANGE_STAY;
 	const char *what = "stays until it ends";
@@ -155,7 +156,7 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 	return set(change, effect, removal->flows, text);
 }
 
-// Set the cost of removing a backend, or of another address of a backend.
+// Sets the cost of removing a backend, or of changing its address.
 static int cost_backend(
 	struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
@@ -173,14 +174,15 @@ static int cost_backend(
 				.flows = weir_sum_backend(of->segment, (uint32_t)id).open_flows});
 }
 
-// Whether on_backend_down applies to a backend: down, in maintenance, or removed.
+// Returns whether on_backend_down applies to a backend: the backend is down, in maintenance, or
+// removed.
 static bool is_down(const struct weir_backend_state *backend) {
 	return !backend->in_selection &&
 	       (backend->leaving || backend->admin == WEIR_ADMIN_MAINTENANCE ||
 		       backend->health == WEIR_HEALTH_REFUSING);
 }
 
-// The number of open flows of removed backends that the new configuration contains again.
+// Returns the number of open flows of removed backends that the new configuration contains again.
 static uint64_t returning_flows(const struct weir_change_costs_of *of, uint16_t service,
 	const struct weir_config_service *to) {
 	uint64_t flows = 0;
@@ -193,8 +195,8 @@ static uint64_t returning_flows(const struct weir_change_costs_of *of, uint16_t 
 	return flows;
 }
 
-// Set the cost of another on_backend_down, which also applies to flows of backends that are already
-// down.
+// Sets the cost of a change of on_backend_down. The change also applies to flows of backends that
+// are down already.
 static int cost_down(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *to = find(&costs->to, names->service);
@@ -239,7 +241,7 @@ static int cost_service(
 				.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 
-// Whether some service has a bind, "tcp 198.51.100.10:80".
+// Returns whether some service has the bind that a text names: "tcp 198.51.100.10:80".
 static bool has_bind(const struct weir_config *config, const char *bind) {
 	char text[WEIR_BIND_TEXT_BYTES];
 
@@ -256,9 +258,9 @@ static bool has_bind(const struct weir_config *config, const char *bind) {
 	return false;
 }
 
-// Set the cost of removing a bind. Flows are not counted by bind: the number for the service is an
-// upper limit. The backends are not removed, so TCP flows stay, unless the bind drains and TCP
-// flows are then reset.
+// Sets the cost of removing a bind. Flows are not counted by bind, so the number of flows of the
+// service is an upper limit. The backends stay, so TCP flows continue, except if the bind drains
+// and its TCP flows are then reset.
 static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
@@ -295,8 +297,8 @@ static bool is_maglev(const struct weir_tables *tables, uint16_t service) {
 	       state.policy == WEIR_POLICY_MAGLEV;
 }
 
-// Add the flows that lose their backends although the selection after a restart is equal: flows
-// that began before the last change, and spilled flows.
+// Adds the flows that lose their backends even if the selection after the restart is equal. These
+// are flows that began before the last change of the selection, and spilled flows.
 static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t flows,
 	struct weir_restart_cost *cost) {
 	const struct weir_former_flows former = weir_tables_former_flows(tables, id);
@@ -307,9 +309,9 @@ static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t f
 	cost->lost += older + spilled;
 }
 
-// Sum the flows of all backends. changed: [service ids] whether the selection differs after the
-// restart; NULL = no selection differs. finding: [service ids], zeroed; NULL = out of memory: all
-// flows count as lost.
+// Sums the flows of all backends. changed: [service ids] whether the selection differs after the
+// restart; NULL = no selection differs. finding: [service ids] scratch memory, zeroed; NULL = out
+// of memory: then all flows count as lost.
 static struct weir_restart_cost sum_backends(const struct weir_tables *tables,
 	const struct weir_segment *segment, const bool *changed, uint64_t *finding) {
 	const uint32_t ids = weir_tables_backend_ids(tables);
@@ -386,8 +388,8 @@ const char *weir_restart_cost_text(
 	return text;
 }
 
-// Whether a change gives a service another selection, a policy that ignores the hash, or no bind
-// for its flows.
+// Returns whether a change gives a service another selection, a policy that ignores the hash, or no
+// bind for its flows.
 static bool changes_selection(const struct weir_change *change, const struct names *names) {
 	static const char *const keys[] = {"table_size", "weight", "backends", "address", "name",
 		"weights", "algorithm", "size", "salt", "mode", "client"};
@@ -401,8 +403,9 @@ static bool changes_selection(const struct weir_change *change, const struct nam
 	       is(change, WEIR_CHANGE_REMOVE, "binds");
 }
 
-// Whether a change outside of services changes subsets. of_workers: subsets of single workers,
-// which also change with the number of workers, because workers then get other flows.
+// Returns whether a change outside of services changes subsets. of_workers: whether each worker has
+// its own subset. Such subsets also change with the number of workers, because workers then get
+// other flows.
 static bool changes_subsets(const struct weir_change *change, bool of_workers) {
 	static const char *const keys[] = {
 		"instance client_id", "instance clients", "instance member", "instance members"};
@@ -434,7 +437,7 @@ static void mark_subsets(const struct weir_change_costs_of *of,
 	}
 }
 
-// Which services select differently after all changes. NULL: out of memory.
+// Returns which services select differently after all changes. NULL: out of memory.
 static bool *changed_services(
 	const struct weir_change_costs_of *of, const struct weir_difference *difference) {
 	bool *changed = calloc(weir_tables_service_ids(of->tables) + 1u, sizeof(*changed));
@@ -488,7 +491,7 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 	return r;
 }
 
-// Append settings by hand that end with a change to its cost.
+// Appends to the cost of a change the settings made by hand that the change ends.
 static int cost_hand(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const char *before = change->cost.text != NULL ? change->cost.text : "";
 	const struct weir_change_hand hand = {.tables = costs->of->tables,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Costs of changes: how many open flows a reload, or a restart of the dataplane, breaks, moves or
-// leaves with removed backends. As described in docs/guide/operations.md, "Drain and maintenance"
-// and "Upgrade"; UDP and TCP flows are not counted separately, so texts describe both for a service
-// with both protocols. The text of a change also lists settings by hand that end (change_hand.h).
+// Costs of changes: computes how many open flows a reload, or a restart of the dataplane, breaks,
+// moves or leaves with removed backends. The rules are in docs/guide/operations.md, "Drain and
+// maintenance" and "Upgrade". UDP and TCP flows are not counted separately, so for a service with
+// both protocols the text describes both. The text of a change also lists the settings made by hand
+// that the change ends (change_hand.h).
 //
 // Threads: one. Reads the counters of the workers.
 #pragma once
@@ -24,22 +25,24 @@ struct weir_change_costs_of { // input; borrowed
 struct weir_restart_cost { // cost of a restart of the dataplane, in flows
 	uint64_t open; // open flows
 	uint64_t lost; // open flows that are probably lost: they get other backends, or none
-	uint64_t older; // lost flows that continue if they began after the last change of backends
-			// or weights
+	// The lost flows that would continue if they began after the last change of backends or
+	// weights.
+	uint64_t older;
 };
 
-// The cost of a restart of the dataplane now, without any change. A flow continues if its service
-// has the policy maglev, its backend is in the selection, and the flow began after the last change
-// of backends or weights (weir_tables_former_flows). Some other flows find their backends by
-// chance, so lost is an upper limit.
+// Returns the cost of a restart of the dataplane now, without any change. A flow continues if its
+// service has the policy maglev, its backend is in the selection, and the flow began after the last
+// change of backends or weights (weir_tables_former_flows). Some other flows find their backends by
+// chance, so `lost` is an upper limit.
 struct weir_restart_cost weir_restart_cost(
 	const struct weir_tables *tables, const struct weir_segment *segment);
-// Write a text like "it breaks up to 21 of 40 open flows, 9 of them only if they began before the
+// Describes the cost: "it breaks up to 21 of 40 open flows, 9 of them only if they began before the
 // last change of backends or weights". seed: hash_seed changes, so all flows are lost. Returns
 // text.
 const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes);
 
-// Set the costs of all changes of a difference; without a dataplane, only settings by hand that
-// end. Call before the changes are applied. Returns 0 or -ENOMEM (some costs are not set).
+// Sets the costs of all changes of a difference. Without a dataplane, a cost contains only the
+// settings made by hand that end. Call before the changes are applied. Returns 0 or -ENOMEM (some
+// costs are not set).
 int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference);

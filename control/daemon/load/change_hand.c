@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct list { // list of settings that end
-	char *text; // has WEIR_CHANGE_HAND_BYTES
+	char *text; // buffer of WEIR_CHANGE_HAND_BYTES
 	size_t used;
 	uint32_t count;
 };
@@ -94,8 +94,8 @@ static void add_policy(const struct weir_change_hand *hand, struct list *list, u
 	}
 }
 
-// Add everything that ends with a service. The list may not name all, so backends that take no new
-// flows come first.
+// Adds everything that ends when a service ends. The list may be too short for all backends, so
+// backends that take no new flows come first.
 static void add_service(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *from = hand->from;
 	int id = weir_tables_service_find(hand->tables, hand->service);
@@ -151,8 +151,8 @@ static const struct weir_config_backend *find_backend(
 	return NULL;
 }
 
-// Report that the configured weight replaces a weight set at run time. This happens only if the
-// configured weight or the address changes.
+// Adds that the configured weight replaces a weight set at run time, or that a canary keeps this
+// weight. The weight is replaced only if the configured weight or the address changes.
 static void replace_weight(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_backend *backend;
 	struct weir_backend_state state;
@@ -180,8 +180,8 @@ static void replace_weight(const struct weir_change_hand *hand, struct list *lis
 	}
 }
 
-// Report that the configured policy replaces a policy set at run time. This happens if the
-// configured policy changes, or gets settings that do not fit the policy set at run time.
+// Adds that the configured policy replaces a policy set at run time. This happens if the configured
+// policy changes, or if its settings no longer fit the policy set at run time.
 static void replace_policy(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *service = hand->to;
 	int id = weir_tables_service_find(hand->tables, hand->service);
@@ -200,7 +200,7 @@ static void replace_policy(const struct weir_change_hand *hand, struct list *lis
 		weir_policy_name(service->policy.name));
 }
 
-// Whether a change is another policy of the service, or a setting of its policy.
+// Returns whether a change concerns the policy of the service, or a setting of the policy.
 static bool is_of_policy(const struct weir_change_hand *hand) {
 	size_t bytes = strlen("service ") + strlen(hand->service);
 	const char *what = hand->change->what;

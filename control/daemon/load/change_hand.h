@@ -11,8 +11,8 @@
 #include "config_difference.h"
 #include "tables.h"
 
-// The state of the canary that keeps the weight of a backend, "running", "paused" or "rolled-back";
-// NULL = no canary keeps it.
+// Returns the state of the canary that keeps the weight of a backend, "running", "paused" or
+// "rolled-back". NULL = no canary keeps the weight.
 typedef const char *(*weir_keeping_canary_fn)(
 	const void *context, const char *service, const char *backend);
 
@@ -26,8 +26,8 @@ struct weir_change_hand { // input; borrowed
 		*to; // the service in both configurations; NULL = not configured
 };
 
-// Describe which settings end: "replaces the weight set by hand: 0 -> 7", "ends: maintenance of
-// web-2 (10.0.0.12), weight 50 of web-1". At most WEIR_CHANGE_HAND_MOST settings are named. "" = no
+// Describes which settings end: "replaces the weight set by hand: 0 -> 7", "ends: maintenance of
+// web-2 (10.0.0.12), weight 50 of web-1". Names at most WEIR_CHANGE_HAND_MOST settings. "" = no
 // setting ends. Returns text. Cost: at most one lookup per backend of the service.
 #define WEIR_CHANGE_HAND_MOST 4u
 #define WEIR_CHANGE_HAND_BYTES 1024

@@ -8,7 +8,7 @@
 
 #include "config_host.h"
 
-struct place { // a backend of the new configuration
+struct place { // a backend of the new configuration, found by its address
 	const struct weir_config_service *service;
 	const struct weir_config_backend *backend;
 };
@@ -52,7 +52,7 @@ static int sort_places(struct search *search) {
 	return 0;
 }
 
-// The index of the first place whose address is equal or greater.
+// Returns the index of the first place whose address is equal to or greater than this address.
 static uint32_t first_place(const struct search *search, const struct weir_address *address) {
 	uint32_t low = 0, high = search->count;
 
@@ -68,8 +68,8 @@ static uint32_t first_place(const struct search *search, const struct weir_addre
 	return low;
 }
 
-// Whether a backend is new with this change, and gets new flows. An existing backend keeps its
-// state.
+// Returns whether a backend is new with this change, and gets new flows. A backend that exists
+// already keeps its state, so it is not new.
 static bool begins(const struct search *search, const struct place *place) {
 	const struct weir_config_backend *backend = place->backend;
 	int id = weir_tables_backend_find(search->of->tables, place->service->name, backend->name);
@@ -104,12 +104,13 @@ static int warn(
 		: ready ? "weight set"
 			: "backend maintenance",
 		place->service->name, place->backend->name, ready ? " 0" : "");
-	// Cut off with names of maximum length.
+	// Names of the maximum length may make the text too long: it is then cut off.
 	snprintf(warning.reason, sizeof(warning.reason), "%.319s", text);
 	return weir_config_add_warning(search->errors, &warning);
 }
 
-// Warn of new backends at the address of a backend that is removed or gets another address.
+// Adds warnings about new backends that have the address of a backend that is removed or gets
+// another address.
 static int look(struct search *search, const char *service, const char *name) {
 	const struct weir_tables *tables = search->of->tables;
 	int id = weir_tables_backend_find(tables, service, name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Backends that get another name or another service by a change of the configuration: the address
-// stays, but settings by hand end (change_hand.h). A backend that an operator had taken out of use
-// then gets new flows.
+// Finds backends that get another name or another service by a change of the configuration. Their
+// addresses stay, but their settings made by hand end (change_hand.h). So a backend that an
+// operator has taken out of use gets new flows again.
 //
 // Threads: one. Pure.
 #pragma once

@@ -44,7 +44,7 @@ static uint64_t owner_of(const struct weir_backend_state *state) {
 	return weir_hash_bytes(&state->address, sizeof(state->address), state->identity);
 }
 
-// Restore the configured weight, unless the id has been given to another backend.
+// Restores the configured weight of a backend, unless another backend has its id now.
 static void drop_weight(struct weir_estimates *estimates, uint32_t id) {
 	struct weir_backend_state state;
 
@@ -70,8 +70,8 @@ static void remove_backend(struct weir_estimates *estimates, uint32_t id) {
 	memset(backend, 0, sizeof(*backend));
 }
 
-// Statistics are allocated at the first sample of a backend: allocating thousands of them here
-// would delay the loop.
+// Begins the estimates of a backend. Its statistics are allocated with its first sample, because
+// allocating the statistics of thousands of backends here would delay the loop.
 static void begin_times(struct weir_estimates *estimates, uint32_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	const struct service_estimates *service = backend->service;
@@ -115,7 +115,7 @@ static int add_member(struct service_estimates *service, uint16_t id) {
 	return 0;
 }
 
-// Collect only what the service of a backend needs.
+// Sets up the estimates that the service of a backend needs, and no others.
 static int follow_backend(struct weir_estimates *estimates, const struct weir_backend_state *state,
 	struct service_estimates *service, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[state->id];
@@ -210,7 +210,7 @@ static void remove_leaving(struct weir_estimates *estimates) {
 	}
 }
 
-// Whether samples that were collected with configuration a are valid with configuration b.
+// Returns whether samples that were collected with configuration a are valid with configuration b.
 static bool same_measure(const struct weir_config_policy *a, const struct weir_config_policy *b) {
 	return a->measurement == b->measurement && a->service_time == b->service_time;
 }
@@ -262,7 +262,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 		service = NULL;
 	}
 	if (!window && !weights && !costs && !errors && !probes) {
-		return 0; // follow_services removes existing estimates of the service
+		return 0; // if the service has estimates, follow_services removes them
 	}
 	if (service == NULL) {
 		service = new_service(estimates, id, config);
@@ -293,7 +293,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 // --- all services
 // ----------------------------------------------------------------------------------
 
-// Whether any service needs estimates: if not, nothing is allocated.
+// Returns whether any service needs estimates. If none does, nothing is allocated.
 static bool any_needs(struct weir_tables *tables, const struct weir_config *config) {
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		int id = weir_tables_service_find(tables, config->services[i].name);
@@ -389,11 +389,11 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 	return r < 0 ? -ENOMEM : 0;
 }
 
-// Clear costs of an earlier process that are no longer maintained.
+// Clears the costs of an earlier process that this process does not update.
 static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
 	uint32_t ids =
-		segment->notes->backend_ids; // beyond this id, the memory of costs is not in use
+		segment->notes->backend_ids; // the memory of costs is in use only up to this id
 
 	for (uint32_t id = 0; id < ids && id < segment->max_backends; id++) {
 		if ((id >= estimates->ids || !estimates->backend[id].collected) &&

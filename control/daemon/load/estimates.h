@@ -31,26 +31,27 @@ struct weir_estimates;
 int weir_estimates_create(struct weir_estimates **ret); // returns 0 or -ENOMEM
 void weir_estimates_free(struct weir_estimates *estimates); // NULL is allowed
 
-// Start or stop estimates, as the services in the tables require. Call after each change of the
+// Starts and stops estimates, as the services in the tables require. Call after each change of the
 // configuration, the segment or a policy in the tables. The tables are borrowed until
-// weir_estimates_free, config for this call. Reads the rings first, so that no sample counts for a
-// new owner of an id. Returns 0 or -ENOMEM: then some services have no estimates.
+// weir_estimates_free, config only for this call. Reads the rings first, so that no sample of a
+// previous backend counts for the backend that has its id now. Returns 0, or -ENOMEM: then some
+// services have no estimates.
 int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *tables,
 	const struct weir_config *config, uint64_t now_ns);
 
-// Whether workers measure service times, so that there are samples to collect.
+// Returns whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
-// Limit of the work in one iteration of the loop, which takes some milliseconds: number of samples,
-// if their backends had samples before.
+// Limit of the work in one iteration of the loop. It is the number of samples that can be read if
+// their backends had samples before. This takes some milliseconds.
 #define WEIR_ESTIMATES_TURN 16384u
-// The work of the first sample of a backend, which allocates the statistics, as a number of later
-// samples.
+// Work for the first sample of a backend, in the same unit. It allocates the statistics, so it
+// takes as long as this many later samples.
 #define WEIR_ESTIMATES_FIRST 32u
-// Read the samples of workers and write the costs that change, as far as one iteration of the loop
-// permits. Does nothing without a dataplane. Returns whether more samples may be waiting: call
-// again in the next iteration.
+// Reads the samples of workers and writes the costs that have changed, as far as one iteration of
+// the loop permits. Does nothing without a dataplane. Returns whether more samples may be waiting;
+// if so, call it again in the next iteration.
 bool weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
-// As weir_estimates_collect for all samples that are waiting, without a limit of time.
+// Does the same as weir_estimates_collect for all waiting samples, without a limit of time.
 void weir_estimates_drain(struct weir_estimates *estimates, uint64_t now_ns);
 
 struct weir_estimates_sample { // written by another process, not validated
@@ -59,9 +60,9 @@ struct weir_estimates_sample { // written by another process, not validated
 	uint32_t worker;
 	uint16_t backend;
 };
-// Set a function that is called for every sample of every service from now on; NULL = none. Samples
-// are then collected even if no policy needs them. Workers send samples of measured services
-// (tables.h).
+// Sets a function that is called for every sample of every service from now on; NULL = none.
+// Samples are then collected even if no policy needs them. Workers send samples only for services
+// whose service times are measured (weir_tables_set_measured).
 typedef void (*weir_estimates_listener)(void *context, const struct weir_estimates_sample *sample);
 void weir_estimates_listen(
 	struct weir_estimates *estimates, weir_estimates_listener listener, void *context);
@@ -72,16 +73,17 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns);
 
 // --- reports ---
 
-// Process a report of a backend. Returns the fields that were used (a bit set), or -EINVAL with one
-// line in why if the policy of its service uses no field.
+// Processes a report of a backend. Returns the fields that were used (a bit set). If the policy of
+// its service uses no field of the report, returns -EINVAL with one line in why.
 int weir_estimates_report(struct weir_estimates *estimates, uint16_t backend,
 	const struct weir_report *report, uint64_t now_ns, char *why, size_t why_bytes);
 
-// The report fields (a bit set) that the policy of the service of a backend uses; 0 = no fields.
+// Returns the report fields (a bit set) that the policy of the backend's service uses; 0 = no
+// fields.
 uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t backend);
 
-// Why the policy of a service does not use reported requests in progress; NULL = the policy uses
-// them.
+// Returns why the policy of a service does not use reported requests in progress; NULL = the policy
+// uses them.
 const char *weir_estimates_requests_unused(
 	const struct weir_estimates *estimates, uint16_t service, uint64_t now_ns);
 

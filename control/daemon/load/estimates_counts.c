@@ -5,7 +5,7 @@
 #include "backend_signal.h"
 #include "estimates_private.h"
 
-// Number of workers that share a backend, including workers of other instances.
+// Returns the number of workers that share a backend, including workers of other instances.
 static uint32_t sharers(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	uint64_t groups = estimates->groups;
@@ -27,7 +27,7 @@ static uint32_t errors_of(const struct weir_estimates *estimates,
 		weir_estimates_error_window_ns(estimates, service), now_ns);
 }
 
-// The backend's signal, or NULL without a dataplane.
+// Returns the backend's signal, or NULL without a dataplane.
 static uint64_t *signal_at(const struct weir_estimates *estimates, uint16_t id) {
 	const struct weir_segment *segment =
 		estimates->tables != NULL ? weir_tables_segment(estimates->tables) : NULL;

@@ -37,7 +37,8 @@ static struct times times_of(
 	return times;
 }
 
-// A report of n requests counts as n samples; a report of 0 requests is ignored.
+// Takes the service times of a report. A report of n requests counts as n samples; a report of 0
+// requests is ignored.
 static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -52,7 +53,8 @@ static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	return times.used;
 }
 
-// Take the errors of a report, if they count as active flows or raise the cost.
+// Takes the errors of a report, if the service counts errors as active flows, or if they raise its
+// costs.
 static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];

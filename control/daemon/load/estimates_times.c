@@ -6,7 +6,8 @@
 #include "backend_signal.h"
 #include "estimates_private.h"
 
-#define MEDIAN_WORK 512u // elements of a sorted window that move in the time of one sample
+// Number of elements of a sorted window that can be moved in the time of one sample.
+#define MEDIAN_WORK 512u
 #define WINDOW_MOST_MS 30000u
 #define WINDOW_TIMES 10 // length of the error window in average service times
 #define OUTLIER 10u
@@ -43,7 +44,8 @@ static uint32_t work_of(const struct backend_estimates *backend) {
 	return (backend->times == NULL ? WEIR_ESTIMATES_FIRST : 1) + moves / MEDIAN_WORK;
 }
 
-// Take a sample. id comes from another process, so it is checked. Returns the work.
+// Takes a sample. `id` comes from another process, so it is checked. Returns the work that this
+// took.
 static uint32_t take_sample(
 	struct weir_estimates *estimates, uint16_t id, uint64_t service_ns, uint64_t now_ns) {
 	struct backend_estimates *backend;
@@ -71,7 +73,7 @@ static uint32_t take_sample(
 	return work;
 }
 
-// The end time of a flow. An end time in the future is set to now.
+// Returns the end time of a flow. An end time in the future is replaced by the present time.
 static uint64_t end_of(uint32_t end, uint64_t now_ns) {
 	uint32_t ago = (uint32_t)(now_ns / WEIR_SAMPLE_TICK_NS) - end;
 
@@ -88,7 +90,7 @@ static bool take_ring(struct weir_estimates *estimates, const struct weir_segmen
 
 	if (tail - head > WEIR_SAMPLES) {
 		__atomic_store_n(&position->head, tail,
-			__ATOMIC_RELEASE); // invalid: a worker never writes this
+			__ATOMIC_RELEASE); // a worker never writes such a value
 		return true;
 	}
 	for (; head != tail && *left > 0; head++) {
@@ -120,8 +122,9 @@ bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64
 		uint32_t worker = (estimates->first_worker + i) % segment->workers;
 
 		if (!take_ring(estimates, segment, worker, &work, now_ns)) {
-			// The next iteration begins with this ring, unless this ring took all work
-			// of the iteration.
+			// The next iteration begins with this ring. If this ring alone has taken
+			// all work of this iteration, the next iteration begins with the ring after
+			// it.
 			estimates->first_worker = i > 0 ? worker : worker + 1;
 			return true;
 		}
@@ -189,8 +192,8 @@ uint64_t weir_estimates_error_window_ns(
 	return state.settings.error_window_ms * 1000000ull;
 }
 
-// A failed request costs the time for which an error counts as an active flow. Otherwise a backend
-// that fails requests immediately would have the lowest cost.
+// Adds the cost of errors. A failed request costs the time for which an error counts as an active
+// flow. Otherwise a backend that fails requests immediately would have the lowest cost.
 static uint64_t with_errors(const struct weir_estimates *estimates,
 	const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
 	if (backend->errors == NULL) {
@@ -218,10 +221,10 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	}
 }
 
-// The cost of backends with an unknown estimate: the mean of the known estimates, each limited to
-// OUTLIER times the mean of the other estimates. Without the limit, a single backend that reports a
-// service time of a day would keep new flows from all backends with unknown estimates, which would
-// then stay unknown.
+// Returns the cost of backends with an unknown estimate. It is the mean of the known estimates,
+// each limited to OUTLIER times the mean of the other estimates. Without this limit, a single
+// backend that reports a service time of a day would get the unknown backends such a high cost that
+// they get no new flows, and so stay unknown.
 static uint64_t unknown_cost(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	unsigned __int128 others;
@@ -262,8 +265,8 @@ void weir_estimates_write_changed(
 		refresh(estimates, segment, service->changed[i], now_ns);
 	}
 	weir_estimates_none_changed(estimates, service);
-	// During a cold start, each new estimate changes the mean; the first estimates change it
-	// most.
+	// At the start, each new estimate changes the mean, the first estimates the most. So the
+	// mean is also updated when the number of known estimates has doubled.
 	if (segment != NULL && service->known < service->count &&
 		service->known >= 2 * service->known_then && service->known > 0) {
 		write_unknown(estimates, segment, service, now_ns);
@@ -289,8 +292,9 @@ void weir_estimates_write(
 
 #define PROBE_MAX_NS 10000000000ull // workers ignore a probe after one second
 
-// Latency of a backend. Before its first completed request: the mean latency of other backends, so
-// that a new backend is neither avoided nor flooded; 0 = no latency is known.
+// Returns the latency of a backend; 0 = no latency is known. Before the first completed request of
+// a backend, it is the mean latency of other backends, so that a new backend is neither avoided nor
+// overloaded.
 static uint64_t latency_of(
 	const struct weir_estimates *estimates, const struct backend_estimates *backend) {
 	const struct service_estimates *service = backend->service;
@@ -353,8 +357,8 @@ bool weir_estimates_adjust_window(
 	}
 	ms = window_ms(stats.mean_ns);
 	now_ms = state.settings.error_window_ms;
-	// To limit publications, publish only increases by more than half, and decreases by more
-	// than a third.
+	// To limit publications, only an increase by more than half, or a decrease by more than a
+	// third, is published.
 	if (ms * 2 <= now_ms * 3 && now_ms * 2 <= ms * 3) {
 		return false;
 	}

@@ -19,7 +19,7 @@ bool weir_estimates_is_ready(const struct weir_backend_state *state) {
 	return state->admin == WEIR_ADMIN_READY && state->health == WEIR_HEALTH_HEALTHY;
 }
 
-// Discard the reports from before an outage of a backend.
+// Discards the reports that a backend sent before an outage.
 static void follow_readiness(struct weir_estimates *estimates, uint16_t id) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	struct weir_backend_state state;
@@ -68,8 +68,8 @@ static void limit_largest(struct service_estimates *service, uint32_t known) {
 	}
 }
 
-// Compute weights by capability. Returns the number of known capabilities; fewer than two are not
-// used.
+// Computes weights from capabilities. Returns the number of known capabilities. If fewer than two
+// are known, they are not used.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
 	struct weir_capability_settings settings = weir_estimates_capability(&service->config);
@@ -110,8 +110,8 @@ static void adopt_corrections(
 	}
 }
 
-// Compute weights as configured weights with corrections. Returns the number of backends that have
-// reported. *ret_corrected: whether any correction applies.
+// Computes weights from the configured weights and their corrections. Returns the number of
+// backends that have reported. *ret_corrected: whether any correction applies.
 static uint32_t balance(struct weir_estimates *estimates, struct service_estimates *service,
 	uint64_t now_ns, bool *ret_corrected) {
 	struct weir_balanced_settings settings = weir_balanced_defaults();
@@ -211,7 +211,8 @@ static bool approach(struct weir_estimates *estimates, struct service_estimates 
 	return close_to_target;
 }
 
-// Set the configured weights as targets. Returns whether the configured weights are already in use.
+// Uses the configured weights as targets. Returns whether the weights in use are the configured
+// weights already.
 static bool aim_at_configured(
 	const struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_backend_state state;
@@ -226,7 +227,7 @@ static bool aim_at_configured(
 	return !reported;
 }
 
-// Whether weights are to be updated now. Called about once a second.
+// Returns whether weights are to be updated now. Called about once a second.
 static bool is_due(struct service_estimates *service, uint64_t now_ns) {
 	if (service->adjusted_ns > 0 && now_ns - service->adjusted_ns + NS_PER_S / 2 <
 						service->config.update_ms * NS_PER_MS) {

@@ -13,7 +13,7 @@
 #define WEIR_RECENT_STEP_S 5
 #define WEIR_RECENT_SAMPLES 13 // the oldest is 60 s before the newest
 
-struct weir_recent { // initially zeroed
+struct weir_recent { // zero-initialized
 	uint64_t (*new_flows)[WEIR_RECENT_SAMPLES]; // [backends]
 	uint64_t (*limited)[WEIR_RECENT_SAMPLES]; // [services]
 	uint32_t backends, services; // number of elements in new_flows and limited
@@ -35,11 +35,11 @@ void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segmen
 void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);
 
-// New flows of a backend since its oldest sample, which is 60 to 65 s old, or younger for a new
-// backend.
+// Returns the number of new flows of a backend since its oldest sample. This sample is 60 to 65 s
+// old, or less for a new backend.
 uint64_t weir_recent_new_flows(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t backend);
-// Flows of a service that were spilled or rejected at the limit since its oldest sample, as in
-// weir_recent_new_flows.
+// Returns the number of flows of a service that were spilled or rejected at the limit, since the
+// oldest sample as in weir_recent_new_flows.
 uint64_t weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service);

@@ -24,7 +24,7 @@ struct weir_samples {
 // Start with the present counters of this segment.
 void weir_samples_init(struct weir_samples *samples, const struct weir_segment *segment);
 void weir_samples_take(struct weir_samples *samples, const struct weir_segment *segment);
-// The percentage of cycles that a worker spent on packets since the sample before the last sample,
-// 0..100; negative = the worker counted no cycles, for example because it is stalled.
+// Returns the percentage of cycles that a worker spent on packets since the sample before the last
+// sample, 0 to 100. Negative = the worker counted no cycles, for example because it is stalled.
 double weir_samples_busy_percent(
 	const struct weir_samples *samples, const struct weir_segment *segment, uint32_t worker);

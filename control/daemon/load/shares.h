@@ -31,7 +31,7 @@ void weir_shares_free(struct weir_shares *shares); // NULL is allowed
 //   fair-share: 1 / cost; others: equal shares. 0 = no new flows.
 // If each worker has its own subset: the mean over the subsets.
 double weir_shares_effective(const struct weir_shares *shares, const struct weir_backend_state *of);
-// The actual share of all new flows since the counters started; 0 without new flows.
+// Returns the actual share of all new flows since the counters started; 0 without new flows.
 double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of);
-// The actual share of the new flows of the last minute; negative without new flows.
+// Returns the actual share of the new flows of the last minute; negative without new flows.
 double weir_shares_recent(const struct weir_shares *shares, const struct weir_backend_state *of);

@@ -6,7 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Receive buffer of a socket: holds the messages of a flood during a tick.
+// Size of the receive buffer of a socket. It holds the messages that arrive during a tick in a
+// flood.
 #define RECEIVE_BYTES (4 << 20)
 
 bool weir_icmp_checksum_good(const uint8_t *icmp, size_t bytes) {

@@ -35,7 +35,7 @@ struct weir_icmp_message {
 	uint8_t data[WEIR_ICMP_MESSAGE_BYTES];
 };
 
-// Open the sockets; needs CAP_NET_RAW. Returns 0, or negative errno with no socket open.
+// Opens the sockets; this needs CAP_NET_RAW. Returns 0, or negative errno with no socket open.
 int weir_icmp_open(const struct weir_icmp_filter *ipv4, const struct weir_icmp_filter *ipv6,
 	struct weir_icmp_sockets *ret);
 void weir_icmp_close(struct weir_icmp_sockets *sockets); // allowed if no sockets are open
@@ -45,10 +45,10 @@ void weir_icmp_close(struct weir_icmp_sockets *sockets); // allowed if no socket
 bool weir_icmp_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_icmp_message *ret);
 
-// Whether the checksum of an ICMPv4 message is correct.
+// Returns whether the checksum of an ICMPv4 message is correct.
 bool weir_icmp_checksum_good(const uint8_t *icmp, size_t bytes);
 
-// Big-endian values of a message.
+// Read big-endian values of a message.
 static inline uint16_t weir_icmp_get16(const uint8_t *at) {
 	return (uint16_t)(at[0] << 8 | at[1]);
 }

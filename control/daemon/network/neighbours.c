@@ -15,11 +15,13 @@
 #define FIRST_PROBES_MS 20
 #define LOOKUPS_PER_TURN 256 // maximum number of route lookups per iteration of the loop
 #define SETTLE_MS 50 // time from a change to the next round of route lookups
-// Maximum per family and tick; further messages stay queued or are lost.
+// Maximum number of messages per address family and tick. Further messages stay in the queue or are
+// lost.
 #define PATH_MTU_MESSAGES 2048
 #define PATH_MTU_CHANGES 64 // maximum per tick: each change is published and logged
 #define CALM_MS 1000 // minimum time between two rounds of route lookups
-// Time between two lookups of a route that the kernel may remove without an event.
+// Time between two lookups of a route that expires. The kernel sends no event when it removes such
+// a route.
 #define EXPIRING_MS 5000
 
 // --- next hops of addresses ---------------------------------------------------------------
@@ -39,8 +41,8 @@ static const struct weir_address *source_of(
 	return source->family != 0 ? source : &entry->route.source;
 }
 
-// The first port with a static gateway and a source address of the family, or -1. Used for
-// addresses that the kernel does not route to a port.
+// Returns the first port with a static gateway and a source address of the family, or -1. The port
+// is used for addresses that the kernel does not route to a port.
 static int static_port(const struct weir_neighbours *n, const struct entry *entry) {
 	for (uint32_t i = 0; i < n->port_count; i++) {
 		if (n->ports[i].has_gateway_mac && source_of(n, i, entry)->family != 0) {
@@ -78,7 +80,7 @@ static void explain_no_reply(
 		link_name(n, route->ifindex), remedy);
 }
 
-// The MTU of the path to an address, 0 = the port's MTU.
+// Returns the MTU of the path to an address; 0 = the MTU of the port.
 static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entry) {
 	uint32_t least = entry->address.family == 4 ? WEIR_PATH_MTU_MIN4 : WEIR_PATH_MTU_MIN6;
 	uint32_t mtu = entry->route.mtu;
@@ -191,7 +193,7 @@ static void take_link(void *context, const struct weir_link *link) {
 		struct weir_link *links = realloc(n->links, room * sizeof(*links));
 
 		if (links == NULL) {
-			return; // links that do not fit are reported as links without a port
+			return; // out of memory: the remaining links count as links without a port
 		}
 		n->links = links;
 		n->link_room = room;
@@ -224,8 +226,8 @@ static void look_up_route(struct weir_neighbours *n, struct entry *entry) {
 	}
 }
 
-// Look up the routes that the kernel learnt from routers, mostly by redirects, again: the kernel
-// removes such routes without an event, and an outdated route is wrong.
+// Looks up the routes again that the kernel has learnt from routers, mostly by redirects. The
+// kernel removes such routes without an event, and an outdated route would be wrong.
 static void look_up_expiring(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t looked_up = 0;
@@ -248,7 +250,8 @@ static void probe(struct weir_neighbours *n) {
 	}
 }
 
-// One round: links, then a route for each address, then the neighbour table of the kernel.
+// Runs one round: reads the links, looks up a route for each address, then reads the neighbour
+// table of the kernel.
 static void on_work(uv_timer_t *timer) {
 	struct weir_neighbours *n = timer->data;
 	uint32_t turn = 0;
@@ -345,7 +348,7 @@ bool weir_neighbours_find(
 		look_up_links(n);
 	}
 	if (n->links_stale || weir_routes_lookup(n->routes, address, &entry.route)) {
-		// The kernel does not answer: no further lookups in this tick.
+		// The kernel does not answer. Make no further lookups in this tick.
 		n->found = LOOKUPS_PER_TURN;
 		return false;
 	}
@@ -358,7 +361,7 @@ bool weir_neighbours_find(
 
 // --- path MTU -------------------------------------------------------------------------------
 
-// Returns whether the report lowers the MTU of the entry.
+// Takes a report of a path MTU. Returns whether the report lowers the MTU of an entry.
 static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
 	struct entry *entry = find_entry(n, &report->backend);
 	uint16_t now, mtu;
@@ -466,8 +469,8 @@ static struct entry **make_entries(
 	return entries;
 }
 
-// Keep the state of addresses that are in both configurations; free the entries of removed
-// addresses.
+// Replaces the entries. Keeps the state of addresses that both configurations contain, and frees
+// the entries of removed addresses.
 static void replace_entries(struct weir_neighbours *n, struct entry **entries, uint32_t count) {
 	struct entry **old = n->entries;
 	uint32_t old_count = n->entry_count;

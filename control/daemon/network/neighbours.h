@@ -29,19 +29,19 @@ struct weir_neighbours;
 int weir_neighbours_create(
 	uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context, struct weir_neighbours **ret);
 
-// Watch these addresses (in any order, duplicates are allowed) over these ports (copied). Addresses
-// that were already watched keep their state. All or nothing. Returns 0, -EINVAL, -ENOMEM.
+// Watches these addresses (in any order, duplicates are allowed) over these ports (copied).
+// Addresses that were watched before keep their state. All or nothing. Returns 0, -EINVAL, -ENOMEM.
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
-// Find the next hop of an address that is not watched, without waiting for a neighbour: from the
-// kernel's route and the next hops of watched addresses. Returns whether the next hop is resolved.
-// Also returns false for a watched address, and after many lookups within a tick.
+// Finds the next hop of an address that is not watched, from the kernel's route and the next hops
+// of watched addresses. Does not wait for a neighbour. Returns whether the next hop is resolved.
+// Also returns false for a watched address, and after too many lookups within a tick.
 bool weir_neighbours_find(
 	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret);
 
-// Read the path MTU of backends from these sockets (path_mtu.h), a few messages per tick. Takes
-// ownership of the sockets.
+// Reads the path MTU of backends from these sockets (path_mtu.h), a limited number of messages per
+// tick. Takes ownership of the sockets.
 void weir_neighbours_listen(struct weir_neighbours *n, struct weir_icmp_sockets *sockets);
 
 // No callback follows; handles close in the next iterations of the loop. NULL is allowed.

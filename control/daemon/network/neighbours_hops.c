@@ -9,12 +9,14 @@
 #include "neighbours_hops.h"
 
 #define PROBES_PER_TICK 128
-// Time between two datagrams to a neighbour without a reply, doubled after each datagram.
+// Time between the first two datagrams to a neighbour without a reply. It is doubled after each
+// datagram.
 #define PROBE_FIRST_MS 500
-#define PROBE_LAST_MS 8000 // maximum of the time that is doubled
+#define PROBE_LAST_MS 8000 // upper limit of that time
 #define REFRESH_MS 45000 // time between two datagrams to a stale neighbour
 #define DISCARD_PORT 9
-#define MANY_HOPS 128 // below the kernel's default limit of neighbours
+// If there are more next hops, the kernel's default limit of neighbours may be reached.
+#define MANY_HOPS 128
 
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b) {
 	if (a->family != b->family) {
@@ -140,7 +142,8 @@ void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_
 	uint64_t now = uv_now(n->loop);
 
 	if (update->has_mac && (update->state & NUD_STALE) && !(hop->state & NUD_STALE)) {
-		// Spread the probes over time, because the kernel learnt the entries together.
+		// Spread the probes over time. The kernel learnt the entries at about the same
+		// time, so their probes would be due together.
 		hop->probe_ms =
 			now + REFRESH_MS / 2 +
 			hop_bucket(hop->ifindex, &hop->address) * (REFRESH_MS / 2) / HOP_BUCKETS;
@@ -228,7 +231,7 @@ static void send_datagram(const struct weir_neighbours *n, const struct weir_add
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT)};
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(DISCARD_PORT)};
 
-	// An error is ignored: the neighbour stays unresolved.
+	// An error is ignored. The neighbour then stays unresolved.
 	if (address->family == 4) {
 		memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));
 		sendto(n->datagram4, "", 0, MSG_DONTWAIT, (struct sockaddr *)&in, sizeof(in));
@@ -238,7 +241,7 @@ static void send_datagram(const struct weir_neighbours *n, const struct weir_add
 	}
 }
 
-// Whether a datagram to this next hop is due. If so, schedules the next one.
+// Returns whether a datagram to this next hop is due. If it is, schedules the next datagram.
 static bool is_probe_due(struct hop *hop, uint64_t now) {
 	if (hop->has_mac && !(hop->state & NUD_STALE)) {
 		hop->backoff_ms = PROBE_FIRST_MS;
@@ -263,8 +266,8 @@ static bool needs_hop(const struct weir_neighbours *n, const struct hop *hop) {
 	return port >= 0 && !n->ports[port].has_gateway_mac;
 }
 
-// Send a batch of probes. A batch starts after the last next hop of the previous batch, so that
-// every next hop is probed even if more datagrams are due than a batch can contain.
+// Sends a batch of probes. It begins after the last next hop of the previous batch. So every next
+// hop is probed, even if more datagrams are due than one batch can contain.
 bool weir_hops_probe(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t sent = 0;

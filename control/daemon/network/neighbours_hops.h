@@ -23,7 +23,7 @@ struct hop {
 	struct weir_address address;
 	uint16_t state; // NUD_..., 0 = the kernel has no entry
 	bool has_mac;
-	bool seen; // during a dump: the dump contains an entry of the kernel
+	bool seen; // during a dump: the kernel's list contains an entry of this next hop
 	uint8_t mac[6];
 	uint64_t probe_ms; // loop time at which the next datagram is due
 	uint32_t backoff_ms;
@@ -33,13 +33,14 @@ struct entry { // a watched address
 	struct weir_address address;
 	LIST_ENTRY(entry) hop_link;
 	TAILQ_ENTRY(entry) dirty_link;
-	struct hop *hop; // next hop of the route, NULL = not needed or unknown
+	// Next hop of the route; NULL = the entry needs no next hop, or it is unknown.
+	struct hop *hop;
 	struct weir_route route;
 	uint64_t route_ms; // loop time of the route lookup
 	bool looked_up; // route is valid
-	bool dirty; // must be evaluated again
-	bool reported; // was reported since the last configure
-	// Loop time since which the address has no next hop, 0 = the address has a next hop.
+	bool dirty; // the next hop of the entry must be determined again
+	bool reported; // the next hop was reported since the last configure
+	// Loop time when the address lost its next hop; 0 = the address has a next hop.
 	uint64_t missing_ms;
 	struct weir_next_hop last_reported;
 	uint16_t path_mtu; // reported by routers on the path; 0 = none
@@ -54,7 +55,7 @@ struct weir_neighbours {
 	void *context;
 	struct weir_routes *routes;
 	uv_timer_t work; // runs the lookups that are due
-	uv_timer_t tick; // sends datagrams, ends holds
+	uv_timer_t tick; // sends datagrams, and ends hold times
 	unsigned int open_handles;
 	int datagram4, datagram6; // UDP sockets; -1 = this host does not support the family
 	struct weir_neighbour_port ports[WEIR_PORTS_MAX];
@@ -88,14 +89,14 @@ void weir_neighbours_sort_links(struct weir_neighbours *n);
 // Returns the link, or NULL.
 const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, uint32_t ifindex);
 
-// Returns the port with the same egress interface as in the kernel, or -1.
+// Returns the port whose packets the kernel would send by this interface, or -1.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex);
 
 // Returns the next hop, or NULL.
 struct hop *weir_hop_find(
 	struct weir_neighbours *n, uint32_t ifindex, const struct weir_address *address);
 
-// Move an entry to this next hop, which is created if missing. ifindex 0: to no next hop.
+// Gives an entry this next hop, which is created if missing. ifindex 0: the entry gets no next hop.
 void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifindex,
 	const struct weir_address *address);
 
@@ -108,7 +109,7 @@ void weir_hops_read_kernel(struct weir_neighbours *n);
 // Returns the kernel's limit of neighbours if the next hops of this family reach the limit, else 0.
 uint32_t weir_hops_limit_reached(const struct weir_neighbours *n, uint8_t family);
 
-// Send the datagrams that are due, so that the kernel resolves the next hops. Returns true if some
-// next hops may still wait for their first datagram: backends get no new flows until their next
-// hops are resolved.
+// Sends the datagrams that are due, so that the kernel resolves the next hops. Returns true if some
+// next hops may still wait for their first datagram. The caller should then call it soon again,
+// because backends get no new flows until their next hops are resolved.
 bool weir_hops_probe(struct weir_neighbours *n);

@@ -10,7 +10,7 @@
 #include "layout.h"
 #include "tables.h"
 
-// A port, by its index in the segment's header.
+// A port of the dataplane, identified by its index in the segment's header.
 struct weir_neighbour_port {
 	struct weir_port_info info;
 	bool has_gateway_mac;
@@ -21,8 +21,9 @@ struct weir_neighbour_port {
 };
 
 // Reports the next hop of an address. Called once for every address after each configure, as soon
-// as the next hop is found or is known to be missing; then whenever the next hop changes.
-// hop->resolved false: no route to a port, or no ARP/ND reply; why is the reason, one line ("" when
-// resolved). The callback may call any function of neighbours.h except weir_neighbours_free.
+// as the next hop is found or known to be missing; then whenever the next hop changes. If
+// hop->resolved is false, there is no route to a port, or no reply to ARP or ND; why then has the
+// reason, one line (otherwise ""). The callback may call any function of neighbours.h except
+// weir_neighbours_free.
 typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why);

@@ -18,7 +18,7 @@
 #define WEIR_PATH_MTU_MIN4 576 // RFC 791: accepted by every host
 #define WEIR_PATH_MTU_MIN6 1280 // RFC 8200, 5; RFC 8201, 4
 
-// Content of a message.
+// What a message reports.
 struct weir_path_mtu_report {
 	struct weir_address backend; // destination of the quoted outer packet
 	struct weir_address source; // source of the quoted outer packet
@@ -38,7 +38,7 @@ bool weir_path_mtu_receive(const struct weir_icmp_sockets *sockets, unsigned int
 bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_mtu_report *ret);
 bool weir_path_mtu_parse6(const uint8_t *icmp, size_t bytes, struct weir_path_mtu_report *ret);
 
-// The MTU after a report, given the MTU in use, `now`. The result has a lower bound. If the report
-// contains no MTU, the result is the next lower common MTU (RFC 1191, 7.1). Returns `now` if the
-// reported MTU is not lower.
+// Returns the MTU after a report. now: the MTU in use. If the report contains no MTU, the result is
+// the next lower common MTU (RFC 1191, 7.1). The result is never below the lower bound. If the
+// reported MTU is not lower, the result is `now`.
 uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t now);

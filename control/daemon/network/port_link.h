@@ -10,7 +10,7 @@
 #include "link_state.h"
 #include "segment.h"
 
-// port: an index below segment->ports. Returns UNKNOWN if neither the kernel nor the device reports
-// the link.
+// Returns the state of the link of a port. port: an index below segment->ports. Returns UNKNOWN if
+// neither the kernel nor the device reports the link.
 enum weir_link_state weir_port_link(
 	const struct weir_segment *segment, const struct weir_config *config, uint32_t port);

@@ -132,7 +132,7 @@ static void parse_via(const struct nlattr *attribute, struct weir_address *ret) 
 	}
 }
 
-// The MTU in a route's metrics.
+// Returns the MTU in a route's metrics.
 static uint32_t parse_mtu(const struct nlattr *metrics) {
 	const struct nlattr *nested;
 
@@ -145,8 +145,8 @@ static uint32_t parse_mtu(const struct nlattr *metrics) {
 	return 0;
 }
 
-// Whether the route expires: the kernel learnt such a route from ICMP errors about packets of this
-// host. The kernel sends no event when a route expires, so only the MTU of permanent routes is
+// Returns whether the route expires. The kernel learns such a route from ICMP errors about packets
+// of this host, and sends no event when the route expires. So only the MTU of permanent routes is
 // used.
 static bool expires(const struct nlattr *attribute) {
 	const struct rta_cacheinfo *info = mnl_attr_get_payload(attribute);
@@ -240,7 +240,7 @@ static int query_kernel(struct weir_routes *routes, struct nlmsghdr *message, st
 		message = (struct nlmsghdr *)routes->buffer;
 		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
 			if (message->nlmsg_seq ==
-				sequence) { // skip late answers to requests that timed out
+				sequence) { // skip an answer to an earlier request that timed out
 				take_message(message, answer, fn, context);
 			}
 		}
@@ -281,7 +281,8 @@ int weir_routes_lookup(
 	return 0;
 }
 
-// Read a list of the kernel. If the list changes meanwhile, fn may be called twice for an entry.
+// Reads a list of the kernel. If the list changes while it is read, fn may be called twice for an
+// entry.
 static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *context) {
 	char request[128] __attribute__((aligned(8)));
 
@@ -347,8 +348,8 @@ struct table_max {
 	uint32_t max;
 };
 
-// The first message about a neighbour table contains its limits; messages about interfaces contain
-// no limits.
+// Reads the limit of a neighbour table. Only the first message about a table contains its limits;
+// messages about interfaces do not.
 static void take_table(void *context, const struct nlmsghdr *message) {
 	const struct ndtmsg *table = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;
@@ -435,7 +436,8 @@ static int join_groups(struct mnl_socket *socket) {
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		int group = groups[i];
 
-		// A kernel without IPv6 or next hop objects lacks the group: ignore the error.
+		// Ignore the error: a kernel without IPv6, or without next hop objects, does not
+		// have this group.
 		if (mnl_socket_setsockopt(socket, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) <
 				0 &&
 			(group == RTNLGRP_LINK || group == RTNLGRP_NEIGH)) {

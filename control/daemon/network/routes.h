@@ -24,7 +24,8 @@ struct weir_route { // a route to an address
 	struct weir_address next_hop; // gateway, or the address itself
 	struct weir_address source; // source chosen by the kernel; family 0 = none
 	uint32_t mtu; // MTU of the route itself ("ip route ... mtu"), bytes; 0 = none
-	// Learnt (from a redirect or a path MTU); the kernel removes the route without an event.
+	// The kernel has learnt the route, from a redirect or a path MTU, and removes it without an
+	// event.
 	bool expires;
 };
 
@@ -40,7 +41,7 @@ struct weir_neighbour {
 	uint32_t ifindex;
 	struct weir_address address;
 	uint16_t state; // NUD_...
-	bool has_mac; // the MAC address is valid: the kernel would send packets now
+	bool has_mac; // the MAC address is valid: the kernel would send packets to it now
 	uint8_t mac[6];
 	bool deleted; // the kernel removed the neighbour
 };
@@ -67,8 +68,8 @@ int weir_routes_lookup(
 	struct weir_routes *routes, const struct weir_address *address, struct weir_route *ret);
 int weir_routes_links(struct weir_routes *routes, weir_link_fn fn, void *context);
 int weir_routes_neighbours(struct weir_routes *routes, weir_neighbour_fn fn, void *context);
-// The kernel's limit of neighbours of a family (gc_thresh3), which applies to all interfaces and
-// network namespaces together. 0 = unknown.
+// Returns the kernel's limit of neighbours of a family (gc_thresh3), which applies to all
+// interfaces and network namespaces together. 0 = unknown.
 uint32_t weir_routes_neighbours_max(struct weir_routes *routes, uint8_t family);
 
 // Parse an RTM_NEWLINK message. Public, so that tests can call the function on hosts without VLAN

@@ -21,8 +21,8 @@ struct entry_set { // after sort_entries: sorted, without duplicate keys
 	struct entry *entry;
 	uint32_t count;
 	uint32_t room;
-	// A range of more ports than this is stored as blocks, which take longer to look up per
-	// packet.
+	// A range with more ports than this is stored as blocks of ports. Blocks need fewer
+	// entries, but take longer to look up for each packet.
 	uint32_t wide;
 };
 
@@ -31,12 +31,13 @@ static int compare_entries(const void *a, const void *b) {
 		sizeof(struct weir_vip_key));
 }
 
-// Whether a key is for a port or a block of ports; false for the key with the sizes of blocks.
+// Returns whether a key is that of a port or a block of ports. The key that lists the sizes of
+// blocks is not.
 static bool is_of_ports(const struct weir_vip_key *key) {
 	return key->port != 0 || key->family >> 4 != 0;
 }
 
-// Combine two values of one key: the later time, or all bits of both values.
+// Combines two values of one key: takes the later time, or all bits of both values.
 static weir_vip_value merge(
 	const struct weir_vip_key *key, weir_vip_value one, weir_vip_value other) {
 	if (key->protocol == WEIR_STEER_LEAVING && is_of_ports(key)) {
@@ -78,7 +79,7 @@ static int add_entry(struct entry_set *set, const struct weir_vip_key *key, weir
 	return 0;
 }
 
-// Add ports first..last as the minimum number of blocks. key: address, family and protocol.
+// Adds the ports first to last as the minimum number of blocks. key: address, family and protocol.
 static int add_blocks(
 	struct entry_set *set, struct weir_vip_key key, uint32_t first, uint32_t last) {
 	const uint8_t family = key.family;
@@ -124,7 +125,8 @@ static int add_bind(struct entry_set *set, const struct weir_config_bind *bind) 
 	return r;
 }
 
-// Add every port of an address whose closed ports the dataplane handles.
+// Adds an entry for every port of an address, because the dataplane handles the closed ports of the
+// address.
 static int add_every_port(struct entry_set *set, const struct weir_address *address) {
 	struct weir_vip_key key = {.family = address->family, .protocol = IPPROTO_TCP};
 	int r;
@@ -174,8 +176,8 @@ static bool takes_every_port(const struct entry_set *set, struct weir_vip_key ke
 	return entry != NULL && (entry->value & WEIR_STEER_EVERY_PORT) != 0;
 }
 
-// Whether a set steers a port or block of TCP: by the port's or block's key, a larger block, or
-// every port.
+// Returns whether a set steers a port or a block of TCP: by its own key, by a larger block, or by
+// an entry for every port.
 static bool steers(const struct entry_set *set, struct weir_vip_key key) {
 	const uint8_t family = key.family & 0xf;
 	const uint32_t first = ntohs(key.port);
@@ -211,8 +213,8 @@ static int add_every_port_leaving(struct entry_set *set, struct weir_vip_key key
 	return r ? r : add_leaving(set, key, used_s);
 }
 
-// Add a present entry to the leaving entries: if its TCP port is no longer wanted, or if it is
-// leaving and still used.
+// Adds a present entry to the leaving entries, if its TCP port is no longer wanted, or if it is
+// leaving already and still in use.
 static int add_if_leaving(struct entry_set *set, const struct entry *entry,
 	const struct entry_set *wanted, const struct entry_set *present, uint32_t now_s,
 	uint32_t idle_s) {
@@ -228,7 +230,7 @@ static int add_if_leaving(struct entry_set *set, const struct entry *entry,
 	if (entry->key.protocol == IPPROTO_TCP) {
 		return add_leaving(set, entry->key, now_s);
 	}
-	// The steer program may have used the entry since now_s.
+	// The steer program may have marked the entry as used since now_s was read.
 	return entry->key.protocol == WEIR_STEER_LEAVING && entry->value + idle_s >= now_s &&
 			       !steers(present, entry->key)
 		       ? add_leaving(set, entry->key, entry->value)
@@ -250,7 +252,7 @@ static int list_leaving(const struct entry_set *wanted, const struct entry_set *
 
 #define READ_AT_ONCE 1024u // more entries than the map has in one bucket
 
-// Read the map with few system calls: while ports are leaving, the map is read every minute.
+// Reads the map with few system calls, because it is read every minute while ports are leaving.
 static int read_map(int fd, struct entry_set *set) {
 	struct weir_vip_key keys[READ_AT_ONCE];
 	weir_vip_value values[READ_AT_ONCE];
@@ -274,8 +276,8 @@ static int read_map(int fd, struct entry_set *set) {
 	return r;
 }
 
-// Returns the entry with this key, at index *at or later, or NULL. Advances *at: call with
-// ascending keys.
+// Finds the entry with this key, searching from the index *at on; NULL = not found. Advances *at,
+// so calls must have ascending keys.
 static const struct entry *seek(
 	const struct entry_set *set, const struct entry *wanted, uint32_t *at) {
 	while (*at < set->count && compare_entries(&set->entry[*at], wanted) < 0) {
@@ -298,8 +300,8 @@ static uint32_t count_missing(const struct entry_set *wanted, const struct entry
 	return n;
 }
 
-// Existing entries keep all bits of their values until set_values, so that every block is found
-// meanwhile.
+// Adds the missing entries. Existing entries keep all bits of their values until set_values, so
+// that every block is found meanwhile.
 static int add_missing(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t *ret_added) {
 	uint32_t at = 0;
@@ -436,7 +438,8 @@ static int update_one(int fd, const struct entry_set *wanted, uint32_t now_s, ui
 	return r;
 }
 
-// List the keys of the binds. If a map is too small for the keys, store more port ranges as blocks.
+// Lists the keys of the binds. If a map is too small for them, more port ranges are stored as
+// blocks.
 static int list_fitting(const int *fds, uint32_t n, const struct weir_config *config,
 	struct entry_set *wanted, char *why, size_t why_bytes) {
 	int r = list_wanted(config, WEIR_STEER_WIDE_RANGE, wanted);
@@ -464,8 +467,8 @@ int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *
 	uint32_t now_s, struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes) {
 	struct weir_steer_map_changes changes = {0};
 	struct entry_set wanted = {0};
-	// At least one second: idle_s = 0 means that there is no configuration, and empties the
-	// maps.
+	// Use at least one second: idle_s = 0 would mean that there is no configuration, and would
+	// empty the maps.
 	uint32_t idle_s = config != NULL ? config->flow_table.established_ms / 1000 + 1 : 0;
 	int r = list_fitting(fds, n, config, &wanted, why, why_bytes);
 

@@ -14,7 +14,7 @@
 #define IP6_BYTES 40
 #define IP6_NEXT_HEADER 6
 #define PORTS_BYTES 4
-// Mask of the IPv4 fragment offset: not 0 in a fragment other than the first.
+// Mask of the fragment offset in the IPv4 header. The offset is 0 only in the first fragment.
 #define OTHER_FRAGMENT 0x1fff
 
 // --- parsing --------------------------------------------------------------------------------
@@ -41,7 +41,8 @@ struct header {
 	uint8_t protocol;
 };
 
-// Remove a header from the front of the rest. Packets with IPv6 extension headers are not parsed.
+// Removes an IP header from the front of the rest. Packets with IPv6 extension headers are not
+// parsed further.
 static bool take_ip4(struct rest *rest, struct header *ret) {
 	const uint8_t *at = rest->at;
 	size_t header;

@@ -31,7 +31,7 @@ enum weir_unreachable_kind {
 #undef X
 };
 
-// Content of a message.
+// What a message reports.
 struct weir_unreachable_report {
 	uint8_t kind; // reason, enum weir_unreachable_kind
 	uint8_t protocol; // protocol of the flow: IPPROTO_TCP, IPPROTO_UDP
@@ -54,7 +54,7 @@ bool weir_unreachable_receive(const struct weir_icmp_sockets *sockets, unsigned 
 bool weir_unreachable_parse(
 	const struct weir_icmp_message *message, struct weir_unreachable_report *ret);
 
-// A hash of the flow, without a secret key.
+// Returns a hash of the flow, computed without a secret key.
 uint32_t weir_unreachable_flow(const struct weir_unreachable_report *report);
 
 const char *weir_unreachable_text(enum weir_unreachable_kind kind);

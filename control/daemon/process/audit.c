@@ -88,7 +88,7 @@ static void log_entry(const struct weir_audit *audit, const struct weir_audit_en
 
 // --- entries ------------------------------------------------------------------------------
 
-// A free entry, or the oldest entry.
+// Returns a free entry, or the oldest entry if no entry is free.
 static struct weir_audit_entry *oldest(struct weir_audit_entry *entries, uint32_t count) {
 	struct weir_audit_entry *found = &entries[0];
 
@@ -104,7 +104,8 @@ static bool is_alike(const struct weir_audit_entry *entry, const struct weir_aud
 	       strcmp(entry->outcome, event->code) == 0;
 }
 
-// Whether a refusal has the object and reason of an entry, whose texts may be truncated.
+// Returns whether a refusal has the same object and reason as an entry. The texts of the entry may
+// be truncated.
 static bool is_repeated(
 	const struct weir_audit_entry *entry, const struct weir_audit_event *event) {
 	return strncmp(entry->object, event->object, sizeof(entry->object) - 1) == 0 &&
@@ -112,8 +113,9 @@ static bool is_repeated(
 		       0;
 }
 
-// The entry of an equal refusal of this user. Otherwise, if the user has WEIR_AUDIT_REASONS
-// refusals of this command with other objects or reasons, the oldest of these; otherwise NULL.
+// Returns the entry of an equal refusal of this user. If there is none, but the user has
+// WEIR_AUDIT_REASONS other refusals of this command, returns the oldest of them. Otherwise returns
+// NULL.
 static struct weir_audit_entry *find_repeated(
 	struct weir_audit *audit, const struct weir_audit_event *event) {
 	struct weir_audit_entry *found = NULL;
@@ -156,7 +158,8 @@ static void add_refusal(struct weir_audit *audit, const struct weir_audit_event 
 		entry = oldest(audit->refusals, WEIR_AUDIT_REFUSALS);
 		entry->times = entry->unlogged = 0;
 		entry->logged_ms = now - WEIR_AUDIT_REPEAT_MS;
-	} else if (!is_repeated(entry, event)) { // takes over the entry and its log interval
+	} else if (!is_repeated(entry, event)) {
+		// The refusal takes over the entry and its log interval.
 		entry->times = 0;
 	}
 	fill(audit, entry, event);

@@ -50,7 +50,8 @@ struct weir_audit_entry { // texts may end within a character, and contain any b
 	uint64_t time_ms; // since 1970
 	uint64_t logged_ms; // time of the last line, monotonic
 	uint32_t times; // number of equal refusals; the other fields are of the last refusal
-	uint32_t unlogged; // refusals since the last line, including refusals of replaced entries
+	// Refusals since the last line, including those of the refusals that the entry had before.
+	uint32_t unlogged;
 	struct weir_audit_who who;
 	char command[32];
 	char object[WEIR_AUDIT_OBJECT_BYTES];
@@ -67,10 +68,11 @@ int weir_audit_create(
 void weir_audit_free(struct weir_audit *audit); // NULL is allowed
 
 void weir_audit_add(struct weir_audit *audit, const struct weir_audit_event *event);
-// List all entries, oldest first; valid until the next weir_audit_add. Returns their number.
+// Lists all entries, the oldest first. The list is valid until the next weir_audit_add. Returns the
+// number of entries.
 uint32_t weir_audit_list(
 	const struct weir_audit *audit, const struct weir_audit_entry *ret[WEIR_AUDIT_ENTRIES]);
 
-// The changes of a reload in one line: "2 changes: add ...; change ...". Returns buffer.
+// Describes the changes of a reload in one line: "2 changes: add ...; change ...". Returns buffer.
 const char *weir_audit_difference(
 	const struct weir_difference *difference, char *buffer, size_t bytes);

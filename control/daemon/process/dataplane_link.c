@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #define WHY_BYTES 256
-#define EAGER_TRIES 20 // after the socket has appeared; the attempt in progress may still fail
+// Attempts after the socket has appeared; an attempt that began before may still fail.
+#define EAGER_TRIES 20
 #define EAGER_RETRY_MS 10
 
 struct attempt { // an attempt to connect; runs in the thread pool of libuv
@@ -39,8 +40,9 @@ struct weir_dataplane_link {
 	int connection;
 	unsigned int eager; // immediate retries left
 	uint64_t tried_ms; // loop time of the last attempt
-	uint64_t silent_ms; // time of the first of the last attempts without a reply; 0 = none
-	bool waits; // it was logged that the link waits for the dataplane
+	// Since this time no attempt got a reply; 0 = the last attempt got a reply.
+	uint64_t silent_ms;
+	bool waits; // it was logged that weir-control waits for the dataplane
 	int failed; // the last failure that was logged
 	char failed_why[WHY_BYTES];
 };
@@ -102,8 +104,8 @@ static bool is_absence(int error) {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
-// Whether the dataplane may still be starting: it listens first, and replies when its ports are
-// started.
+// Returns whether the dataplane may still be starting. It listens on its socket first, but replies
+// only when its ports are started.
 static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	if (error != -ETIMEDOUT) {
 		link->silent_ms = 0;
@@ -115,8 +117,8 @@ static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	return uv_now(link->loop) - link->silent_ms < WEIR_LINK_STARTING_MS;
 }
 
-// Log why attaching failed. A missing or starting dataplane is normal; any other error needs
-// attention.
+// Logs why attaching failed. A missing or starting dataplane is normal and is logged as
+// information. Any other failure is logged as an error.
 static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
 	bool waits = may_be_starting(link, error) || is_absence(error);
 
@@ -193,7 +195,8 @@ static int watch_end(struct weir_dataplane_link *link, int connection) {
 	return uv_poll_start(&link->end, UV_READABLE | UV_DISCONNECT, connection_readable);
 }
 
-// Take over the segment and the descriptors of a successful attempt. On failure, close all of them.
+// Takes over the segment and the descriptors of a successful attempt. On a failure, releases all of
+// them.
 static int adopt(struct weir_dataplane_link *link, struct attempt *attempt, char *why) {
 	int r;
 
@@ -276,7 +279,7 @@ free_attempt:
 static void try_now(struct weir_dataplane_link *link) {
 	struct attempt *attempt;
 
-	// While the previous connection is closing, wait: end_closed retries.
+	// While the previous connection is closing, do nothing: end_closed tries again.
 	if (link->freed || link->attempt != NULL || link->segment != NULL || link->end_open) {
 		return;
 	}
@@ -322,7 +325,7 @@ int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir
 	uv_fs_event_init(loop, &link->appears);
 	link->retry.data = link;
 	link->appears.data = link;
-	// An optimization: without this watch, the timer retries.
+	// The watch makes attaching faster. Without it, the timer retries.
 	uv_fs_event_start(&link->appears, run_dir_changed, run_dir, 0);
 	try_now(link);
 	*ret = link;

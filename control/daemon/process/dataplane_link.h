@@ -15,21 +15,22 @@
 #include "segment.h"
 
 #define WEIR_LINK_RETRY_MS 200
-#define WEIR_LINK_STARTING_MS 5000 // a dataplane that does not reply for longer is an error
+// If a dataplane does not reply for longer than this, it counts as an error.
+#define WEIR_LINK_STARTING_MS 5000
 #define WEIR_LINK_REFUSED_RETRY_MS 2000 // retry interval if the segment has an unsupported layout
 
 struct weir_dataplane_link;
 
 struct weir_dataplane_events {
-	// A segment was received; the segment and the descriptors are valid until lost returns.
-	// Returns 0, or negative errno and a line in why: the link then releases the segment and
-	// retries later.
+	// Called when a segment was received. The segment and the descriptors are valid until
+	// `lost` returns. Returns 0, or negative errno with a line in why; the link then releases
+	// the segment and retries later.
 	int (*attached)(void *context, struct weir_segment *segment,
 		const struct weir_handover *handover, char *why, size_t why_bytes);
-	// The dataplane exited: the segment is unmapped after this returns.
+	// Called when the dataplane has exited. The segment is unmapped after this returns.
 	void (*lost)(void *context);
-	// Attaching to a running dataplane failed: negative errno, -EPROTO if its segment has an
-	// unsupported layout. May be called repeatedly.
+	// Called when attaching to a running dataplane failed; may be called repeatedly. error:
+	// negative errno; -EPROTO if the segment has an unsupported layout.
 	void (*refused)(void *context, int error);
 	void *context;
 };

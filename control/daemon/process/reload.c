@@ -14,7 +14,8 @@ struct weir_reload {
 	char *file_in_use; // NULL: the same as file
 	bool data_path_checks; // health checks via the data path are possible
 	struct weir_config *config; // configuration in use
-	struct weir_config *as_read; // dataplane's part of the file; NULL if that part is in use
+	// The dataplane's part of the file; NULL if this part is in use already.
+	struct weir_config *as_read;
 };
 
 static int one_error(struct weir_config_errors *errors, int error, const char *reason) {
@@ -48,7 +49,7 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 	if (count == 0) {
 		return 0;
 	}
-	weir_config_errors_fini(errors); // the warnings of a file without errors
+	weir_config_errors_fini(errors); // removes the warnings of the file, which has no errors
 	errors->error = calloc(count, sizeof(errors->error[0]));
 	if (errors->error == NULL) {
 		return -ENOMEM;
@@ -147,7 +148,8 @@ int weir_reload_plan(
 	if (plan->file == NULL) {
 		return one_error(&plan->errors, -ENOMEM, "out of memory");
 	}
-	// A reload runs on the loop: reading a pipe would block it.
+	// Read only a regular file: a reload runs on the loop, and reading a pipe would block the
+	// loop.
 	r = weir_config_read_regular(plan->file, &plan->config, &plan->errors);
 	if (r == 0) {
 		r = check_abilities(reload, plan->config, &plan->errors);
@@ -162,7 +164,7 @@ int weir_reload_plan(
 	if (r < 0 || !needs_restart(&plan->difference)) {
 		return r;
 	}
-	// Only the dataplane's part of this configuration is used.
+	// In this copy, only the dataplane's part is used.
 	plan->as_read = calloc(1, sizeof(*plan->as_read));
 	if (plan->as_read == NULL || weir_config_keep_running(plan->as_read, plan->config) < 0 ||
 		weir_config_keep_running(plan->config, reload->config) < 0) {
@@ -229,8 +231,8 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 	plan->file = NULL;
 }
 
-// Use the dataplane's part of the running configuration. If the file differs, keep the part of the
-// file in as_read.
+// Makes the dataplane's part of the running configuration the part in use. If the file has another
+// part, keeps the part of the file in as_read.
 static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
 	struct weir_config *as_read = reload->as_read;
 	struct weir_difference waiting;
@@ -298,7 +300,8 @@ int weir_reload_waiting(const struct weir_reload *reload, struct weir_difference
 	*ret = (struct weir_difference){0};
 	if (reload->as_read != NULL) {
 		r = weir_config_compare(reload->config, reload->as_read, ret);
-		weir_difference_keep_restarts(ret); // as_read has only the dataplane's part
+		// Leave out the rest, because as_read has only the dataplane's part.
+		weir_difference_keep_restarts(ret);
 	}
 	return r;
 }

@@ -15,7 +15,7 @@
 
 struct weir_reload;
 
-// A configuration that was read, and its difference from the configuration in use.
+// A configuration that was read from a file, and its difference from the configuration in use.
 struct weir_reload_plan {
 	char *file;
 	struct weir_config *config; // NULL after the plan was committed
@@ -31,14 +31,15 @@ int weir_reload_create(const char *file, bool data_path_checks, struct weir_relo
 	struct weir_config_errors *errors);
 void weir_reload_free(struct weir_reload *reload); // NULL is allowed
 
-// Note that checks via the data path are impossible. Returns 0, or -EOPNOTSUPP if the configuration
-// in use has such checks.
+// Call when checks via the data path turn out to be impossible. Returns 0, or -EOPNOTSUPP if the
+// configuration in use has such checks.
 int weir_reload_without_data_path(struct weir_reload *reload);
 
 const struct weir_config *weir_reload_config(const struct weir_reload *reload);
-// The file that the configuration in use was read from.
+// Returns the file from which the configuration in use was read.
 const char *weir_reload_file_in_use(const struct weir_reload *reload);
-// The file of weir_reload_create, which a restart and, by default, a reload read.
+// Returns the file that was passed to weir_reload_create. A restart reads this file, and so does a
+// reload unless it names another file.
 const char *weir_reload_file(const struct weir_reload *reload);
 
 // Read a file (NULL: weir_reload_file) and compare it with the configuration in use. plan is always
@@ -46,9 +47,9 @@ const char *weir_reload_file(const struct weir_reload *reload);
 // plan.
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
-// Add to the plan's difference the waiting changes that the plan takes back, because its file has
-// the running values again. Call it after the costs are computed, as these changes have no costs.
-// Returns 0 or -ENOMEM (nothing is added).
+// Adds to the plan's difference the changes that waited for a restart and that the plan takes back,
+// because its file has the running values again. Such changes have no costs, so call it after the
+// costs were computed. Returns 0 or -ENOMEM (nothing is added).
 int weir_reload_plan_taken_back(const struct weir_reload *reload, struct weir_reload_plan *plan);
 void weir_reload_plan_fini(struct weir_reload_plan *plan);
 // Describe in one line, without a newline, why there is no plan: the file with the number of errors
@@ -62,19 +63,20 @@ const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, 
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan);
 
 // Call when a newly started dataplane was attached. runs: the configuration with which the
-// dataplane started (config_running.h); NULL: unknown, so the dataplane's part of the last file
-// read is assumed. The pointer to the configuration in use stays valid; the values change. Returns
-// 0 or -ENOMEM.
+// dataplane has started (config_running.h). NULL = unknown; then it is assumed to be the
+// dataplane's part of the file that was read last. The pointer to the configuration in use stays
+// valid, but the values change. Returns 0 or -ENOMEM.
 int weir_reload_dataplane_started(struct weir_reload *reload, const struct weir_config *runs);
 
-// As weir_reload_dataplane_started, with the running configuration that the dataplane wrote into
-// the run directory. restarted: this process was attached to another dataplane before; if false,
-// and the running configuration is unknown, nothing changes. *ret_unread: why the running
-// configuration is unknown: negative errno, -ENOENT for an earlier version; 0 = known.
+// Does the same as weir_reload_dataplane_started, with the running configuration that the dataplane
+// has written into the run directory. restarted: this process was attached to another dataplane
+// before. If false, and the running configuration is unknown, nothing changes. *ret_unread: why the
+// running configuration is unknown, negative errno; -ENOENT if the dataplane is an earlier version,
+// which does not write it. 0 = known.
 int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, uint64_t epoch,
 	bool restarted, int *ret_unread);
-// Whether a part of the last file read waits for a restart of the dataplane.
+// Returns whether the file that was read last has changes that wait for a restart of the dataplane.
 bool weir_reload_waits(const struct weir_reload *reload);
-// The changes of the last file read that wait for a restart of the dataplane; release with
-// weir_difference_fini. Returns 0 or -ENOMEM.
+// Lists the changes in the file that was read last that wait for a restart of the dataplane.
+// Release the list with weir_difference_fini. Returns 0 or -ENOMEM.
 int weir_reload_waiting(const struct weir_reload *reload, struct weir_difference *ret);

@@ -20,11 +20,11 @@ struct weir_stalls {
 	uint64_t since_ns[WEIR_WORKERS_MAX]; // last heartbeat of a stalled worker; 0 = it runs
 };
 
-// Watch another dataplane; NULL = none. A worker without any heartbeat is stalled when the time
-// limit has passed since attaching.
+// Watches another dataplane; NULL = none. A worker without any heartbeat counts as stalled when the
+// time limit has passed since this call.
 void weir_stalls_watch(
 	struct weir_stalls *stalls, const struct weir_segment *segment, uint64_t now_ns);
 // Call several times a second. Returns whether anything has changed.
 bool weir_stalls_check(struct weir_stalls *stalls, const struct weir_log *log, uint64_t now_ns);
-// How long the worker that stalled first has been stalled; 0 = no worker is stalled.
+// Returns how long the first stalled worker has been stalled; 0 = no worker is stalled.
 uint64_t weir_stalls_longest_ns(const struct weir_stalls *stalls, uint64_t now_ns);

@@ -50,7 +50,7 @@ static bool is_running(const struct weir_captures *captures) {
 	return captures->status.number != 0 && captures->status.ended == WEIR_CAPTURE_END_NONE;
 }
 
-// The client still reads: extend the lifetime of the capture.
+// Extends the lifetime of the capture, because the client still reads.
 static void note_read(struct weir_captures *captures) {
 	captures->read_ns = clock_ns(CLOCK_MONOTONIC);
 	weir_capture_extend(captures->segment,
@@ -70,7 +70,7 @@ static void count_missed(struct weir_captures *captures) {
 	}
 }
 
-// The oldest of the next packets in all rings, or NULL.
+// Returns the oldest of the next packets of all rings, or NULL if the rings are empty.
 static struct next *oldest(struct weir_captures *captures, uint32_t *ret_worker) {
 	struct next *found = NULL;
 
@@ -104,7 +104,7 @@ static void complete(const struct weir_captures *captures, struct weir_captured 
 	captured->publications = weir_writer_publications(captures->segment, record->tables);
 }
 
-// Take the available packets, up to the limit of a reading. Returns false if out of memory.
+// Takes the available packets, up to the limit of a reading. Returns false if out of memory.
 static bool take(struct weir_captures *captures, struct weir_capture_reading *reading) {
 	uint64_t most = WEIR_CAPTURES_PACKETS;
 	uint32_t worker = 0;
@@ -289,7 +289,8 @@ void weir_captures_bind(struct weir_captures *captures, struct weir_segment *seg
 	captures->segment = segment;
 	captures->tables = tables;
 	if (segment != NULL && segment->capture_rings != NULL) {
-		weir_capture_withdraw(segment); // end the capture of a previous control process
+		// Ends a capture that a previous control process has left.
+		weir_capture_withdraw(segment);
 	}
 }
 

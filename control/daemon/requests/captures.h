@@ -44,7 +44,7 @@ struct weir_capture_request {
 	uint64_t packets; // limit of packets; 0 = no limit
 	uint64_t connection; // number of the connection that owns the capture
 	struct weir_audit_who who;
-	char what[WEIR_AUDIT_OBJECT_BYTES]; // name of the capture in the audit
+	char what[WEIR_AUDIT_OBJECT_BYTES]; // filter of the capture, which is its name in the audit
 };
 
 struct weir_captured {
@@ -52,15 +52,18 @@ struct weir_captured {
 	uint32_t worker;
 	char service[WEIR_NAME_BYTES]; // "" = no service
 	char backend[WEIR_NAME_BYTES];
-	// The last publication that the worker had adopted, counted as in the notes of the segment.
+	// The number of the last publication that the worker had adopted when it copied the packet,
+	// counted as in the notes of the segment.
 	uint64_t publications;
 };
 
 struct weir_capture_reading {
 	struct weir_captured *packets; // sorted by time; allocated on the heap
 	uint32_t count;
-	int64_t since_1970_ns; // wall clock time of time 0 in a record
-	uint64_t lost, limited; // packets since the start of the capture, of all workers
+	int64_t since_1970_ns; // wall clock time at time 0 of the packets, nanoseconds since 1970
+	// Packets of all workers that were lost, or left out by the rate limit, since the start of
+	// the capture.
+	uint64_t lost, limited;
 	bool more; // the rings contain further packets
 	enum weir_capture_end ended;
 };
@@ -74,9 +77,9 @@ struct weir_capture_status { // status of the last capture
 	enum weir_capture_end ended;
 };
 
-// Called once per reading, possibly before weir_captures_read returns. error: 0 or -ENOMEM.
-// reading: valid during the call, except packets, which the callback may take (set it NULL); NULL
-// on error.
+// Called once per reading, perhaps before weir_captures_read returns. error: 0 or -ENOMEM. reading:
+// valid during the call; NULL on an error. The callback may take the packets, and then sets
+// reading->packets to NULL.
 typedef void (*weir_capture_done)(void *context, int error, struct weir_capture_reading *reading);
 
 // audit: borrowed; records the end of each capture. Returns 0 or -ENOMEM.

@@ -10,7 +10,7 @@
 
 #define RANGE_LINES 16u // lines of the first requests: with a full table, the responses fill a page
 #define RANGE_LINES_MAX WEIR_LIST_LINES
-#define ROUND_FEW 256u // if a round finds fewer flows, the next round requests more lines
+#define ROUND_FEW 256u // if a round finds fewer flows than this, the next round requests more lines
 #define ROUND_MANY 4096u
 #define PASSES_MAX 4u // passes of a deletion over the tables
 #define LEFT_OUT_MS 10000u // time for which lists skip a worker that did not respond
@@ -21,11 +21,11 @@ struct job { // one list or deletion
 	bool all; // all workers
 	uint64_t workers; // bitmap of workers, except workers that did not respond
 	uint32_t line; // start of the next round
-	uint32_t lines; // lines of the longest table in responses
+	uint32_t lines; // number of lines of the longest table, as responses report it
 	uint32_t range_lines;
 	uint32_t room; // number of allocated elements of result.flows
 	uint32_t round; // number of flows in the current round
-	uint32_t passes; // passes of a deletion over the tables
+	uint32_t passes; // number of passes of a deletion over the tables so far
 	uint64_t ended_before; // flows deleted in previous passes
 	bool failed; // out of memory
 	struct weir_flow_list_result result;
@@ -39,9 +39,10 @@ struct weir_flow_lists {
 	struct job *first; // the running job
 	uint32_t count;
 	uint64_t slice_ms; // start of the slice of the running job; 0 = not started
-	uint64_t left_out_ms[WEIR_WORKERS_MAX]; // when lists began to skip the worker; 0 = not
-						// skipped
-	struct weir_table_walk walk; // the current round of `first`; between rounds no workers
+	// When lists began to skip the worker; 0 = lists do not skip it.
+	uint64_t left_out_ms[WEIR_WORKERS_MAX];
+	// The current round of the job `first`; between rounds it has no workers.
+	struct weir_table_walk walk;
 };
 
 static void end_job(struct weir_flow_lists *lists, int error) {
@@ -56,7 +57,7 @@ static void end_job(struct weir_flow_lists *lists, int error) {
 	free(job);
 }
 
-// Switch to the next job, if there is another job.
+// Continues with the next job in the queue, if there is one.
 static void rotate(struct weir_flow_lists *lists) {
 	struct job *job = lists->first, **last = &lists->first;
 
@@ -137,7 +138,8 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 
 // --- requests -----------------------------------------------------------------------------
 
-// Whether lists skip a worker: a list of many pages waits for a stalled worker only once.
+// Returns whether lists skip a worker. Without this, a list of many pages would wait for a stalled
+// worker at each page.
 static bool is_left_out(const struct weir_flow_lists *lists, uint32_t worker) {
 	return lists->left_out_ms[worker] != 0 &&
 	       uv_now(lists->loop) - lists->left_out_ms[worker] < LEFT_OUT_MS;
@@ -177,8 +179,9 @@ static bool step_round(struct weir_flow_lists *lists) {
 	return busy;
 }
 
-// Begin another pass of a deletion, until a pass deletes no flow: an insertion may have moved a
-// flow to an earlier line. Returns whether there is another pass.
+// Begins another pass of a deletion, unless the last pass has deleted no flow. Another pass is
+// necessary, because an insertion may have moved a flow to a line that was already passed. Returns
+// whether there is another pass.
 static bool begin_pass(struct job *job) {
 	if (!job->request.list.end || job->result.ended == job->ended_before ||
 		++job->passes >= PASSES_MAX) {
@@ -268,7 +271,9 @@ int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_messa
 		.context = context};
 	job->request.kind = WEIR_MESSAGE_FLOW_LIST;
 	job->workers = job->all ? UINT64_MAX : 1ull << worker;
-	// Workers that share a table have separate lines.
+	// Without a shared table, each worker answers for all lines of its own table, so fewer
+	// lines are requested from each worker. Workers that share a table answer for different
+	// lines.
 	if (job->all && segment->bucketing != WEIR_BUCKETING_YES) {
 		job->range_lines = (RANGE_LINES + segment->workers - 1) / segment->workers;
 	}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow lists: requests lists of flows from the workers, or deletes the flows
-// (WEIR_MESSAGE_FLOW_LIST of mailbox.h), in ranges of their tables. Requests to all workers have
-// equal lines: with a shared table each flow is in the response of one worker, unless within this
-// millisecond its bucket moves to another worker, or a new flow displaces it in the table. A
-// deletion is therefore repeated until it finds no flow. Only one list or deletion runs at a time,
-// for a slice of WEIR_FLOW_LISTS_SLICE_MS; further lists and deletions are queued.
+// (WEIR_MESSAGE_FLOW_LIST of mailbox.h), in ranges of their tables. All workers get requests for
+// the same lines. With a shared table, each flow is in the response of one worker. A flow is missed
+// only if in this millisecond its bucket moves to another worker, or a new flow displaces it in the
+// table. A deletion is therefore repeated until it finds no flow. Only one list or deletion runs at
+// a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS; further lists and deletions are queued.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -19,7 +19,7 @@
 #define WEIR_FLOW_LISTS_MAX 16 // limit of queued lists and deletions
 #define WEIR_FLOW_LISTS_PAGE 1024u // a list ends at this number of flows, or slightly above
 #define WEIR_FLOW_LISTS_SLICE_MS 50 // a list ends after this time
-#define WEIR_FLOW_LISTS_ALL UINT32_MAX // as the number of a worker: all workers
+#define WEIR_FLOW_LISTS_ALL UINT32_MAX // instead of the number of a worker: all workers
 
 struct weir_flow_lists;
 
@@ -38,7 +38,8 @@ struct weir_flow_list_result {
 };
 
 // Called once per request. error: 0, -ENOTCONN (the dataplane exited) or -ENOMEM. result: valid
-// during the call, except flows, which the callback may take (set it NULL); NULL on error.
+// during the call; NULL on an error. The callback may take the flows, and then sets result->flows
+// to NULL.
 typedef void (*weir_flow_list_done)(void *context, int error, struct weir_flow_list_result *result);
 
 // mailboxes: borrowed. Returns 0 or -ENOMEM.
@@ -50,7 +51,7 @@ int weir_flow_lists_create(
 // -EBUSY (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on error.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);
-// Fail all requests: the dataplane exited.
+// Fails all requests, because the dataplane exited.
 void weir_flow_lists_abandon(struct weir_flow_lists *lists); // NULL is allowed
 // Call after weir_mailboxes_fini. NULL is allowed.
 void weir_flow_lists_free(struct weir_flow_lists *lists);

@@ -33,8 +33,8 @@ static void end_lookup(struct weir_lookups *lookups, struct lookup **link, int e
 
 // --- responses ----------------------------------------------------------------------------
 
-// Whether a is the better response: the only response with the flow, or, if the responses agree
-// about the flow, the only response with a backend.
+// Returns whether the response `a` is better than the response `than`: only `a` has found the flow,
+// or, if both or neither have found it, only `a` has a backend.
 static bool is_better(const struct weir_message *a, const struct weir_message *than) {
 	if (a->flow.found != than->flow.found) {
 		return a->flow.found != 0;
@@ -61,7 +61,7 @@ static void take_response(void *context, uint32_t worker, const struct weir_mess
 	}
 }
 
-// End lookups that are complete or timed out.
+// Ends the lookups that are complete or have timed out.
 static bool step(void *context) {
 	struct weir_lookups *lookups = context;
 	struct lookup **link = &lookups->first;

@@ -14,8 +14,8 @@
 #include "mailboxes.h"
 
 #define WEIR_LOOKUP_MS 200
-#define WEIR_LOOKUPS_MAX 32 // limit of lookups in progress: these always fit a mailbox
-#define WEIR_LOOKUPS_OPEN 24 // limit of lookups; beyond it, only deletions are accepted
+#define WEIR_LOOKUPS_MAX 32 // limit of lookups in progress; so many messages always fit a mailbox
+#define WEIR_LOOKUPS_OPEN 24 // limit of lookups, unless they delete a flow
 
 struct weir_lookups;
 
@@ -23,7 +23,8 @@ struct weir_lookup_result {
 	uint32_t workers; // number of workers
 	uint64_t responded; // bitmap by worker
 	uint32_t worker; // worker of the best response
-	// The best response: with the flow, otherwise with a backend for it, otherwise any.
+	// The best response: a response with the flow; if there is none, a response with a backend
+	// for it; if there is none, any response.
 	struct weir_message response;
 	uint16_t chosen[WEIR_WORKERS_MAX]; // chosen backend of each worker that responded
 };
@@ -34,7 +35,7 @@ static inline bool weir_lookup_responded(const struct weir_lookup_result *result
 }
 
 // Called once per lookup. error: 0, -ETIMEDOUT (no worker responded) or -ENOTCONN (the dataplane
-// exited); result: valid during the call, NULL on error.
+// exited). result: valid during the call; NULL on an error.
 typedef void (*weir_lookup_done)(void *context, int error, const struct weir_lookup_result *result);
 
 // mailboxes: borrowed. Returns 0 or -ENOMEM.
@@ -46,7 +47,7 @@ int weir_lookups_create(
 // dataplane), -EBUSY (too many in flight) or -ENOMEM; done is not called on error.
 int weir_lookups_start(struct weir_lookups *lookups, const struct weir_message *request,
 	weir_lookup_done done, void *context);
-// Fail all pending lookups: the dataplane exited.
+// Fails all pending lookups, because the dataplane exited.
 void weir_lookups_abandon(struct weir_lookups *lookups); // NULL is allowed
 // Call after weir_mailboxes_fini. NULL is allowed.
 void weir_lookups_free(struct weir_lookups *lookups);

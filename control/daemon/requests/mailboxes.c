@@ -49,7 +49,8 @@ static void take_of(const struct weir_mailboxes *mailboxes, const struct weir_se
 	uint32_t worker) {
 	struct weir_message message;
 
-	// Bounded, so that a worker that never stops responding cannot block the loop.
+	// The number of messages is limited, so that a worker that sends responses without an end
+	// cannot block the loop.
 	for (int i = 0; i < WEIR_MAILBOX_MESSAGES &&
 			weir_mailbox_receive(&segment->worker_boxes[worker].response,
 				&segment->control_boxes[worker].response, &message);
@@ -74,7 +75,7 @@ static void on_timer(uv_timer_t *timer) {
 	weir_mailboxes_take(mailboxes);
 	for (uint32_t kind = 0; kind < WEIR_MAILBOXES_KINDS; kind++) {
 		if (mailboxes->kinds[kind].waits) {
-			// Clear this before the step, which may set it again.
+			// Clear `waits` before the step, because the step may set it again.
 			mailboxes->kinds[kind].waits = false;
 			if (mailboxes->kinds[kind].step(mailboxes->kinds[kind].context)) {
 				mailboxes->kinds[kind].waits = true;

@@ -15,12 +15,13 @@
 
 #define WEIR_MAILBOXES_KINDS 8u // numbers of kinds are below this
 
-// Called for each response of a worker, of which only the kind was validated. May send messages.
+// Called for each response of a worker. Only the kind of the response was validated. The callback
+// may send messages.
 typedef void (*weir_mailboxes_taker)(
 	void *context, uint32_t worker, const struct weir_message *message);
 
-// Called every millisecond while a sender waits, after received responses were dispatched. Ends
-// complete and late requests. Returns whether the sender still waits.
+// Called every millisecond while a sender waits, after the received responses were dispatched. Ends
+// the requests that are complete or have timed out. Returns whether the sender still waits.
 typedef bool (*weir_mailboxes_step)(void *context);
 
 struct weir_mailboxes {
@@ -38,22 +39,23 @@ struct weir_mailboxes {
 	} kinds[WEIR_MAILBOXES_KINDS];
 };
 
-// first: number of the first message. Rings may contain late responses to a previous control
-// process, which must not match: use the time since boot in nanoseconds. loop: borrowed; NULL:
-// senders cannot wait.
+// Initialises the mailboxes. first: number of the first message. Pass the time since boot in
+// nanoseconds: the rings may still contain late responses to a previous control process, whose
+// numbers must not be used again. loop: borrowed; NULL: senders cannot wait.
 void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uv_loop_t *loop, uint64_t first);
 // End the waiting of all senders. The handle closes in the next iterations of the loop.
 void weir_mailboxes_fini(struct weir_mailboxes *mailboxes);
 // Set the attached dataplane; NULL = no dataplane. The segment is borrowed.
 void weir_mailboxes_bind(struct weir_mailboxes *mailboxes, const struct weir_segment *segment);
-// Set the only receiver of responses of a kind (below WEIR_MAILBOXES_KINDS). step: for
-// weir_mailboxes_wait; NULL: this sender never waits.
+// Sets the only receiver of the responses of a kind (below WEIR_MAILBOXES_KINDS). step: called
+// while the sender waits (weir_mailboxes_wait); NULL = this sender never waits.
 void weir_mailboxes_subscribe(struct weir_mailboxes *mailboxes, uint32_t kind,
 	weir_mailboxes_taker taker, weir_mailboxes_step step, void *context);
-// Begin to wait for responses of this kind, until the step of the sender returns false.
+// Begins to wait for responses of this kind. The waiting ends when the step of the sender returns
+// false.
 void weir_mailboxes_wait(struct weir_mailboxes *mailboxes, uint32_t kind);
 
-// A new number for a message, or for equal messages to several workers.
+// Returns a new number for a message, or for equal messages to several workers.
 uint64_t weir_mailboxes_number(struct weir_mailboxes *mailboxes);
 // Send a message, which contains its number, to a worker of the segment. Returns false if its ring
 // is full or there is no dataplane.

@@ -47,13 +47,14 @@ int weir_table_walk_take(struct weir_table_walk *walk, uint32_t worker, uint64_t
 	return (int)i;
 }
 
-// Assign the next lines to a range without lines. Returns false if no lines are left.
+// Gives a range whose lines are done the next lines. Returns false if no lines are left.
 static bool extend(struct weir_table_walk_worker *of, uint32_t i) {
 	const struct weir_table_walk_lines *lines = &of->lines;
 	uint32_t first, count = least(lines->range, lines->count - of->done);
 
 	if (count == 0) {
-		return lines->end == 0 && i == 0; // request only the number of lines
+		// Line 0 alone: its response contains the number of lines.
+		return lines->end == 0 && i == 0;
 	}
 	first = (uint32_t)(((uint64_t)lines->first + of->done) % lines->end);
 	count = least(count, lines->end - first);

@@ -12,13 +12,14 @@
 
 #include "mailboxes.h"
 
-#define WEIR_TABLE_WALK_RANGES 16u // ranges of a worker; a list has as many as it has pages
+// Ranges of a worker, each with one request at a time; a list has as many ranges as it has pages.
+#define WEIR_TABLE_WALK_RANGES 16u
 #define WEIR_TABLE_WALK_MS 1000u
 
 struct weir_table_walk_lines { // the lines to request
 	uint32_t first, count;
-	// Number of lines of the table; line 0 follows the last line. 0 = unknown: the first
-	// response contains the number, and the whole table is requested.
+	// Number of lines of the table, after which line 0 follows. 0 = unknown: the first response
+	// contains the number, and then the whole table is requested.
 	uint32_t end;
 	uint32_t range; // number of lines in a first request
 };
@@ -47,9 +48,9 @@ _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 // are ignored. lines: the lines of each worker.
 void weir_table_walk_begin(struct weir_table_walk *walk, const struct weir_message *request,
 	uint64_t workers, const struct weir_table_walk_lines *lines);
-// Take the response of a worker. Returns the range of the response, which is the page of a list;
-// -1: the response is late, or contains only the length of the table.
+// Takes the response of a worker. Returns the range to which it belongs, which is the page of a
+// list. Returns -1 if the response is late, or contains only the length of the table.
 int weir_table_walk_take(struct weir_table_walk *walk, uint32_t worker, uint64_t sequence,
 	uint32_t next, uint32_t lines);
-// Send further requests. Returns whether a response is outstanding.
+// Sends further requests. Returns whether a response is still to come.
 bool weir_table_walk_step(struct weir_table_walk *walk, uint64_t now_ms);

@@ -5,7 +5,7 @@
 
 // --- responses ----------------------------------------------------------------------------
 
-// Index of a backend among the requested backends, or WEIR_WAITING_BACKENDS.
+// Returns the index of a backend among the requested backends, or WEIR_WAITING_BACKENDS.
 static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	uint32_t i = 0;
 
@@ -16,7 +16,7 @@ static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	return i;
 }
 
-// Whether all backends have reached their limit of flows.
+// Returns whether all backends have reached their limit of flows.
 static bool is_full(const struct weir_flow_scan *scan) {
 	uint32_t i = 0;
 
@@ -27,7 +27,7 @@ static bool is_full(const struct weir_flow_scan *scan) {
 	return i == WEIR_WAITING_BACKENDS;
 }
 
-// The n-th flow of a worker's response.
+// Returns the n-th flow of a worker's response.
 static struct weir_flow_waiting_at flow_of(
 	uint32_t worker, const struct weir_message *message, uint32_t n) {
 	uint32_t waited_ms = message->waiting.waited * WEIR_WAITED_MS;
@@ -57,8 +57,9 @@ static struct weir_flow_waiting_at flow_of(
 	return flow;
 }
 
-// Whether a request to an agent can describe a flow. The agent protocol has no port 0, and an
-// IPv4-mapped IPv6 address means IPv4 (agent-protocol.md), but clients may use both.
+// Returns whether a request to an agent can describe a flow. The agent protocol has no port 0, and
+// reads an IPv4-mapped IPv6 address as IPv4 (agent-protocol.md), but clients may use such ports and
+// addresses.
 static bool is_describable(const struct weir_flow_waiting_at *flow) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -67,8 +68,8 @@ static bool is_describable(const struct weir_flow_waiting_at *flow) {
 					     memcmp(flow->vip, mapped, sizeof(mapped)) != 0));
 }
 
-// Keep a reported flow. If its bucket moved to another worker meanwhile, the flow is reported
-// twice: keep the later worker.
+// Keeps a reported flow. A flow whose bucket moved to another worker during the scan is reported
+// twice; then the worker that reported it last is kept.
 static void keep(
 	struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow, uint32_t place) {
 	uint32_t i = 0;
@@ -86,7 +87,7 @@ static void keep(
 	} else if (i < WEIR_FLOW_SCAN_FLOWS) {
 		scan->flow[scan->count++] = *flow;
 		if (++scan->kept[place] ==
-			scan->share) { // leaves room in responses for other backends
+			scan->share) { // the responses then have room for other backends
 			scan->walk.request.waiting.backend[place] = WEIR_BACKEND_NONE;
 		}
 	}
@@ -154,7 +155,8 @@ void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends,
 		.until_ms = now_ms + WEIR_FLOW_SCAN_MOST_MS,
 		.after_ms = after_ms,
 		.share = WEIR_FLOW_SCAN_FLOWS / (count > 0 ? count : 1)};
-	// Workers that share a table skip the lines of other workers.
+	// With a shared table, each worker skips the lines of other workers, so request more lines
+	// at a time.
 	if (segment != NULL && segment->bucketing == WEIR_BUCKETING_YES) {
 		lines.range *= segment->workers;
 	}

@@ -22,7 +22,7 @@ struct weir_flow_waiting_at { // a waiting connection
 	uint8_t client[16], vip[16]; // IPv4: the first 4 bytes
 	uint16_t client_port, vip_port; // network order
 	uint16_t backend;
-	uint32_t worker; // the worker that reported the connection
+	uint32_t worker; // the worker that has the flow, as it reported
 	uint32_t waited_ms; // time since the client's last SYN, or a little longer
 	uint32_t stamp;
 	uint64_t due_ms; // when the connection has waited for after_ms
@@ -36,25 +36,27 @@ struct weir_flow_scan {
 	uint32_t after_ms;
 	uint32_t share; // limit of kept flows per backend
 	uint32_t kept[WEIR_WAITING_BACKENDS]; // number of kept flows of each backend
-	uint32_t timed; // number of flows with due_ms: all flows reported before the last step
+	// Number of flows whose due_ms is set: all flows reported before the last step.
+	uint32_t timed;
 	uint32_t count;
 	struct weir_flow_waiting_at flow[WEIR_FLOW_SCAN_FLOWS]; // without duplicates
 };
 
 // Initialise, and subscribe to responses of kind WEIR_MESSAGE_FLOW_WAITING. mailboxes: borrowed.
 void weir_flow_scan_init(struct weir_flow_scan *scan, struct weir_mailboxes *mailboxes);
-// Start a scan for flows of up to WEIR_WAITING_BACKENDS backends. The scan finds flows that have
-// waited for after_ms, or will have waited so long in WEIR_FLOW_SCAN_AHEAD_MS. random: selects the
-// first line. Ends at once without a dataplane.
+// Starts a scan for flows of up to WEIR_WAITING_BACKENDS backends. It finds flows that have waited
+// for after_ms, and flows that will have waited so long within WEIR_FLOW_SCAN_AHEAD_MS. random:
+// selects the first line. Without a dataplane the scan ends at once.
 void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends, uint32_t count,
 	uint32_t after_ms, uint64_t random, uint64_t now_ms);
 // Send further requests. Returns false when the scan has ended; the result is in scan->flow[]. Call
 // about every millisecond, after weir_mailboxes_take.
 bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms);
-// After the end of a scan: move the flows that are due to the front. Returns the number of these
-// flows.
+// Call after the end of a scan. Moves the flows that are due to the front, and returns their
+// number.
 uint32_t weir_flow_scan_due(struct weir_flow_scan *scan, uint64_t now_ms);
-// Remove the first n flows. Returns when the next remaining flow is due; 0 = no flow remains.
+// Removes the first n flows. Returns the time at which the next remaining flow is due; 0 = no flow
+// remains.
 uint64_t weir_flow_scan_drop(struct weir_flow_scan *scan, uint32_t n);
-// Cancel the scan, because the dataplane exited or the result is not needed.
+// Cancels the scan. Call when the dataplane exited, or when the result is not needed.
 void weir_flow_scan_abandon(struct weir_flow_scan *scan);

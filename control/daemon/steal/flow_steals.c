@@ -11,7 +11,7 @@
 #include "round_times.h"
 #include "steal_service.h"
 
-#define FLOW_LIFE_NS 3000000000ull // an older report of a flow is not used for a move
+#define FLOW_LIFE_NS 3000000000ull // a flow is not moved if its report is older than this
 
 enum phase { PHASE_IDLE, PHASE_SCANNING, PHASE_REQUESTING };
 
@@ -41,10 +41,10 @@ struct weir_flow_steals {
 	uint64_t due_ms; // when the next flow of the scan is due; 0 = no flow
 	struct steal_service *services;
 	uint32_t count;
-	uint32_t turn; // index of the service of the next round
+	uint32_t turn; // index of the service with which the search for the next round begins
 	uint32_t counted; // index of the service whose half-open flows are counted next
 	uint32_t current; // index of the service of this round
-	uint32_t active; // number of requests[] in use
+	uint32_t active; // number of requests in use
 	bool unsupported;
 	uint64_t events; // number of events since the start
 	struct request requests[WEIR_FLOW_STEALS_AT_ONCE];
@@ -155,7 +155,7 @@ static void request_move(struct weir_flow_steals *steals, struct request *reques
 
 // --- the agent ----------------------------------------------------------------------------
 
-// Take the answer of an agent. An answer to an abandoned request changes nothing.
+// Takes the answer of an agent. Ignores the answer to an abandoned request.
 static void on_answer(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms) {
 	struct weir_flow_steals *steals = context;
@@ -186,13 +186,14 @@ static void request_permission(struct weir_flow_steals *steals, struct request *
 	request->state = REQUEST_SENT;
 	request->number = steal.token;
 	request->planned_ms = weir_monotonic_ms();
-	// The timeout of weir_agents_request_steal is shorter.
+	// This is longer than the timeout of weir_agents_request_steal, which ends the request
+	// first.
 	request->until_ms = request->planned_ms + WEIR_FLOW_STEALS_ANSWER_MS * 2;
 	steals->active++;
 	r = weir_agents_request_steal(steals->agents, &steal);
 	if (r == -EALREADY || r == -EBUSY) {
-		// A request that a reload abandoned is still in flight: this is not a failure of
-		// the agent.
+		// An earlier request for this flow, which a reload has abandoned, is still in
+		// flight. The agent did not fail.
 		end_request(steals, request, WEIR_FLOW_STEAL_ABANDONED);
 	} else if (r < 0) {
 		end_request(steals, request, WEIR_FLOW_STEAL_SILENT);
@@ -222,7 +223,7 @@ static void count_half_open(struct weir_flow_steals *steals) {
 	}
 }
 
-// Begin a round with a service, if the service has a backend to relieve.
+// Begins a round with a service. Does nothing if the service has no backend to relieve.
 static void begin_with(struct weir_flow_steals *steals, uint32_t at) {
 	struct steal_service *service = &steals->services[at];
 	uint16_t victims[WEIR_WAITING_BACKENDS];
@@ -240,7 +241,7 @@ static void begin_with(struct weir_flow_steals *steals, uint32_t at) {
 	}
 }
 
-// Begin with the next service that has a backend to relieve.
+// Begins a round with the next service that has a backend to relieve.
 static void begin_round(struct weir_flow_steals *steals) {
 	for (uint32_t i = 0; steals->mailboxes->segment != NULL && i < steals->count; i++) {
 		uint32_t at = (steals->turn + i) % steals->count;
@@ -260,7 +261,7 @@ static void plan_round(struct weir_flow_steals *steals) {
 	uint32_t due = weir_flow_scan_due(&steals->scan, weir_monotonic_ms());
 	uint32_t all = steals->scan.count, n;
 
-	// Refresh the state of backends, because the scan took some time.
+	// Read the state of the backends again, because the scan took some time.
 	weir_steal_service_refresh(service, steals->tables, steals->reports, weir_monotonic_ms());
 	steals->scan.count = due;
 	n = weir_steal_service_plan(service, &steals->scan, weir_monotonic_ms(), planned);
@@ -274,7 +275,7 @@ static void plan_round(struct weir_flow_steals *steals) {
 			.flow = steals->scan.flow[planned[i].flow], .planned = planned[i]};
 		request_permission(steals, request);
 	}
-	steals->scan.incomplete = false; // is counted now
+	steals->scan.incomplete = false; // it was just counted
 	steals->due_ms = weir_flow_scan_drop(&steals->scan, due);
 	weir_round_times_spend(&steals->times, weir_thread_cpu_ns() - start_ns);
 	enter(steals, steals->active > 0 ? PHASE_REQUESTING : PHASE_IDLE);
@@ -299,7 +300,7 @@ static void on_timer(uv_timer_t *timer) {
 
 	if (steals->times.early && steals->due_ms != 0 && steals->current < steals->count &&
 		steals->services[steals->current].enabled) {
-		plan_round(steals); // uses further connections of the last scan
+		plan_round(steals); // plans requests for further connections of the last scan
 		return;
 	}
 	steals->times.early = false;
@@ -310,7 +311,7 @@ static void on_timer(uv_timer_t *timer) {
 	}
 }
 
-// Index of the service of a backend, or steals->count.
+// Returns the index of the service of a backend, or steals->count.
 static uint32_t service_of(const struct weir_flow_steals *steals, uint16_t backend) {
 	struct weir_backend_state state;
 	uint32_t i = 0;
@@ -324,15 +325,15 @@ static uint32_t service_of(const struct weir_flow_steals *steals, uint16_t backe
 	return i;
 }
 
-// Handle a report of a full accept queue.
+// Begins an early round after a report of a full accept queue, if possible.
 static void on_full(void *context, uint16_t backend) {
 	struct weir_flow_steals *steals = context;
 	uint64_t start_ns = weir_thread_cpu_ns();
 	bool early = steals->times.early;
 	uint32_t at;
 
-	// Do not begin a round if connections of the last scan are due soon: the report may be
-	// about their backend.
+	// Do not begin a round if connections of the last scan are due soon, because they may be
+	// connections of this backend.
 	if (steals->phase != PHASE_IDLE || steals->mailboxes->segment == NULL ||
 		steals->due_ms != 0 ||
 		!weir_round_times_permit(&steals->times, weir_monotonic_ms())) {
@@ -347,11 +348,11 @@ static void on_full(void *context, uint16_t backend) {
 	begin_with(steals, at);
 	weir_round_times_spend(&steals->times, weir_thread_cpu_ns() - start_ns);
 	if (steals->phase == PHASE_IDLE) {
-		steals->times.early = early; // no round began: the timer continues
+		steals->times.early = early; // no round began, so the timer continues as before
 	}
 }
 
-// Continue the round. Returns whether answers are still awaited.
+// Continues the round. Returns whether answers are still to come.
 static bool step(void *context) {
 	struct weir_flow_steals *steals = context;
 
@@ -380,7 +381,7 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 	weir_flow_scan_abandon(&steals->scan);
 	steals->due_ms = 0;
 	for (uint32_t i = 0; i < steals->count; i++) {
-		steals->services[i].saturated = false; // until weir_steal_service_look
+		steals->services[i].saturated = false; // weir_steal_service_look sets it again
 	}
 	for (uint32_t i = 0; i < WEIR_FLOW_STEALS_AT_ONCE; i++) {
 		if (steals->requests[i].state != REQUEST_FREE) {
@@ -404,13 +405,13 @@ static void disable(struct weir_flow_steals *steals) {
 void weir_flow_steals_clear(struct weir_flow_steals *steals) {
 	disable(steals);
 	for (uint32_t i = 0; i < steals->count; i++) {
-		steals->services[i].count = 0; // ids have changed: discard the members
+		steals->services[i].count = 0; // discard the members, because ids have changed
 	}
 }
 
 // --- configuration ------------------------------------------------------------------------
 
-// Find a service by name, starting at *hint, because services mostly keep their order.
+// Finds a service by name. The search starts at *hint, because services mostly keep their order.
 static struct steal_service *find_service(
 	struct weir_flow_steals *steals, const char *name, uint32_t *hint) {
 	for (uint32_t i = 0; i < steals->count; i++) {
@@ -465,7 +466,8 @@ static int make_services(struct weir_flow_steals *steals, struct weir_tables *ta
 	return r;
 }
 
-// The new index of the service of this round if the service is unchanged, otherwise new->count.
+// Returns the new index of the service of this round if the service is unchanged, otherwise
+// new->count.
 static uint32_t find_current(
 	const struct weir_flow_steals *steals, const struct configuration *new) {
 	uint32_t i = 0;
@@ -479,7 +481,8 @@ static uint32_t find_current(
 	return i;
 }
 
-// Move the state of unchanged services, and copy parts of the state of changed services.
+// Moves the state of unchanged services, and copies those parts of the state of changed services
+// that they keep.
 static void take_over(const struct configuration *new) {
 	for (uint32_t i = 0; i < new->count; i++) {
 		struct steal_service *previous = new->previous[i];

@@ -9,8 +9,8 @@
 //   2. workers report their flows whose clients sent a SYN and then nothing for a while
 //      (flow_scan.h)
 //   3. the planner (policy/steal_plan.h) chooses flows and new backends
-//   4. for each, the backend's agent is requested to confirm that it has no such connection, or has
-//      removed it; any other answer, or none, is a refusal
+//   4. for each flow, the agent of the present backend is requested to confirm that it has no such
+//      connection, or has removed it; any other answer, or no answer, is a refusal
 //   5. the worker moves the flow, unless it had a packet since it was reported
 //
 // A round may end after any step. After step 4 the backend has no state of the connection, so the
@@ -51,7 +51,7 @@ struct weir_flow_steals_service { // counts since the start of this process
 	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT]; // number of completed requests
 };
 
-struct weir_flow_steals_relieved { // a backend from which connections move
+struct weir_flow_steals_relieved { // a backend that connections leave
 	const char *name;
 	enum weir_flow_steal_reason reason;
 	uint64_t half_open; // half-open flows of all workers
@@ -67,38 +67,39 @@ struct weir_flow_steals_event { // a completed request
 	enum weir_flow_steal_outcome outcome;
 };
 
-// log, mailboxes: borrowed. reports, agents: borrowed, and not used by weir_flow_steals_free. After
-// weir_flow_steals_free, reports must not process any report.
-// Returns 0 or -ENOMEM.
+// log, mailboxes: borrowed. reports, agents: borrowed; weir_flow_steals_free does not use them.
+// After weir_flow_steals_free, `reports` must not process any report. Returns 0 or -ENOMEM.
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
 	struct weir_reports *reports, struct weir_agents *agents, struct weir_flow_steals **ret);
 // Handles close in the next iterations of the loop. NULL is allowed.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
 
-// Set the services of this configuration. Unchanged services continue. Changed services keep
-// counts, rates and pauses of agents; their requests in flight are abandoned. tables: borrowed
-// until the next call. Returns 0 or -ENOMEM (no connection is stolen until the next call).
+// Sets the services to those of this configuration. Unchanged services continue. Changed services
+// keep their counts, their rates and the pauses of their agents, but their requests in flight are
+// abandoned. tables: borrowed until the next call. Returns 0 or -ENOMEM (no connection is stolen
+// until the next call).
 int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
 	const struct weir_config *config);
-// Abandon the requests in flight, because the dataplane exited. NULL is allowed.
+// Abandons the requests in flight. Call when the dataplane exited. NULL is allowed.
 void weir_flow_steals_abandon(struct weir_flow_steals *steals);
-// Disable stealing until the next weir_flow_steals_configure, because ids of the tables have
+// Disables stealing until the next weir_flow_steals_configure. Call when ids of the tables have
 // changed.
 void weir_flow_steals_clear(struct weir_flow_steals *steals);
 
 // --- status ---
 
-// The n-th service that steals, or stole connections before. Returns false if there is no such
-// service. ret is valid until the next call that changes the services.
+// Gets the n-th service that steals connections now, or has stolen connections before. Returns
+// false if there is no such service. ret is valid until the next call that changes the services.
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
-// The next backend that the last round of the n-th service selected for relief. Returns false after
-// the last backend. *place: 0 in the first call, then unchanged by the caller.
+// Gets the next backend that the last round of the n-th service has selected for relief. Returns
+// false after the last backend. *place: 0 in the first call; the caller must not change it between
+// calls.
 bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret);
-// The n-th newest event. Returns false if there is no such event.
+// Gets an event; n = 0 is the newest. Returns false if there is no such event.
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,
 	const struct weir_flow_steals_event **ret);
-// Whether a worker does not support messages for steals, because weir-dataplane is older than
-// weir-control.
+// Returns whether a worker does not support the messages of steals, because weir-dataplane is older
+// than weir-control.
 bool weir_flow_steals_unsupported(const struct weir_flow_steals *steals);

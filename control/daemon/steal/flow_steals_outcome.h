@@ -49,9 +49,10 @@ enum weir_flow_steal_reason {
 };
 const char *weir_flow_steal_reason_name(enum weir_flow_steal_reason reason);
 
-// Why an agent permits no steal at all, and a remedy; NULL = no such reason.
+// Returns why an agent permits no steal at all, with a remedy. NULL = the outcome is not of this
+// kind.
 const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome);
-// answer: from a worker, unchecked.
+// Returns the outcome of a worker's answer, which may have any value.
 enum weir_flow_steal_outcome weir_flow_steal_of_move(uint8_t answer);
-// result: must not permit a move.
+// Returns the outcome of an agent's answer. result: any result that does not permit a move.
 enum weir_flow_steal_outcome weir_flow_steal_of_answer(enum weir_agent_steal_result result);

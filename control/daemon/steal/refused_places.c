@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-// The index of the element for a place. The element may contain another place.
+// Returns the index of the element for a place. The element may contain another place now.
 static uint32_t element_of(const struct weir_refused_place *place) {
 	uint32_t sum = place->member * 31u + ntohs(place->port);
 

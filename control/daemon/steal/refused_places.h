@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 #define WEIR_REFUSED_PLACES 64u
-#define WEIR_REFUSED_PLACE_MS 10000u // longer than most clients wait for a reply
+// A place counts as refused for this time, which is longer than most clients wait for a reply.
+#define WEIR_REFUSED_PLACE_MS 10000u
 
 struct weir_refused_place {
 	uint16_t member; // index of the backend
@@ -25,10 +26,10 @@ struct weir_refused_places { // zeroed = empty
 	struct weir_refused_place place[WEIR_REFUSED_PLACES];
 };
 
-// Add a place; its until_ms is set here.
+// Adds a place, and sets its until_ms.
 void weir_refused_places_add(struct weir_refused_places *places,
 	const struct weir_refused_place *place, uint64_t now_ms);
 
-// Whether a place is refused, or its port is refused for any address.
+// Returns whether a place is refused, or its port is refused at any address.
 bool weir_refused_places_contain(const struct weir_refused_places *places,
 	const struct weir_refused_place *place, uint64_t now_ms);

@@ -23,10 +23,10 @@ struct weir_round_times {
 };
 
 void weir_round_times_init(struct weir_round_times *times);
-// Call when a round has ended or was not necessary. due_ms: when a reason for an early round
-// begins; 0 = no reason is known. Returns the time until the next round.
+// Call when a round has ended, or was not necessary. due_ms: the time at which there is a reason
+// for an early round; 0 = no reason is known. Returns the time until the next round.
 uint64_t weir_round_times_ended(struct weir_round_times *times, uint64_t due_ms, uint64_t now_ms);
-// Whether an early round may begin now.
+// Returns whether an early round may begin now.
 bool weir_round_times_permit(struct weir_round_times *times, uint64_t now_ms);
 // Record the CPU time of a part of a round.
 void weir_round_times_spend(struct weir_round_times *times, uint64_t cpu_ns);

@@ -10,21 +10,24 @@
 #include "configured.h"
 
 #define REPORT_FRESH_MS 5000u // minimum of report_most_ms
-#define PAUSE_MS 1000u // first pause of an agent that cannot help; each pause doubles it
+// First pause of an agent that cannot help; each further pause is twice as long.
+#define PAUSE_MS 1000u
 #define PAUSES_MOST 6u
-#define REPEAT_LOG_MS 600000u // time until an equal message is logged again
-#define ROOM_MOST 0.25 // largest fill level of the accept queue of a thief
-#define GIVEN_MS 1000u // approximate time until the client's next SYN
-#define REFUSED_MS 100u // first pause of a victim without permissions; each pause doubles it
+#define REPEAT_LOG_MS 600000u // an equal message is logged again after this time
+// A backend is a thief only if its accept queue is filled at most to this level.
+#define ROOM_MOST 0.25
+#define GIVEN_MS 1000u // about the time until the next SYN of a client whose connection was moved
+// First pause of a victim without permissions; each further pause is twice as long.
+#define REFUSED_MS 100u
 #define REFUSED_MOST_MS 1000u
 #define COUNTERS_MOST 4096u // limit of counters (backends times workers) read in each round
-#define COUNTERS_PACES 10u // number of rounds over which more counters are distributed
+#define COUNTERS_PACES 10u // if there are more counters, they are read over up to this many rounds
 
-// Moved connections wait in parallel for the next SYNs of their clients. latency: time of the
-// messages of a move. A thief that could not take a connection pauses. Any backend below the mean
-// may be a thief: with a lower ratio, many backends with short queues would all be excluded,
-// because one full queue hardly changes the mean. Any other backend may be a victim, even if
-// another backend has a longer queue.
+// Parameters of the planner. latency: time of the messages of a move; the waits for the clients'
+// next SYNs do not add up, because the clients wait at the same time. A thief that could not take a
+// connection pauses. Any backend below the mean may be a thief: with a lower ratio, a single full
+// queue among many short queues would leave no thief, because it hardly raises the mean. Any other
+// backend may be a victim, even if another backend has a longer queue.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
@@ -38,7 +41,7 @@ static const struct weir_steal_params params = {.latency = 0.01,
 
 // --- init and fini --------------------------------------------------------------------------
 
-// Find out whether connections of a service may have several ports, or several addresses.
+// Determines whether clients of a service may connect to several ports, or to several addresses.
 static void look_at_binds(
 	const struct weir_config_service *config, bool *ret_ports, bool *ret_addresses) {
 	const struct weir_config_bind *first = NULL;
@@ -56,8 +59,8 @@ static void look_at_binds(
 	}
 }
 
-// The maximum age of the report of a thief. Agents of backends without flows are probed less often,
-// and a report may be late by a timeout.
+// Returns the maximum age of the report of a thief. It is longer than the probe interval, because
+// agents of backends without flows are probed less often, and a report may be late by a timeout.
 static uint32_t report_most_ms(const struct weir_config_agent *agent) {
 	uint64_t most = (uint64_t)agent->inactive_interval_ms + agent->timeout_ms;
 
@@ -156,7 +159,7 @@ bool weir_steal_service_is_same(const struct steal_service *a, const struct stea
 
 // --- moved connections ------------------------------------------------------------------------
 
-// Add moved connections that no report of the member contains yet.
+// Counts moved connections that no report of the backend contains yet.
 static void add_given(struct steal_member *member, uint64_t now_ms, uint32_t more) {
 	if (now_ms - member->given_ms >= GIVEN_MS) {
 		member->given[1] = now_ms - member->given_ms < 2 * GIVEN_MS ? member->given[0] : 0;
@@ -166,8 +169,8 @@ static void add_given(struct steal_member *member, uint64_t now_ms, uint32_t mor
 	member->given[0] += more;
 }
 
-// The number of connections moved to a backend in the last one or two seconds, which may not have
-// arrived yet.
+// Returns the number of connections moved to a backend in the last one or two seconds. They may not
+// have arrived yet.
 static uint32_t coming_to(struct steal_member *member, uint64_t now_ms) {
 	add_given(member, now_ms, 0);
 	return member->given[0] + member->given[1];
@@ -218,7 +221,7 @@ uint32_t weir_steal_services_count(struct steal_service *services, uint32_t coun
 		struct steal_service *service = &services[(first + i) % count];
 		uint64_t passed_ms = now_ms - service->counted_ms;
 
-		// The timer may be a little early.
+		// Tolerate half a round, because the timer may be early.
 		if (service->enabled && passed_ms + WEIR_ROUND_MS / 2 >= paces * WEIR_ROUND_MS) {
 			count_half_open(service, segment, now_ms, passed_ms);
 			seen += counters_of(service, segment);
@@ -235,7 +238,7 @@ static bool takes_new_flows(const struct weir_backend_state *state) {
 	       state->health == WEIR_HEALTH_HEALTHY && (state->flags & WEIR_BACKEND_CLOSED) == 0;
 }
 
-// Read the accept queue of a backend, if its agent reports the queue.
+// Reads the state of the accept queue of a backend, if its agent reports the queue.
 static void look_at_queue(const struct steal_service *service, struct steal_member *member,
 	const struct weir_backend_state *state, const struct weir_reports *reports,
 	uint64_t now_ms) {
@@ -250,7 +253,7 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 	}
 	queue = status.report->accept_queue;
 	limit = status.report->accept_queue_limit;
-	// Reports do not contain recently moved connections yet.
+	// Add the recently moved connections, which reports do not contain yet.
 	coming = queue + coming_to(member, now_ms);
 	member->fill = coming < limit ? coming / limit : 1;
 	member->queue = coming;
@@ -261,8 +264,8 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 			queue <= ROOM_MOST * limit && member->room > 0 && takes_new_flows(state);
 }
 
-// End the last round of a victim. After a round without a permission the victim pauses briefly, so
-// that other victims get the requests and thieves.
+// Ends the last round of a victim. If no request was permitted, the victim pauses briefly, so that
+// other victims get the requests and the thieves.
 static void end_round(struct steal_member *member, uint64_t now_ms) {
 	uint64_t until_ms = now_ms;
 
@@ -302,7 +305,7 @@ static void look_at(struct steal_service *service, uint32_t i, const struct weir
 		member->thief = false;
 		member->fill = 1;
 	}
-	if (member->stalls && !member->full) { // connections do not reach its accept queue
+	if (member->stalls && !member->full) { // its connections do not reach its accept queue
 		member->queue = WEIR_STEAL_QUEUE;
 		member->service_s = -1;
 	}
@@ -326,7 +329,7 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 
 	service->saturated = false;
 	if (!before && !is_any_saturated(service, reports)) {
-		return 0; // the common case
+		return 0; // return early in the common case
 	}
 	for (uint32_t i = 0; i < service->count; i++) {
 		look_at(service, i, tables, reports, now_ms);
@@ -385,15 +388,15 @@ bool weir_steal_service_relieved(const struct steal_service *service,
 
 // --- outcomes -------------------------------------------------------------------------------
 
-// Whether the victim's agent will give this outcome to other requests as well.
+// Returns whether the victim's agent will answer other requests with this outcome as well.
 static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_COOKIES || outcome == WEIR_FLOW_STEAL_NO_LISTENER ||
 	       outcome == WEIR_FLOW_STEAL_CANNOT_TELL || outcome == WEIR_FLOW_STEAL_OFF ||
 	       outcome == WEIR_FLOW_STEAL_SILENT;
 }
 
-// Whether an outcome concerns only a port, or an address and port, while clients may use other
-// ports or addresses. Returns false if the outcome concerns the whole backend.
+// Returns whether an outcome concerns only a port, or an address and port, and clients may use
+// others. Returns false if the outcome concerns the whole backend.
 static bool is_of_place(const struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, struct weir_refused_place *ret) {
 	*ret = (struct weir_refused_place){
@@ -407,14 +410,15 @@ static bool is_of_place(const struct steal_service *service, const struct steal_
 	       (service->many_ports || service->many_addresses);
 }
 
-// Whether the agent permitted the steal.
+// Returns whether the agent permitted the steal.
 static bool is_permitted(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_MOVED || outcome == WEIR_FLOW_STEAL_CHANGED ||
 	       outcome == WEIR_FLOW_STEAL_GONE || outcome == WEIR_FLOW_STEAL_UNUSABLE ||
 	       outcome == WEIR_FLOW_STEAL_LIMIT || outcome == WEIR_FLOW_STEAL_NO_WORKER;
 }
 
-// Whether the outcome shows that the agent can help. After a timeout, any answer does.
+// Returns whether the outcome shows that the agent can help. After a pause because of a missing
+// answer, any answer shows this.
 static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_outcome outcome) {
 	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED ||
 		outcome == WEIR_FLOW_STEAL_LATE) {
@@ -423,8 +427,7 @@ static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_o
 	return is_permitted(outcome);
 }
 
-// Update the plan. A thief pauses only if the thief was the reason that the connection could not
-// move.
+// Updates the plan. A thief pauses only if it was the reason why the connection could not move.
 static void end_in_plan(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	bool moved = outcome == WEIR_FLOW_STEAL_MOVED;

@@ -25,8 +25,9 @@ struct steal_member { // a backend of a service
 	double queue; // connections in its accept queue, or about to arrive
 	double service_s; // estimate of weir_steal_service_s; below 0 = unknown
 	uint32_t room; // further connections that fit into its accept queue
-	uint32_t longest_ms; // in a plan: longest wait of a connection that the backend has not
-			     // accepted
+	// In a plan: the longest wait of a connection that the backend has not accepted, in
+	// milliseconds.
+	uint32_t longest_ms;
 	uint32_t requests; // requests to its agent in this round
 	bool answered; // the agent answered a request in this round
 	bool permitted; // the agent permitted a request in this round
@@ -34,10 +35,10 @@ struct steal_member { // a backend of a service
 	uint64_t paused_ms; // no request to its agent before this time
 	uint32_t pauses; // number of pauses since its agent last helped
 	bool silent; // the reason of the last pause was a missing answer
-	uint32_t logged; // outcomes that were logged: a bit per outcome
+	uint32_t logged; // bit set of the outcomes that were logged
 	uint64_t logged_ms; // when the first of these outcomes was logged
-	uint32_t given[2]; // connections moved to the backend in this second and in the previous
-			   // second
+	// Number of connections moved to the backend, in this second and in the previous second.
+	uint32_t given[2];
 	uint64_t given_ms; // start of this second
 };
 
@@ -45,7 +46,7 @@ static inline bool weir_steal_member_saturated(const struct steal_member *member
 	return member->full || member->stalls;
 }
 
-// Why connections leave a saturated member.
+// Returns why connections leave a saturated member.
 static inline enum weir_flow_steal_reason weir_steal_member_reason(
 	const struct steal_member *member) {
 	return member->full ? WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE : WEIR_FLOW_STEAL_FOR_HALF_OPEN;
@@ -58,13 +59,13 @@ struct steal_service {
 	bool saturated;
 	uint32_t after_ms; // configured waiting time before a steal
 	uint32_t per_second;
-	bool many_ports; // clients may connect to several ports
-	bool many_addresses; // clients may connect to several addresses
+	bool many_ports; // clients may connect to more than one port
+	bool many_addresses; // clients may connect to more than one address
 	double tokens; // number of requests allowed now
 	uint64_t filled_ms; // time of the last update of tokens
-	uint32_t report_most_ms; // an older report is not used for a thief
+	uint32_t report_most_ms; // a backend with an older report is no thief
 	uint32_t count;
-	struct steal_member *members; // [count], the workers of the plan
+	struct steal_member *members; // [count]; the planner calls them workers
 	struct weir_stalling_settings stalling;
 	struct weir_stalling_backend *handshakes; // [count]
 	struct weir_stalling_place *places; // [count]
@@ -73,7 +74,7 @@ struct steal_service {
 	uint64_t *thieves; // bit per member
 	struct weir_steal_plan *plan; // tasks: the queue of each member, then the waiting flows
 	struct weir_refused_places refused;
-	uint32_t turn; // index of the member at which the search for victims starts
+	uint32_t turn; // index of the member with which the next search for victims begins
 	uint64_t incomplete; // rounds in which a worker did not report all waiting flows in time
 	uint64_t requests;
 	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT];
@@ -84,7 +85,7 @@ struct steal_planned {
 	uint32_t victim, thief; // indexes of members
 	uint16_t from, to; // backend ids of victim and thief
 	enum weir_flow_steal_reason reason;
-	uint32_t task, id; // task and request of the plan
+	uint32_t task, id; // task and request number in the plan
 	uint16_t port; // destination port of the client, network order
 	uint8_t family, address[16]; // destination address of the client
 };
@@ -101,42 +102,44 @@ void weir_steal_service_fini(struct steal_service *service);
 uint32_t weir_steal_services_count(struct steal_service *services, uint32_t count, uint32_t first,
 	const struct weir_segment *segment, uint64_t now_ms);
 
-// Find victims and thieves. Returns the number of backends to relieve now, up to
-// WEIR_WAITING_BACKENDS, and their ids in victims. The next call continues with other backends.
-// Returns 0 without a thief.
+// Finds victims and thieves. Returns the number of backends to relieve now, at most
+// WEIR_WAITING_BACKENDS, and writes their ids to victims. The next call continues with other
+// backends. Returns 0 if there is no thief.
 uint32_t weir_steal_service_look(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms,
 	uint16_t victims[WEIR_WAITING_BACKENDS]);
 
-// Update the backends of a service for a further plan with the last scan.
+// Updates the state of the backends of a service, before another plan with the flows of the last
+// scan.
 void weir_steal_service_refresh(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms);
 
-// The next weir_steal_service_look will begin with this backend.
+// Makes the next weir_steal_service_look begin with this backend.
 void weir_steal_service_begin_with(struct steal_service *service, uint16_t id);
 
-// The next backend, from *place on, that the last weir_steal_service_look selected for relief.
-// Returns false after the last backend.
+// Gets the next backend, from the index *place on, that the last weir_steal_service_look has
+// selected for relief. Returns false after the last backend.
 bool weir_steal_service_relieved(const struct steal_service *service,
 	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret);
 
-// Plan requests for the flows that the scan found. The service must have no requests in flight.
-// Returns the number of requests, up to WEIR_FLOW_STEALS_AT_ONCE.
+// Plans requests for the flows that the scan has found. The service must have no requests in
+// flight. Returns the number of requests, at most WEIR_FLOW_STEALS_AT_ONCE.
 uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
 	uint64_t now_ms, struct steal_planned *planned);
 
-// Whether to log this outcome, which is an obstacle at the victim's agent. False if the outcome was
-// logged recently.
+// Returns whether to log this outcome, which means that the victim's agent cannot help. Returns
+// false if the outcome was logged recently.
 bool weir_steal_service_is_to_log(struct steal_service *service,
 	const struct steal_planned *planned, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
 
-// Copy the state that a changed service keeps: counts and rate of the service, pauses and recently
-// moved connections of its members. place: [WEIR_BACKEND_NONE], all 0 before and after the call.
+// Copies the state that a changed service keeps: its counts and its rate, and, for its members, the
+// pauses and the recently moved connections. place: scratch memory [WEIR_BACKEND_NONE], all 0
+// before and after the call.
 void weir_steal_service_take_over(
 	struct steal_service *to, const struct steal_service *from, uint32_t *place);
-// Whether two services have no relevant difference, so that the state of a is valid for b.
+// Returns whether two services are so equal that the state of a is valid for b.
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b);
 
-// Process the end of a planned request.
+// Call when a planned request has ended.
 void weir_steal_service_ended(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms);

@@ -21,7 +21,7 @@ static uint32_t member_of(const struct steal_service *service, uint16_t id) {
 	return i;
 }
 
-struct waiting { // waiting flows in the plan; the first has task service->count
+struct waiting { // the waiting flows in the plan; the first of them is the task service->count
 	uint32_t count;
 	uint32_t flow[WEIR_STEAL_WAITING]; // index in the scan
 	uint32_t victims; // number of backends at which flows wait
@@ -32,8 +32,8 @@ struct waiting { // waiting flows in the plan; the first has task service->count
 	} victim[WEIR_WAITING_BACKENDS];
 };
 
-// The index of a flow's backend among the victims, or waiting->victims if it is not a victim or has
-// enough flows.
+// Returns the index of a flow's backend among the victims. Returns waiting->victims if the backend
+// is no victim, or has enough flows already.
 static uint32_t victim_of(
 	const struct steal_service *service, struct waiting *waiting, uint16_t backend) {
 	const uint32_t most = WEIR_STEAL_WAITING / WEIR_WAITING_BACKENDS;
@@ -60,7 +60,8 @@ static uint32_t victim_of(
 	return v;
 }
 
-// Whether the member's agent refused steals at the port of this flow, or at its address and port.
+// Returns whether the member's agent has refused steals at the port of this flow, or at its address
+// and port.
 static bool is_refused(const struct steal_service *service, uint32_t member,
 	const struct weir_flow_waiting_at *flow, uint64_t now_ms) {
 	struct weir_refused_place place = {
@@ -70,7 +71,7 @@ static bool is_refused(const struct steal_service *service, uint32_t member,
 	return weir_refused_places_contain(&service->refused, &place, now_ms);
 }
 
-// Find the victims, and for each victim the longest time that a connection has waited.
+// Finds the victims, and for each victim the longest time that one of its connections has waited.
 static void find_victims(
 	struct steal_service *service, const struct weir_flow_scan *scan, struct waiting *waiting) {
 	waiting->count = waiting->victims = 0;
@@ -151,8 +152,8 @@ static uint32_t allowed_now(struct steal_service *service, uint64_t now_ms) {
 							  : WEIR_FLOW_STEALS_AT_ONCE;
 }
 
-// Take planned requests, up to the limit of each agent and as far as there is room. Other requests
-// are not planned again in this round. Returns the number of taken requests.
+// Takes planned requests, up to the limit of each agent and as long as there is room. Requests that
+// are not taken are not planned again in this round. Returns the number of taken requests.
 static uint32_t take(struct steal_service *service, const struct waiting *waiting,
 	const struct weir_steal_request *requests, uint32_t n, uint32_t share,
 	struct steal_planned *planned) {
@@ -202,8 +203,8 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 	allowed = allowed_now(service, now_ms);
 	share = (allowed + waiting.victims - 1) / waiting.victims;
 	share = share < WEIR_FLOW_STEALS_OF_AGENT ? share : WEIR_FLOW_STEALS_OF_AGENT;
-	// Requests that are not taken leave room for other victims. Each pass leaves fewer tasks to
-	// plan.
+	// Requests that are not taken leave room for other victims, so plan again. Each pass leaves
+	// fewer tasks to plan.
 	do {
 		n = weir_steal_plan_balance(
 			service->plan, (double)now_ms / 1000, requests, allowed - count);

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define DEADLINE_NS 100000000u // victims refuse requests that they read after this time
+// Victims refuse requests that they read later than this after the request was sent.
+#define DEADLINE_NS 100000000u
 #define NS_PER_S 1e9
 
 struct weir_steals {
@@ -15,7 +16,7 @@ struct weir_steals {
 	struct weir_bucket_look look; // a member, because it is too large for the stack
 	struct {
 		uint64_t sequence; // number of the last message about the bucket; 0 = none
-		uint32_t id; // the move that this message requests
+		uint32_t id; // number of the move that this message requests
 	} sent[WEIR_BUCKETS];
 	bool attached; // a segment was attached before
 	bool out_of_memory; // no memory for the moves of this segment: each tick retries
@@ -82,8 +83,8 @@ static void warn_if_against(const struct weir_steals *steals) {
 	}
 }
 
-// Publish whether workers steal: for the workers, which also send requests to each other, and for
-// the next control process.
+// Publishes whether workers steal, for two readers: the workers, which also send requests to each
+// other, and the next control process.
 static void publish(const struct weir_steals *steals) {
 	if (steals->segment == NULL) {
 		return;
@@ -166,7 +167,7 @@ static void report_elephants(struct weir_steals *steals) {
 	}
 }
 
-// Start from the present owners of buckets in the segment.
+// Starts with the present owners of the buckets in the segment.
 static void start_moves(struct weir_steals *steals) {
 	const struct weir_segment *segment = steals->segment;
 
@@ -176,7 +177,7 @@ static void start_moves(struct weir_steals *steals) {
 	publish(steals);
 }
 
-// Retry if memory was lacking when the segment was attached.
+// Tries again to start, if memory was lacking when the segment was attached.
 static void retry_moves(struct weir_steals *steals) {
 	start_moves(steals);
 	if (!steals->out_of_memory) {

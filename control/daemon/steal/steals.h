@@ -39,13 +39,14 @@ void weir_steals_tick(struct weir_steals *steals);
 
 // --- status ---
 
-// Why workers do not steal now; NULL = they do.
+// Returns why workers do not steal now; NULL = they steal.
 const char *weir_steals_off(const struct weir_steals *steals);
-// As weir_steals_off; or why workers steal although the configuration turns stealing off.
+// Returns the result of weir_steals_off. If workers steal although the configuration turns stealing
+// off, returns why.
 const char *weir_steals_why(const struct weir_steals *steals);
-// Why workers cannot steal, whatever the settings; NULL = they can.
+// Returns why workers cannot steal, whatever the settings are; NULL = they can.
 const char *weir_steals_impossible(const struct weir_steals *steals);
 enum weir_stealing weir_steals_set_to(const struct weir_steals *steals);
 bool weir_steals_configured(const struct weir_steals *steals);
-// The moves in the attached segment; NULL = its flows are not in buckets.
+// Returns the moves in the attached segment; NULL = its flows are not in buckets.
 const struct weir_bucket_moves *weir_steals_moves(const struct weir_steals *steals);

@@ -6,7 +6,7 @@
 "use strict";
 
 const PERIOD_MS = 2000;
-const PATIENCE_MS = 30000; // the timeout of weir-metrics, too
+const PATIENCE_MS = 30000; // maximum wait for a reply; weir-metrics has the same timeout
 const ROWS_MAX = 2000; // maximum rows of a table
 const SAMPLES = 240; // samples in a ring of the history
 const PLOTS = [
@@ -31,7 +31,8 @@ function short(number) {
 		return "–";
 	}
 	if (Math.abs(number) >= 1e4) {
-		const rounded = Number(number.toPrecision(3)); // 999,999 is 1.00 M
+		// rounded first, so that 999,999 becomes 1.00 M
+		const rounded = Number(number.toPrecision(3));
 		const [size, unit] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]
 			.find(([least]) => Math.abs(rounded) >= least);
 		const part = rounded / size;
@@ -127,9 +128,9 @@ function svg(name, attributes) {
 	return element;
 }
 
-// The samples of a ring of the history. The ring of a day is extended by the newest samples of the other
-// ring: the last known sample and, if a gap follows, the last sample. After a pause of weir-metrics, a ring
-// has samples older than its period.
+// Returns the samples of a ring of the history. The ring of a day has few samples, so the newest samples of the ring
+// of twenty minutes are added: the last sample with values and, if a gap follows, the last sample. Samples older than
+// the period of the ring, which remain after a pause of weir-metrics, are left out.
 function samplesOf(history, number) {
 	const {samples, period_ms: period} = history.rings[number], recent = history.rings[0].samples;
 	const all = [...samples];
@@ -141,8 +142,9 @@ function samplesOf(history, number) {
 	return all.filter((sample) => sample[0] >= all.at(-1)[0] - period * SAMPLES);
 }
 
-// The values of a figure: [[time, value or null], ...]. null: no reply, or weir-metrics was not running. A
-// rate covers the time since the previous sample, so that the first rate is repeated at that sample.
+// Returns the values of a figure: [[time, value or null], ...]. null: there was no reply, or weir-metrics was not
+// running. A rate covers the time since the previous sample. Therefore the first rate after a gap is repeated at the
+// time of the previous sample.
 function series(history, number, name, gauge) {
 	const column = history.columns.indexOf(name), points = [], pause = 3 * history.rings[number].period_ms;
 	let last = null;
@@ -250,8 +252,8 @@ function makeRange() {
 
 // --- sections -------------------------------------------------------------------------------------
 
-// A map of a kind of rows: key of the row to the row as an object. The key of a backend includes its
-// address: a new backend may have the name of a backend that is being removed.
+// Returns a map of the rows of a kind, from the key of a row to the row as an object. The key of a backend includes
+// its address, because a new backend may have the name of a backend that is being removed.
 function rowsOf(control, kind) {
 	const columns = control.columns[kind], rows = new Map();
 	for (const values of control.rows) {
@@ -575,7 +577,8 @@ makeRange();
 byId("filter").addEventListener("submit", (event) => event.preventDefault());
 byId("filter").addEventListener("input", () => shown && showBackends());
 document.addEventListener("visibilitychange", () => {
-	if (!document.hidden && waiting !== null) { // the page may show values that are a minute old
+	// browsers delay timers of hidden pages, so the values may be a minute old
+	if (!document.hidden && waiting !== null) {
 		clearTimeout(waiting);
 		update();
 	}

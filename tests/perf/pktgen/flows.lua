@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
--- What comes back at the link's full rate when the flows grow. Flows beyond
--- flow_table.flows_per_worker are not remembered (weirctl worker show: flow_untracked).
+-- Measures the rate of returned packets at the link's full rate, with more and more flows. Flows beyond
+-- flow_table.flows_per_worker are not tracked (weirctl worker show: flow_untracked).
 
 local folder = string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./"
 local settings = dofile(folder .. "settings.lua")

@@ -2,9 +2,9 @@
 --
 -- Latency at three rates: 10, 50 and 90 % of settings.latency_full_percent of the link.
 --
--- Pktgen finds its time stamps only in packets that come back as they went out. The balancer's
--- packets are encapsulated, so something behind it must take the outer header off and send the
--- packet to Pktgen's receive port: see README.md. The figure is that of the whole way.
+-- Pktgen finds its timestamps only in packets that come back unchanged. The balancer encapsulates
+-- packets, so a host behind the balancer must remove the outer header and send the packet to Pktgen's
+-- receive port: see README.md. The measured latency includes that host.
 -- Pktgen stamps extra UDP packets to port 1028: the VIP needs a service there.
 
 local folder = string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./"

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
--- RFC 2544, section 26.1: for each size the highest rate without loss (settings.loss_percent), found
--- by halving, then confirmed for a minute. When the minute fails, the search goes on below.
+-- RFC 2544, section 26.1: finds the highest rate without loss (settings.loss_percent) for each size, by
+-- bisection. A trial of one minute confirms the rate. If it fails, the search continues with lower rates.
 
 local folder = string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./"
 local settings = dofile(folder .. "settings.lua")

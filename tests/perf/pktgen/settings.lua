@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
--- What the other scripts send, and where: change this to your addresses.
+-- Packets and addresses used by the other scripts. Change them to yours.
 
 return {
-	-- Pktgen's port numbers. Both may be the same: one cable, in and out.
+	-- Pktgen's port numbers. They may be equal if one cable is used in both directions.
 	send_port = 0,
 	receive_port = 1,
 	send_queues = 1, -- as in Pktgen's -m; each makes at most 24,576 flows

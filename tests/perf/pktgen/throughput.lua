@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
--- How many packets come back at the link's full rate, for each size. What is sent beyond the
--- balancer's rate is lost, so this shows its capacity, not its loss-free maximum (rfc2544.lua).
+-- Measures how many packets come back at the link's full rate, for each size. Packets beyond the
+-- balancer's capacity are lost. The result is this capacity; rfc2544.lua finds the highest rate without loss.
 
 local folder = string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./"
 local settings = dofile(folder .. "settings.lua")

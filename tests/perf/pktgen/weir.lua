@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
--- What the scripts share: flows, trials, lines of results. Pktgen 23.06.1's Lua.
+-- Functions shared by the scripts: flows, trials, lines of results. For the Lua of Pktgen 23.06.1.
 
 package.path = package.path .. ";?.lua;/usr/local/share/lua/5.3/?.lua"
 require "Pktgen"
@@ -30,8 +30,9 @@ local function gcd(a, b)
 	return a
 end
 
--- How many addresses and ports: Pktgen steps both with each packet, so only when they have no
--- common divisor do the pairs go on to a*p. Returns as few flows as possible from `flows` up.
+-- Returns numbers of addresses and ports for at least `flows` flows, and as few more as possible. Pktgen
+-- changes address and port with each packet. So a addresses and p ports give a*p pairs only if a and p have
+-- no common divisor.
 function weir.split(flows)
 	if flows == 1 then
 		return 1, 1
@@ -52,7 +53,7 @@ local function range(set, port, first, last, step, text)
 	set(port, "inc", text(last > first and step or 0))
 end
 
--- Frames of `size` bytes, in `flows` flows. Returns how many flows there are indeed.
+-- Sets up frames of `size` bytes in about `flows` flows. Returns the actual number of flows.
 function weir.setup(settings, flows, size)
 	local port = tostring(settings.send_port)
 	local addresses, ports = weir.split(flows)
@@ -94,7 +95,7 @@ local function counters(settings)
 	return {sent = sent.opackets, back = back.ipackets, missed = back.imissed + back.rx_nombuf}
 end
 
--- The counters once they stand still.
+-- Returns the counters when they no longer change.
 local function settled(settings)
 	local before, now = nil, counters(settings)
 
@@ -129,7 +130,7 @@ local function try(settings, rate_percent, seconds)
 	return trial
 end
 
--- Send at rate_percent of the link for some seconds; count what came back.
+-- Sends at rate_percent of the link for some seconds. Counts the returned packets.
 function weir.trial(settings, rate_percent, seconds)
 	local trial
 
@@ -142,7 +143,7 @@ function weir.trial(settings, rate_percent, seconds)
 	return trial
 end
 
--- Every flow some times, slowly, so that the trial after it meets established flows alone.
+-- Sends several packets of each flow at a low rate, so that all flows are established before the trial.
 function weir.warm_up(settings, flows, size)
 	local seconds = math.max(5, 4 * flows / 500000)
 
@@ -153,7 +154,7 @@ function weir.warm_up(settings, flows, size)
 	pktgen.delay(SETTLE_MS)
 end
 
--- Packets per second as a percentage of the link; 20 bytes of gap and preamble go with each frame.
+-- Converts packets per second to a percentage of the link's rate. Each frame has 20 bytes of gap and preamble.
 function weir.percent_of(settings, pps, size)
 	local state = pktgen.linkState(tostring(settings.send_port))[settings.send_port] or ""
 	local mbits = tonumber(string.match(state, "(%d+)")) or 10000

@@ -90,7 +90,8 @@ static inline struct ipv6hdr *put_ipv6(
 	return ip;
 }
 
-// Lengths up to the frame's end, and the IPv4 checksum. Innermost header first.
+// Set the length, up to the frame's end, and the IPv4 checksum. Call for the innermost header
+// first.
 static inline void finish_ipv4(struct frame *frame, struct iphdr *ip) {
 	ip->tot_len = htons((uint16_t)(frame->byte + frame->length - (uint8_t *)ip));
 	ip->check = 0;

@@ -40,7 +40,7 @@ struct decap_case {
 	int tags;
 	uint32_t outer_options, inner_options;
 	uint8_t outer_ecn, inner_ecn, expect_ecn;
-	bool marked; // also counted as congestion_marked
+	bool marked; // whether the frame is also counted as congestion_marked
 	const char *source, *destination; // outer addresses; NULL = the balancer, this host
 	uint16_t fragment; // outer IPv4 frag_off
 	int offset; // overwrite this byte of the outer header (after its checksum was computed) ...

@@ -52,8 +52,7 @@ def range_text(prop, unit=None):
 
 
 def type_text(row):
-    """Required contents of the documentation: type, range and default as in the schema, other columns
-    as in the parser's table."""
+    """Returns the type column of the documentation for a row of the parser's table."""
     types = {"integer": "integer", "boolean": "boolean", "object": "object", "list": "array",
              "cores": "array", "number": "number", "weight": "integer or string"}
     return types.get(row["kind"], "string") + (" or null" if row["nullable"] else "")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A copy of the configuration's table with one additional key, instance.spare_ms. A new key needs
-// one row: the parser, its messages, the difference, the values that a reload keeps, and the checks
-// of the schema and the documentation must handle it.
+// A copy of the configuration's table with one additional key, instance.spare_ms. The tests
+// show that a new key needs only its row in the table: parser, messages, differences, the values
+// that a reload keeps, and the checks of schema and documentation handle the key.
 #pragma once
 
 #include "config_keys.h"

@@ -135,8 +135,8 @@ TEST(running_file_that_cannot_be_written_is_not_there) {
 		-ENOENT);
 }
 
-// A file with several configurations, a file of a later version, and a missing file all count as no
-// file.
+// A file that is no configuration, or no regular file, is refused. Without an epoch, several files
+// count as no file.
 TEST(running_file_that_is_broken_is_refused) {
 	struct lab *lab = *state;
 	struct weir_config *config = NULL;

@@ -128,7 +128,8 @@ TEST(health_check_default_is_named_in_the_message) {
 					"500},")));
 }
 
-// The VIP of a check via the data path, and its port: the first TCP bind; "port" takes precedence.
+// A check via the data path uses VIP and port of the first TCP bind. The option "port" overrides
+// the port.
 TEST(health_check_via_data_path_uses_the_first_tcp_bind) {
 	static const char udp[] = JSON({"address": "198.51.100.9", "protocol": "udp", "port": 53});
 	static const struct {

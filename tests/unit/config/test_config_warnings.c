@@ -134,7 +134,8 @@ static const struct expected cases[] = {
 		"one backend: add a backend, or remove \"steal\"\n"},
 	{CONFIG(SEED, UNCHECKED("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
 		""},
-	// Connections should move to backends without flows, whose agents report less often.
+	// Stealing should move connections to backends without flows, but reports of these backends
+	// are too rare (inactive_interval_ms).
 	{CONFIG(SEED, UNCHECKED("\n\"agent\": {\"inactive_interval_ms\": 60001}, \"steal\": {},",
 			      BIND, TWO_BACKENDS)),
 		"2:35: services[0].agent.inactive_interval_ms: 60001 ms is above 60000 ms: "

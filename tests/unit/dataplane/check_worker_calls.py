@@ -18,7 +18,7 @@ POLICIES = re.compile(r"weir_\w+_ops$")
 ALLOWED = {
     "memcpy", "memmove", "memset", "memcmp", "bcmp",
     "clock_gettime",  # once a millisecond; no system call if the clock source is the TSC
-    # DPDK: packets, and callbacks that are never registered.
+    # DPDK: functions for packets, and for callbacks, of which none is registered.
     "rte_pktmbuf_free_bulk", "__rte_pktmbuf_linearize", "__rte_pktmbuf_read",
     "rte_eth_call_rx_callbacks",
     "rte_eth_call_tx_callbacks",

@@ -54,7 +54,7 @@ static struct weir_config *parse(const char *text) {
 	return config;
 }
 
-// The lab's three ports: TCP backends are reached through port 2, UDP backends through port 0.
+// Configure the lab's three ports. TCP backends are behind port 2, UDP backends behind port 0.
 static void configure(struct world *w, unsigned int number) {
 	char name[4][32], text[1024], why[512];
 	struct ring_device *rings[4] = {&w->other, &w->wan, &w->lan, &w->kernel};

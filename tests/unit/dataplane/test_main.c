@@ -265,7 +265,7 @@ TEST(control_receives_segment_and_vip_map) {
 	}
 	check_log(lab, "weir-control attached (pid");
 	stop(lab, pid, SIGTERM);
-	// The end of the process is visible on the connection.
+	// Control detects the end of the process by its connection, which is closed.
 	assert_int_equal(read(connection, &byte, 1), 0);
 	close(connection);
 	close(handover.vip_map_fd[0]);

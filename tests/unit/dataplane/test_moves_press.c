@@ -222,16 +222,17 @@ static double lost(const struct sim *sim) {
 
 TEST_GROUP(device_lab_eal);
 
-// For any load: a bucket may move back and forth some hundred times per second, which uses the time
-// of both workers. The cost of moves is bounded by their number, and never much higher than the
-// savings.
+// A bucket may move back and forth some hundred times per second, and each move takes time of both
+// workers. For any load, packets lost by this must be few compared with the packets saved.
 TEST(moves_of_full_rings_pay) {
 	static const struct {
 		const char *name;
 		uint32_t hot, cold;
 		double load; // load as a share of the time of both workers
 		uint64_t burst_steps;
-		double more, less; // share of all packets: maximum lost by moves, and minimum saved
+		// shares of all packets: at most `more` are lost because of moves, at least `less`
+		// are saved
+		double more, less;
 	} cases[] = {
 		{"a bucket of a third", 341, 30, 0.97, 0, 0, 0.1},
 		{"a bucket of a third, overload", 341, 30, 1.2, 0, 0, 0.05},

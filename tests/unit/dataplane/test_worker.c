@@ -424,8 +424,8 @@ static void drop_replies(struct worker_lab *w) {
 	turn_for(w, &echo, WEIR_DROP_ICMP_RATE);
 }
 
-// For every outcome of packets, the worker's forwarded is the sum of the packets of its services,
-// and of its backends.
+// For every outcome of packets, the worker's counter `forwarded` is the sum of the packets of all
+// services, and of all backends.
 TEST(counters_agree_under_every_drop_reason) {
 	// Drop reasons covered by other tests: devices, rings between workers, closed ports,
 	// fragments, headroom.

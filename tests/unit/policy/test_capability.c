@@ -48,7 +48,8 @@ TEST(backend_that_fails_everything_at_no_cost_is_penalised) {
 	check(200, weir_capability_read(&theirs, &settings, 11 * S));
 }
 
-// The book's numerator: "successful requests"; gRPC's: all.
+// The numerator of a weight is the rate of successful requests in the SRE book, and of all requests
+// in gRPC.
 TEST(only_successful_requests_may_count) {
 	struct weir_capability_settings settings = plain();
 	const struct weir_capability_report half = report(100, 50, 0.5);

@@ -222,7 +222,7 @@ struct model {
 	uint8_t taken[MODEL_MAX]; // whether the backend is a candidate
 	uint8_t closed[MODEL_MAX];
 	uint32_t backends;
-	uint64_t last_ns; // predicted end of the last choice
+	uint64_t last_ns; // predicted end of the last chosen flow
 	uint32_t count;
 	uint32_t cursor;
 };
@@ -251,7 +251,7 @@ static uint16_t model_choose(struct model *m, uint64_t now_ns) {
 
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
-	// a cursor is found again if it moves by up to 128
+	// Leave out few candidates: the cursor's backend is found again only within 128 positions.
 	uint32_t of = m->backends > 200 ? 64 : 4;
 	uint32_t keep = of - (uint32_t)(fixture_random(seed) % 4);
 

@@ -358,7 +358,7 @@ static uint32_t model_choose(struct model *m, uint64_t now_ns) {
 // Publish some of the backends, in order. The cursor stays at its backend.
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
-	// a cursor is found again if it moves by up to 128
+	// Leave out few candidates: the cursor's backend is found again only within 128 positions.
 	uint32_t of = m->backends > 200 ? 64 : 4;
 	uint32_t keep = of - (uint32_t)(fixture_random(seed) % 4);
 	bool found = false;

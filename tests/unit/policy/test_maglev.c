@@ -389,8 +389,7 @@ TEST(any_ratio_of_weights_is_honoured_within_one_percent) {
 	}
 }
 
-// --- the schedule compared with the simple method
-// --------------------------------------------------
+// --- the schedule compared with the simple method --------------------------------------------
 
 static void build_plainly(const struct lab *f, uint32_t n, uint16_t *table, uint32_t slots) {
 	uint64_t *gained = calloc(n, sizeof(*gained));

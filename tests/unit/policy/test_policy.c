@@ -204,8 +204,7 @@ TEST(costs_are_read_only_when_needed) {
 	munmap(nowhere, 4096);
 }
 
-// --- change of the policy at run time
-// ----------------------------------------------------------------
+// --- change of the policy at run time --------------------------------------------------------
 
 TEST(policies_change_under_flows) {
 	struct world *w = world_create(30);

@@ -28,7 +28,8 @@ static struct fleet fleet_of(uint32_t own, uint32_t others) {
 	return fleet;
 }
 
-// A flow of `of` ends at one backend, and a flow begins at another backend.
+// End a flow at a random backend, and begin a flow at another. of: flows of this instance, or of
+// others.
 static void turn_over(struct fleet *fleet, uint32_t of[BACKENDS], bool own) {
 	uint32_t from = (uint32_t)(fixture_random(&fleet->seed) % BACKENDS);
 	uint32_t to = (uint32_t)(fixture_random(&fleet->seed) % BACKENDS);
@@ -48,8 +49,8 @@ static void report(struct fleet *fleet, uint32_t i, double all) {
 		&fleet->share, &fleet->count[i], BACKENDS, all, &own, fleet->now_ns);
 }
 
-// Report for all backends, every 100 ms. late: reports of the previous round; apart: reports of
-// unrelated numbers.
+// Let all backends report every 100 ms. late: they report the numbers of the previous round; apart:
+// they report numbers that do not depend on their flows.
 static void run(struct fleet *fleet, uint32_t rounds, uint32_t turns, bool late, bool apart) {
 	for (uint32_t round = 0; round < rounds; round++) {
 		uint32_t before[BACKENDS];
@@ -135,8 +136,8 @@ TEST(reports_count_the_less_the_more_flows_have_ended_since) {
 	}
 }
 
-// The spread is twice the number of flows that a worker begins at a backend: here 20 / 10 for four
-// workers.
+// The spread is twice the number of flows that a worker begins at a backend until the next report.
+// Here 20 flows begin at ten backends, for 16 workers: 2 * 20 / 10 / 16.
 TEST(spread_is_that_of_the_flows_until_the_next_report) {
 	struct fleet fleet = fleet_of(10, 10);
 
@@ -162,7 +163,8 @@ TEST(reports_of_something_else_are_not_used) {
 	assert_non_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
 }
 
-// Seven have no flows of this instance, but those of others. Only shares of the three count.
+// Seven backends only have flows of other instances. Only the shares of the other three backends
+// count.
 TEST(backends_outside_of_the_subset_are_not_in_the_averages) {
 	struct fleet fleet = fleet_of(10, 30);
 
@@ -183,8 +185,9 @@ TEST(backends_outside_of_the_subset_are_not_in_the_averages) {
 		11 * WEIR_SIGNAL_FLOW);
 }
 
-// Half of them report 0, falsely: the shares of the others are their own flows, not twice as many,
-// and theirs is the mean of the others.
+// Half of the backends falsely report 0. The share of an honest backend is then its number of own
+// flows, not twice as many. A backend with a false report gets the mean share of the honest
+// backends.
 TEST(backend_that_reports_too_few_counts_as_without_reports) {
 	struct fleet fleet = fleet_of(10, 150);
 
@@ -202,7 +205,8 @@ TEST(backend_that_reports_too_few_counts_as_without_reports) {
 	}
 }
 
-// Without own flows a 0 may be true; but not of one whose last report was false.
+// A report of 0 may be true if this instance has no flows at the backend. It is not used if the
+// backend's last report was false.
 TEST(backend_that_reports_too_few_is_not_believed_without_own_flows) {
 	struct fleet fleet = fleet_of(10, 150);
 	uint32_t own;
@@ -218,7 +222,7 @@ TEST(backend_that_reports_too_few_is_not_believed_without_own_flows) {
 		12 * WEIR_SIGNAL_FLOW);
 	fleet.own[4] = own;
 	fleet.now_ns += 100 * MS;
-	report(&fleet, 4, own + 20); // believed again
+	report(&fleet, 4, own + 20); // this report is plausible, and used
 	fleet.own[4] = 0;
 	fleet.now_ns += 100 * MS;
 	report(&fleet, 4, 20);
@@ -240,7 +244,7 @@ TEST(reports_that_are_all_too_few_are_not_used) {
 		"reported requests do not follow the flows");
 }
 
-// Once, or always.
+// One backend reports an absurd number once, or in every report.
 TEST(absurd_number_of_one_backend_changes_little_for_the_others) {
 	struct fleet fleet = fleet_of(10, 150);
 

@@ -145,7 +145,7 @@ static void burst(struct world *w) {
 	assert_true(w->backends[1].stalls);
 }
 
-// No earlier flows exist for comparison.
+// A burst is detected although no earlier flows exist for comparison.
 TEST(a_burst_is_sufficient) {
 	struct world w = begin(4, 0);
 

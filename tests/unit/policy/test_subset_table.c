@@ -151,8 +151,8 @@ static void assert_near(double value, double expected, double tolerance) {
 	}
 }
 
-// Checks of all rows, from the literature and the guarantees: rocksteadier and rendezvous are near
-// the bound, deterministic is far from it.
+// Check a row of the table. According to literature and guarantees, rocksteadier and rendezvous
+// replace nearly the minimum of members, deterministic subsetting far more.
 static void resize_row(
 	const char *event, double bound, uint32_t from, uint32_t to, const char *known) {
 	struct row row = resize(from, to, CLIENTS);

@@ -46,8 +46,8 @@ TEST(cold_start_gives_all_a_turn) {
 	world_free(w);
 }
 
-// If the flow ends later than its turn, or is dropped before it starts, the turn is used up
-// equally.
+// A turn is used up when flows are chosen, whether the flows end later than the turn, or are
+// dropped before they start.
 TEST(a_burst_is_charged_when_it_is_chosen) {
 	struct world *w = create((const uint32_t[]){100, 100}, (const uint64_t[]){40, 40}, 2);
 

@@ -80,8 +80,8 @@ TEST(exact_over_a_period) {
 	world_free(w);
 }
 
-// The largest difference of a count from the ideal, with the flows distributed to workers in turn.
-// spread: the workers have different phases.
+// Returns the largest difference between a backend's number of flows and the ideal number, if
+// workers get flows in turn. spread: the workers start at different positions of the schedule.
 static double distance(uint32_t n, uint32_t ranks, uint32_t flows, bool spread) {
 	uint32_t *weights = calloc(n, sizeof(weights[0]));
 	uint32_t *counts = calloc(n, sizeof(counts[0]));

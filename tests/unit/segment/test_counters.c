@@ -109,7 +109,8 @@ TEST(counters_and_gauges_have_different_names) {
 }
 
 TEST(counters_in_the_segment_are_those_of_the_list) {
-	// The heartbeat and the drops are between the counters of ABI 5 and later ones.
+	// In the structure, heartbeat and drops follow the counters of ABI 5, and precede counters
+	// added later.
 	assert_int_equal(offsetof(struct weir_worker_counters, reserved),
 		(COUNT(worker_rows) + 1 + WEIR_DROP_REASON_SLOTS) * 8);
 	assert_int_equal(offsetof(struct weir_steal_counters, answers), COUNT(steal_rows) * 8);

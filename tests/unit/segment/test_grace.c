@@ -153,8 +153,8 @@ TEST(tokens_wrap) {
 }
 
 // A misbehaving control process may leave any token, and workers may have stored any of its values.
-// None of these values counts as a report for the next control process; a real report counts, as
-// does an offline worker.
+// The next control process must not take such a value for a report. A real report counts, and an
+// offline worker counts as having reported.
 TEST(words_of_a_predecessor_are_no_report) {
 	static const uint64_t near[] = {0, 1, 2, 3, UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2,
 		1ull << 48, (1ull << 48) + 1, 3ull << 48, 1ull << 63};

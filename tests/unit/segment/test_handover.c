@@ -262,8 +262,7 @@ TEST(peer_that_left_before_it_was_served_is_ignored) {
 	serve_until(f, 0);
 }
 
-// --- errors that a control process may get
-// ------------------------------------------------------------
+// --- errors that a control process may get ---------------------------------------------------
 
 static int connect_to(struct lab *f, char *why, size_t why_bytes) {
 	struct weir_handover handover = {.statistics_fd = -7, .tables_fd = -7};

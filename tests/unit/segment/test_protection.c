@@ -227,8 +227,7 @@ TEST(store_of_the_dataplane_to_tables_kills_it) {
 	assert_int_equal(f->segment->roots->services, 0);
 }
 
-// --- permitted operations of control on tables
-// --------------------------------------------------------
+// --- permitted operations of control on tables -----------------------------------------------
 
 static int shrink_tables(const struct lab *f) {
 	return ftruncate(f->control->tables_fd, PAGE_BYTES) == 0 ? 0 : errno;

@@ -176,8 +176,8 @@ TEST(regions_start_on_separate_lines) {
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		assert_int_equal((uintptr_t)starts[i] % 64, 0);
 	}
-	// The data that workers read in every iteration, and that control writes with every
-	// publication.
+	// Workers read `news` in every iteration, and control writes `notes` with every
+	// publication, so that they must not share a cache line.
 	assert_true((uint8_t *)segment->notes - (uint8_t *)segment->news >= 64);
 	assert_true((uint8_t *)segment->updates - (uint8_t *)segment->notes >= 64);
 	weir_segment_free(segment);

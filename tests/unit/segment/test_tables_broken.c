@@ -381,8 +381,7 @@ TEST(nearly_valid_tables_are_survived) {
 	unguard_and_free(segment);
 }
 
-// --- a process that writes while readers read
-// ------------------------------------------------------
+// --- a process that writes while readers read ------------------------------------------------
 
 struct scribbler {
 	struct weir_segment *control;
@@ -409,7 +408,7 @@ static void scribble_table(struct weir_segment *control, uint64_t r) {
 	right = words[at];
 	words[at] = r & 0x8000 ? (uint32_t)(r >> 32) : right ^ 1u << (r >> 32 & 31);
 	for (volatile unsigned int pause = 0; pause < 500; pause++) {
-		// time to see it
+		// a pause, so that a worker may read the changed word
 	}
 	// A new reference each time, so that the reader adopts repeatedly.
 	__atomic_fetch_add((uint32_t *)(void *)blob, 1, __ATOMIC_RELAXED);

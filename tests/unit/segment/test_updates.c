@@ -77,8 +77,8 @@ static void publish_services(struct lab *f, uint16_t n) {
 		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
 }
 
-// Check S2 for several tables: no adopted table refers to a table that is not adopted, or only to
-// closed backends.
+// Check S2 for several tables: no adopted table refers to a table that the reader has not adopted,
+// and no adopted selection has only closed backends.
 static void check_order(const struct lab *f) {
 	const uint8_t vip[16] = {198, 51, 100, 10};
 
@@ -324,8 +324,8 @@ TEST(row_waits_for_the_memory_of_its_counters) {
 
 // --- order of tables ------------------------------------------------------------------------
 
-// The selection's reference is newer than its entry in the log: rows of the newer selection have
-// later entries.
+// A selection is published twice. The reader processes the log entry of the first selection, but
+// the reference already names the second one, whose rows have later entries.
 TEST(selection_waits_for_the_rows_of_a_newer_one) {
 	struct lab *f = *state;
 

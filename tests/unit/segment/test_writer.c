@@ -180,7 +180,8 @@ TEST(memory_is_reused_and_neighbours_join) {
 		assert_non_null(blob[i]);
 	}
 	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64));
-	// Order of freeing: alone, after, before, between two free extents.
+	// Free blobs so that each free extent is alone, after, before, or between other free
+	// extents.
 	weir_writer_discard(f->writer, blob[2]);
 	weir_writer_discard(f->writer, blob[3]);
 	weir_writer_discard(f->writer, blob[5]);
@@ -214,7 +215,7 @@ TEST(allocation_reclaims_if_needed) {
 	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES),
 				 weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half)),
 		0);
-	// Both errors: room will be available later, or never.
+	// EBUSY: room will be available when the worker reports. ENOSPC (below): it never will.
 	errno = 0;
 	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half));
 	assert_int_equal(errno, EBUSY);

@@ -29,7 +29,7 @@ TEST(next_writer_keeps_published_tables) {
 		before[i] = weir_writer_current(f->writer, roots[i]);
 		assert_non_null(before[i]);
 	}
-	// allocated by a writer that ended: lost
+	// This writer ends before it publishes the blob, so the next writer must free the memory.
 	assert_non_null(weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 5000));
 	reopen(f);
 	for (unsigned int i = 0; i < 3; i++) {
@@ -228,7 +228,9 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	struct lab *f = *state;
 	void *spacer[FIXTURE_SERVICES];
 
-	// Free gaps between all blobs, so that the queue has its maximum length.
+	// Allocate a spacer after each selection. The next writer retires each gap between
+	// published selections. With the selections, which are withdrawn below, its queue of
+	// retired blobs then has the maximum length.
 	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
 		publish_selection(f, i, 4);
 		spacer[i] = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64);

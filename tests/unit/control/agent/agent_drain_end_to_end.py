@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent run: the states that it announces, its drains, and its refusals."""
+"""Tests weir-agent run: the states that it announces, its drains, and what it refuses."""
 import contextlib
 import json
 import os
@@ -52,7 +52,7 @@ def agent_removes_a_silent_balancer(lab):
     balancer, other = lab.balancer(), lab.balancer()
     balancer.interval_ms = 100
     balancer.ask(), other.ask()
-    balancer.ask(), other.ask()  # the second probe names the agent's process
+    balancer.ask(), other.ask()  # the second probe contains the number of the agent's process
     wait_for("one left", lambda: len(lab.status()["balancers"]) == 1)
     lab.command("lame-duck", "--interval", "0")
     assert balancer.receive(0.3) is None and other.receive(0.3) is not None
@@ -80,7 +80,8 @@ def agent_waits_for_the_last_connection(lab):
 
 @scenario
 def agent_drains_while_an_application_changes_its_word(lab):
-    """The drain waits for acknowledgements of the host's state, not of states announced later."""
+    """The drain waits until balancers acknowledge the state of the host. It does not wait for
+    states that an application announces later."""
     lab.start_agent("--service", f"web={PORT}", "--port", str(PORT))
     with lab.listen() as listener:
         balancer = lab.balancer()
@@ -133,7 +134,7 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
                         "--run-dir", lab.run_dir, "--then", f"touch {done}")
     wait_for("a warning", lambda: "none can be notified: the command waits" in command.tail())
     late = lab.balancer()
-    assert late.ask()["word"] == "lame-duck"  # the balancer probes meanwhile, and is notified
+    assert late.ask()["word"] == "lame-duck"  # a balancer probes during the drain: the answer notifies it
     late.ask(), late.ask()
     wait_for("it is notified", lambda: "acknowledged by 1 of 1 balancer," in command.tail())
     assert command.process.wait(10) == 0 and os.path.exists(done), command.tail()
@@ -173,7 +174,7 @@ def agent_stops_when_all_connections_have_ended(lab):
 
 
 def forged_syn(port):
-    """A segment from an unused address, with the checksum of its pseudo-header."""
+    """Returns a TCP SYN in an IPv4 packet with a correct TCP checksum. No host has its source address."""
     source, target = socket.inet_aton("10.9.0.77"), socket.inet_aton(BACKEND)
     segment = struct.pack("!HHIIBBHHH", port, PORT, port, 0, 5 << 4, 2, 1024, 0, 0)
     words = struct.unpack("!16H", source + target + struct.pack("!HH", 6, len(segment)) + segment)
@@ -227,7 +228,7 @@ def agent_stays_a_lame_duck_when_it_dies(lab):
     assert lab.balancer().ask()["word"] == "ready"
     lab.command("lame-duck", "--interval", "0")
     agent.signal(signal.SIGTERM)
-    assert agent.process.wait(5) == 0  # the agent is drained: the next agent starts ready
+    assert agent.process.wait(5) == 0  # the agent has drained, so the next agent starts ready
     agent = lab.start_agent()
     assert lab.status()["word"] == "ready"
     agent.kill()
@@ -272,8 +273,8 @@ def fill(folder):
 
 @scenario
 def stopped_agent_starts_without_its_state(lab):
-    """A stopped agent starts without its state, although it had no time to drain: docker stop kills
-    after ten seconds."""
+    """A killed agent had no time to finish its drain, as when docker stop kills it after ten
+    seconds. The next agent nevertheless starts ready."""
     agent = lab.start_agent("--port", str(PORT))
     with lab.listen() as listener, lab.connect(), listener.accept()[0]:
         agent.signal(signal.SIGTERM)
@@ -374,7 +375,8 @@ def agent_reports_errors(lab):
     assert "UDP port 4777 is in use" in second.tail(), second.tail()
     third = lab.start("third", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
                       "--run-dir", lab.run_dir, "--udp-port", "4778")
-    wait_for("the end", lambda: not third.alive())  # otherwise commands could not reach the first agent
+    # until the third agent has ended, commands might not reach the first agent
+    wait_for("the end", lambda: not third.alive())
     assert third.process.returncode == 1, third.tail()
     assert f"another weir-agent uses {lab.run_dir}" in third.tail(), third.tail()
     lab.command("lame-duck", "--interval", "0")

@@ -54,8 +54,10 @@ def agent_answers_authentic_probes_and_counts_others(lab):
 
 @scenario
 def agent_answers_no_probe_to_another_one(lab):
-    """An answer to a probe for another process could be replayed as that process's answer, and its
-    numbers would hide later numbers."""
+    """The agent refuses a probe whose recipient is another address or port. An answer to such a
+    probe could be replayed as an answer of another process. And the sequence number of such a
+    probe could be higher than the next numbers of the balancer, which would then count as
+    old."""
     lab.start_agent()
     balancer, other = lab.balancer(), lab.balancer(to=BACKEND6)
     for each, elsewhere in ((balancer, (VIP, UDP_PORT)), (balancer, (BACKEND, UDP_PORT + 1)),
@@ -73,7 +75,8 @@ def agent_answers_no_probe_to_another_one(lab):
 
 @scenario
 def agent_keeps_no_state_of_recorded_probes(lab):
-    """Recorded probes of a weir-control that has ended, or for an agent process that has ended, leave no state"""
+    """Some probes are replays: their weir-control has ended, or they are for an agent process
+    that has ended. Such probes leave no state in the agent."""
     agent = lab.start_agent()
     dead = [lab.balancer() for _ in range(70)]
     for each in dead:
@@ -83,7 +86,8 @@ def agent_keeps_no_state_of_recorded_probes(lab):
     assert lab.status()["balancers"] == []
     balancer = lab.balancer()
     balancer.ask(), balancer.ask()
-    # A probe recorded before a restart does not use up the balancer's own next number either.
+    # A probe recorded before a restart has a high sequence number. The agent still accepts the lower numbers that the
+    # balancer uses now.
     balancer.sequence, process, balancer.agent = 1000, balancer.agent, 77
     balancer.send(balancer.probe())
     assert balancer.receive() is not None
@@ -92,7 +96,7 @@ def agent_keeps_no_state_of_recorded_probes(lab):
     agent.signal(signal.SIGTERM)
     assert balancer.receive(1)["word"] == "lame-duck"
     balancer.ask(), balancer.ask()
-    assert agent.process.wait(3) == 0, agent.tail()  # within 3 s of the 60 s
+    assert agent.process.wait(3) == 0, agent.tail()  # the drain ends within 3 s, although its limit is 60 s
     assert "drain: done" in agent.tail(), agent.tail()
     assert all(each.receive(0) is None for each in dead), "the dead were told"
 
@@ -154,7 +158,7 @@ def agent_reads_new_keys_on_sighup(lab):
     balancer.send(balancer.probe())
     assert balancer.receive(0.3) is None
     other.ask()
-    os.chmod(lab.keys, 0o644)  # the file is readable by all users: the previous keys stay in use
+    os.chmod(lab.keys, 0o644)  # all users can read the file, so the agent refuses it and keeps the previous keys
     agent.signal(signal.SIGHUP)
     wait_for("refusal", lambda: "keeping the previous keys" in agent.tail())
     other.ask()
@@ -162,9 +166,9 @@ def agent_reads_new_keys_on_sighup(lab):
 
 @scenario
 def agent_reads_a_generated_key_beside_the_others(lab):
-    """The replacement of a key as described in the documents: the new key has another id."""
+    """Replaces a key as the documents describe: the new key gets another id."""
     agent = lab.start_agent()
-    for expected in (2, 3):  # new ids beside 1 and 7
+    for expected in (2, 3):  # the key file already contains the ids 1 and 7
         line = lab.backend.run(lab.agent_binary, "key", "generate", "--key-file", lab.keys)
         assert re.fullmatch(rf"{expected} [0-9a-f]{{64}}\n", line), line
         with open(lab.keys, "a", encoding="ascii") as file:
@@ -223,7 +227,8 @@ def agent_has_no_privileges(lab):
 
 @scenario
 def agent_does_not_log_to_its_socket(lab):
-    """The agent is started with a closed standard error, whose number the connection to the helper could get."""
+    """The agent starts with a closed standard error. The connection to its helper must not get
+    the number of standard error, because the agent would log to this connection."""
     agent = lab.start("agent", lab.backend, "sh", "-c", 'exec "$@" 2>&-', "sh", lab.agent_binary,
                       "run", "--port", str(PORT), "--key-file", lab.keys, "--run-dir", lab.run_dir)
 
@@ -345,7 +350,8 @@ def cgroup():
 
 @scenario
 def agent_measures_nginx(lab):
-    """Compare with wrk, which counts the requests, and with the kernel, which counts the CPU time of the processes."""
+    """Compares the agent's figures with wrk, which counts the requests, and with the kernel,
+    which counts the CPU time of the server's processes."""
     with cgroup() as path, contextlib.ExitStack() as ends:
         lab.start_agent("--port", str(PORT), *(["--cgroup", path] if path else []))
         config = os.path.join(lab.dir, "nginx.conf")
@@ -367,7 +373,7 @@ def agent_measures_nginx(lab):
         with open(os.path.join(lab.dir, "access.log"), encoding="ascii") as file:
             requests = len(file.readlines())
         counted = last["service_count"] - first["service_count"]
-        # wrk first checks whether the server is reachable, and aborts 8 connections at its end.
+        # wrk opens one more connection to check whether the server is reachable, and aborts 8 connections at its end.
         assert seen <= requests <= counted <= requests + 9, (seen, requests, counted)
         if path:
             pids = [nginx.pid, *sh("ps", "-o", "pid=", "--ppid", nginx.pid).split()]

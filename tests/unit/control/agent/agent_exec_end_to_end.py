@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent exec: a server that gets SIGTERM when no balancer and no client uses it any more."""
+"""Tests weir-agent exec: it drains its server, and sends SIGTERM when no balancer and no client
+uses the server any more."""
 import contextlib
 import os
 import pty
@@ -16,8 +17,8 @@ from netns import wait_for
 USER = 1234
 DUCK, STARTING = {f"{PORT}/tcp": ("lame-duck", 3)}, {f"{PORT}/tcp": ("starting", 3)}
 SERVICES = ("--service", f"web={PORT}", "--allow-user", f"{USER}=web", "--port", str(OTHER))
-# Prints each signal, and exits with 7 on SIGTERM. "notify TEXT" on standard input is sent to
-# NOTIFY_SOCKET, "orphan" makes an orphan that ends, "zombies" prints the number of zombies.
+# A server that prints each signal, and exits with 7 on SIGTERM. Commands on standard input: "notify TEXT" sends TEXT
+# to NOTIFY_SOCKET, "orphan" makes an orphan that ends, and "zombies" prints the number of zombies.
 SERVER = f"""
 import os, signal, socket, sys, threading
 server = socket.create_server(("", {PORT}))
@@ -123,7 +124,8 @@ def exec_drains_before_the_server_gets_sigterm(lab):
         server.send(signal.SIGTERM)
         answer = balancer.receive(5)
         assert (answer["word"], answer["ports"]) == ("ready", DUCK), answer
-        for _ in range(6):  # repetitions of the announcement, not acknowledged, for more than a second
+        # no balancer acknowledges the announcement, so the agent repeats it: six times take more than a second
+        for _ in range(6):
             assert balancer.receive(5)["serial"] == answer["serial"]
         assert "got SIGTERM" not in server.output(), "before a balancer acknowledged it"
         connection = lab.connect()
@@ -187,7 +189,7 @@ def exec_runs_without_an_agent(lab):
     with Server(lab, "--service", "web") as server:
         server.expect("weir-agent run has ended; start it").expect("serving").send(signal.SIGTERM)
         server.expect("no weir-agent announces the drain").ends_with(7)
-    lab.start_agent("--service", f"web={PORT}")  # root alone may announce
+    lab.start_agent("--service", f"web={PORT}")  # without --allow-user, only root may announce
     with Server(lab, "--service", "web") as server:
         server.expect(f"--allow-user {USER}=web").expect("serving").send(signal.SIGTERM)
         server.ends_with(7)
@@ -221,7 +223,8 @@ def exec_passes_signals_and_the_exit_status_on(lab):
 
 @scenario
 def exec_passes_the_hangup_of_its_terminal_on(lab):
-    """The kernel sends SIGHUP only to the leader of the session."""
+    """Only weir-agent exec, the leader of the session, gets SIGHUP from the kernel. It passes
+    SIGHUP on to the server."""
     ready = os.path.join(lab.dir, "ready")
     pid, terminal = pty.fork()
     if pid == 0:

@@ -62,7 +62,7 @@ class Balancer:
         self.challenge = self.challenge_before = b""
 
     def probe(self, recipient=None):
-        """A probe. recipient: (address, port) in the probe, if it differs from the destination."""
+        """Returns a probe. recipient: the (address, port) in the probe, if they differ from its destination."""
         self.sequence += 1
         self.challenge_before, self.challenge = self.challenge, os.urandom(16)
         to = (recipient or self.to)[0]
@@ -77,7 +77,7 @@ class Balancer:
         self.socket.sendto(data, self.to)
 
     def receive(self, timeout=1.0):
-        """The next answer as a dict, or None."""
+        """Returns the next answer as a dict, or None."""
         if not select.select([self.socket], [], [], timeout)[0]:
             return None
         data, sender = self.socket.recvfrom(2048)
@@ -142,7 +142,7 @@ class Lab:
         with open(self.keys, "w", encoding="ascii") as file:
             file.writelines(f"{id} {KEYS[id].hex()}\n" for id in ids)
         os.chmod(self.keys, 0o640)
-        os.chown(self.keys, 0, 65534)  # so that the agent, which runs as user nobody, can read the keys
+        os.chown(self.keys, 0, 65534)  # the agent runs as user nobody, and must be able to read the keys
 
     def start(self, name, namespace, *command):
         log = os.path.join(self.dir, f"{len(self.programs)}-{name}.log")
@@ -167,7 +167,7 @@ class Lab:
         return self.balancers[-1]
 
     def metered_balancer(self):
-        """A balancer that requests all measurements, once the meter is loaded."""
+        """Returns a balancer that requests all measurements. Waits until the agent's meter is loaded."""
         balancer = self.balancer(wants=ALL)
         wait_for("the meter", lambda: "active_requests" in balancer.ask()["given"])
         return balancer
@@ -198,8 +198,7 @@ class Lab:
         for balancer in self.balancers:
             balancer.close()
         self.programs, self.balancers = [], []
-        # A killed agent leaves its lame-duck state, which the agent of the next scenario would
-        # restore
+        # A killed agent leaves its lame-duck state in this folder. The agent of the next scenario would restore it.
         sh("rm", "-rf", self.run_dir)
         self.write_keys(1, 7)
 
@@ -237,7 +236,7 @@ def listen(lab, address=BACKEND, port=PORT, kind=socket.SOCK_STREAM, namespace=N
 
 
 def reader(lab, **options):
-    """A registered balancer that reads announced states of ports."""
+    """Returns a balancer that the agent has registered, and that requests the states of ports."""
     balancer = lab.balancer(wants=BITS["port_words"], **options)
     balancer.ask(), balancer.ask()
     return balancer
@@ -278,13 +277,13 @@ SCENARIOS = []
 
 
 def scenario(function):
-    """Mark a function that run_scenarios calls with its lab, in the order of the file."""
+    """Register a scenario: run_scenarios calls it with its lab, in the order of the file."""
     SCENARIOS.append(function)
     return function
 
 
 def run_scenarios(make_lab=Lab):
-    """The main function of a file of scenarios: FILE WEIR-AGENT [SCENARIO...]"""
+    """The main function of a file of scenarios. Command line: FILE WEIR-AGENT [SCENARIO...]"""
     if os.geteuid() != 0:
         print("needs root")
         return 77

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent run: the states of its ports, when servers end and start."""
+"""Tests weir-agent run: the states of its ports when servers end and start."""
 import contextlib
 import json
 import os
@@ -15,7 +15,8 @@ from agent_lab import (BACKEND6, DNS, OTHER, PORT, listen, notice, port_of, read
                        scenario, start_server)
 from netns import wait_for
 
-DOWN, HELD = ("down", 1), ("down", 2)  # reasons: no listening socket; the start is held down
+# (state, reason); 1: no listening socket; 2: held down, because the server died too often
+DOWN, HELD = ("down", 1), ("down", 2)
 
 
 def wait_state(lab, state, port=PORT):
@@ -39,7 +40,7 @@ def agent_announces_ports_without_a_listening_socket(lab):
     answer = balancer.ask()
     assert (answer["word"], answer["serial"], answer["ports"]) == ("ready", 1, {}), answer
     assert answer["given"] == {"port_words"} and old.ask()["given"] == set(), answer
-    tcp.close()  # the IPv6 socket is left
+    tcp.close()  # the IPv6 socket still listens
     wait_for("1 listener", lambda: port_of(lab)["listeners"] == 1)
     assert balancer.receive(0.1) is None, "announced though one is left"
     tcp6.close()
@@ -47,7 +48,8 @@ def agent_announces_ports_without_a_listening_socket(lab):
     assert (answer["word"], answer["serial"], answer["ports"]) == \
         ("ready", 2, {f"{PORT}/tcp": DOWN}), answer
     assert answer["given"] == {"port_words"}, answer
-    answer = notice(old)  # this balancer cannot read states of ports, and not all ports are down
+    # the old balancer gets no states of ports; the host is ready, because not all ports are down
+    answer = notice(old)
     assert (answer["word"], answer["serial"], answer["port_word_count"]) == ("ready", 2, 0), answer
     port = port_of(lab)
     assert (port["state"], port["listeners"], port["deaths"]) == ("closed", 0, 1), port
@@ -98,13 +100,14 @@ def timed_notice(balancer, change, ports):
 
 @scenario
 def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
-    """The agent detects the change by events, not by the reading of sockets once a second."""
+    """The agent detects the change by events of the kernel. It does not wait until it reads the
+    sockets, once a second."""
     deaths, births = [], []
     for i in range(6):
         agent, server = lab.start_agent("--port", str(PORT)), start_server(lab, PORT)
         wait_state(lab, "open")
         balancer = reader(lab)
-        time.sleep(0.1 + i * 0.17)  # repeated readings are over; a different phase of the readings each second
+        time.sleep(0.1 + i * 0.17)  # each server ends at another moment between two readings of the sockets
         deaths.append(timed_notice(balancer, server.kill, {f"{PORT}/tcp": DOWN}))
         server.wait()
         time.sleep(0.1 + i * 0.17)
@@ -114,7 +117,8 @@ def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
         os.remove(os.path.join(lab.run_dir, "word"))
     for name, took in (("deaths", deaths), ("births", births)):
         print(f"  {name} ms:", *(f"{each * 1e3:.1f}" for each in took))
-        assert sum(took) < len(took) * 0.5 / 4, took  # readings alone would take half a second each on average
+        # by readings alone, a change would be detected after half a second on average
+        assert sum(took) < len(took) * 0.5 / 4, took
 
 
 @scenario

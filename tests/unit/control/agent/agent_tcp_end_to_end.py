@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The TCP figures of the real weir-agent run, of connections between two network namespaces."""
+"""Tests the TCP figures of weir-agent run, with connections between two network namespaces."""
 import select
 import socket
 import struct
@@ -18,7 +18,7 @@ FIGURES = struct.Struct("!QQ16sQI48s48sB")
 
 
 def figures(balancer, timeout=1.0):
-    """The next TCP figures, {"age_ms", "ipv4": {...}, "ipv6": {...}, "partial"}, or None."""
+    """Returns the next TCP figures, {"age_ms", "ipv4": {...}, "ipv6": {...}, "partial"}, or None."""
     if not select.select([balancer.socket], [], [], timeout)[0]:
         return None
     data = balancer.socket.recv(2048)
@@ -33,7 +33,7 @@ def figures(balancer, timeout=1.0):
 
 
 def measured(balancer):
-    """The first TCP figures that contain connections."""
+    """Returns the first TCP figures that contain connections."""
     found = []
 
     def ask():
@@ -58,7 +58,7 @@ def wait_figures(balancer, what, holds):
 
 
 def sent(family, size):
-    """Whether this many bytes were sent. What the kernel retransmits on a busy machine counts, too."""
+    """Returns whether this many bytes were sent. On a busy machine, bytes that the kernel retransmits are added."""
     again = family["sent_bytes"] - size
     return again == 0 or 0 < again <= 65536 * family["retransmitted"]
 
@@ -92,8 +92,8 @@ def nothing_is_looked_at_or_sent_without_a_request(lab):
         assert figures(other, 0.2) is None
     status = lab.status()
     assert "tcp" not in status and status["datagrams"]["tcp"] == 0, status
-    # A probe of a balancer that has got no answer of this process may be a replay with a forged
-    # sender: it gets one datagram, also while another balancer has figures.
+    # As long as a balancer has not proved by a second probe that it got an answer, its probe may be a replay with a
+    # forged sender. Such a probe gets one datagram without figures, even if another balancer gets figures.
     stranger.ask(hear=False), stranger.ask(hear=False)
     assert figures(stranger, 0.2) is None and "tcp" not in lab.status()
     measured(lab.balancer(wants=TCP_BIT))
@@ -125,7 +125,7 @@ def connections_of_both_families_are_measured(lab):
     move(pairs[1][0], pairs[1][1], 1 << 20)  # data from the client, which the server has not sent
     now = wait_figures(balancer, "bytes", lambda now: sent(now["ipv4"], 1 << 20) and sent(now["ipv6"], 1000))
     assert now["ipv4"]["segments"] > 10 and now["ipv6"]["segments"] == 1 + now["ipv6"]["retransmitted"], now
-    # A connection that opens and closes between two requests is in the sums, if the agent saw it.
+    # A connection that opens and closes between two requests counts, too, if the agent saw it.
     pairs.append(connect(lab, BACKEND, server))
     move(pairs[4][1], pairs[4][0], 2000)
     wait_figures(balancer, "bytes", lambda now: sent(now["ipv4"], (1 << 20) + 2000))
@@ -186,7 +186,7 @@ def looks_end_with_the_request_and_go_on_with_the_next(lab):
     balancer.wants = 0
     balancer.ask()
     assert figures(balancer, 0.2) is None and "tcp" not in lab.status()
-    move(pair[1], pair[0], 7000)  # while the agent does not read the sockets
+    move(pair[1], pair[0], 7000)  # data sent while the agent does not read the sockets
     balancer.wants = TCP_BIT
     again = measured(balancer)
     assert sent(again["ipv4"], 5000) and again["ipv4"]["connections"] == 1, again

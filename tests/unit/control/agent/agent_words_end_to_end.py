@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent run: states that applications announce for their own services, without root."""
+"""Tests weir-agent run: applications without root announce states for their own services."""
 import contextlib
 import os
 import re
@@ -146,7 +146,7 @@ def agent_keeps_a_word_over_its_own_restart(lab):
             lab.start_agent(*SERVICES)
             assert reader(lab).ask()["ports"] == BOTH, "forgotten"
             lab.programs.pop().kill()
-        agent = lab.start_agent("--port", str(PORT), *SERVICES[4:])  # started without the service
+        agent = lab.start_agent("--port", str(PORT), *SERVICES[4:])  # the agent starts without the service "web"
         assert reader(lab).ask()["ports"] == {}, "a word that no user can end"
         assert not os.path.exists(sock(lab)), "a socket of an earlier service"
         agent.kill()
@@ -167,7 +167,8 @@ def agent_ends_a_word_with_the_process_that_announced_it(lab):
         assert balancer.ask()["ports"][f"{PORT}/tcp"] == ("down", 1)
     server = start_server(lab, PORT, OTHER)
     wait_for("a fresh word", lambda: "word" not in port_of(lab) and "word" not in port_of(lab, OTHER))
-    wait_for("none announced", lambda: balancer.ask()["ports"] == {}, 40)  # the port may be held down
+    # the port may be held down for a while, because its servers ended
+    wait_for("none announced", lambda: balancer.ask()["ports"] == {}, 40)
     server.kill()
     server.wait()
     wait_for("closed", lambda: port_of(lab)["state"] == "closed")
@@ -182,7 +183,7 @@ def agent_ends_a_word_with_the_process_that_announced_it(lab):
 
 
 def listen_anew(lab, before):
-    """A socket that listens at OTHER, after another socket that listened during before()."""
+    """Returns a socket that listens at OTHER. Another socket listened at OTHER while before() ran, and is closed."""
     with listen(lab, port=OTHER):
         wait_for("open", lambda: port_of(lab, OTHER)["state"] == "open")
         before()
@@ -192,7 +193,7 @@ def listen_anew(lab, before):
 
 @scenario
 def agent_ends_the_words_of_all_ports_of_a_service(lab):
-    """The states of all ports of a service end, also of a port at which a new socket listens."""
+    """The announced states of all ports of a service end, even if only one of the ports has a new socket."""
     lab.start_agent(*SERVICES)
     balancer = reader(lab)
     with listen(lab):
@@ -203,7 +204,7 @@ def agent_ends_the_words_of_all_ports_of_a_service(lab):
 
 
 def postpone(lab, word, current):
-    """Change between both states until this state is postponed."""
+    """Announce `current` and `word` in turn, until the agent postpones `word` because states change too often."""
     def waits():
         ask(sock(lab), current + b"\n")
         return ask(sock(lab), word + b"\n").startswith(f"web: {current.decode()},")
@@ -220,7 +221,7 @@ def agent_forgets_a_postponed_word_with_its_process(lab):
     wait_for("closed", lambda: port_of(lab)["state"] == "closed")
     with listen(lab):
         wait_for("open again", lambda: balancer.ask()["ports"] == {} and port_of(lab)["state"] == "open")
-        announced = []  # the next change would be 2 s after the last change
+        announced = []  # the agent waits 2 s between two changes, so a postponed change would arrive within 3 s
         while (answer := balancer.receive(3)) is not None:
             announced.append(answer["ports"])
             balancer.heard = answer["serial"]
@@ -231,7 +232,8 @@ def agent_forgets_a_postponed_word_with_its_process(lab):
 
 @scenario
 def agent_keeps_a_postponed_ready(lab):
-    """A postponed ready is for all ports of the service, also if a new socket listens at one of the ports meanwhile."""
+    """A postponed "ready" applies to all ports of the service, even if one of the ports gets a
+    new socket meanwhile."""
     lab.start_agent(*SERVICES)
     balancer = reader(lab)
     with listen(lab):
@@ -242,7 +244,7 @@ def agent_keeps_a_postponed_ready(lab):
 # --- programs of other languages, as the guide shows them ---
 
 def snippets(lab):
-    """{language: text} of the section of the guide, with the paths of the lab."""
+    """Returns {language: text} for the programs in a section of the guide, with the paths of the lab."""
     with open(GUIDE, encoding="utf-8") as file:
         section = file.read().split("### In the server")[1].split("\n## ")[0].split("\n### ")[0]
     found = dict(re.findall(r"^```(\w+)\n(.*?)^```$", section, re.M | re.S))
@@ -276,7 +278,7 @@ def ended(process, code=0):
 
 @scenario
 def agent_takes_the_words_of_the_guide(lab):
-    """Run the programs: C in the handler of SIGTERM, Python and a shell; Java if there is a compiler."""
+    """Run the programs of the guide. C runs in a handler of SIGTERM, Java only if there is a compiler."""
     lab.start_agent(*SERVICES)
     texts = snippets(lab)
     assert {"c", "python", "go", "java", "sh"} <= set(texts), set(texts)
@@ -398,7 +400,7 @@ def agent_answers_one_user_while_another_floods(lab):
               f"user took {max(turns) * 1e3:.0f} ms at most")
         assert share < 0.2, share
         assert requests <= 8 * (seconds / 0.05 + 2), requests
-        assert changes <= 2 + seconds / 2, changes  # one change each 2 s, for two ports at once
+        assert changes <= 2 + seconds / 2, changes  # both ports change together, at most once every 2 s
         assert service_of(lab)["postponed"] > 0 and service_of(lab, "dns")["postponed"] == 0
         wait_for("an empty queue", lambda: announce(lab, WEB, "lame-duck")[0] == 0)
         wait_for("its last word", lambda: service_of(lab)["word"] == "lame-duck", 20)

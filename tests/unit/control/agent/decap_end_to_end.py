@@ -255,7 +255,8 @@ def decap_follows_the_addresses_of_the_interface(lab):
 
 
 def decap_keeps_its_addresses_after_a_failed_lookup(lab):
-    """Without free descriptors the agent cannot list the addresses: the addresses in its map stay."""
+    """Without free descriptors the agent cannot list the addresses of the interface. The
+    addresses in its map stay."""
     agent = lab.start_agent()
     lab.tunnel.outer = 4
     lab.transfer(4, 1000)
@@ -307,7 +308,7 @@ def agent_ends_with_its_interface(lab):
 
 
 def hints_of(lab, interface):
-    """[(hint, command)] of an agent that starts, after a comparison with weir-agent doctor."""
+    """Returns [(hint, command)] of an agent that starts. Checks that weir-agent doctor has the same findings."""
     agent = lab.start("agent", lab.backend, lab.agent_binary, "decap", interface)
     wait_for("its addresses", lambda: "accepts packets to" in agent.output()
              or lab.died(agent))
@@ -324,7 +325,7 @@ def hints_of(lab, interface):
 
 
 def expect_hints(lab, *expected, cure=True, interface="eth0"):
-    """Check that each hint has its text, and that its command ends the hint."""
+    """Check the text of each hint. Run the commands of the hints, after which no hint is left."""
     hints = hints_of(lab, interface)
     assert len(hints) == len(expected), hints
     for (hint, command), text in zip(hints, expected):
@@ -367,7 +368,7 @@ def decap_hints_are_findings_of_the_doctor(lab):
     ip("link", "set", "eth0", "mtu", "1500")
     ip("route", "del", "default")
 
-    # In a key with dots, sysctl treats eth0.20 as a key 20 of interface eth0.
+    # sysctl would read the dot in eth0.20 as a separator, so the command has to write eth0/20.
     ip("link", "add", "eth0.20", "mtu", "1540", "type", "veth", "peer", "name", "extra1")
     lab.backend.sysctl(**{"net__ipv4__conf__eth0.20__rp_filter": 1})
     expect_hints(lab, "eth0.20: rp_filter is 1", interface="eth0.20")

@@ -109,7 +109,7 @@ class Thief(base.Balancer):
         self.clock_ms, self.received_at = answer["clock_ms"], time.monotonic()
 
     def request(self, port, over=None):
-        """A steal request; over: fields with incorrect values."""
+        """Returns a steal request. over: fields to replace by other values."""
         self.id += 1
         fields = {"balancer": self.number, "id": self.id, "agent": self.agent, "timeout_ms": 3000,
                   "recipient": self.to[0], "client": CLIENT, "vip": VIP, "vip_port": PORT,
@@ -124,7 +124,7 @@ class Thief(base.Balancer):
         return seal((head + body).ljust(224, b"\0"), KEYS[self.key])
 
     def take(self, timeout=3.0):
-        """The result of the next answer, with its id and client port. None: no answer."""
+        """Returns the result of the next answer, its id and its client port; None without an answer."""
         if not select.select([self.socket], [], [], timeout)[0]:
             return None
         data, sender = self.socket.recvfrom(2048)
@@ -136,7 +136,8 @@ class Thief(base.Balancer):
         return RESULTS[result], number, port
 
     def steal(self, port, over=None):
-        """Steal a connection. Returns the result. Repeats a request refused because of the rate limit."""
+        """Steal a connection. Returns the result. Sends the request again if the agent refuses
+        it because of the rate limit."""
         self.send(self.request(port, over))
         answer = self.take()
         assert answer is not None, "no answer"
@@ -144,7 +145,7 @@ class Thief(base.Balancer):
         return answer[0]
 
     def steal_settled(self, port, over=None):
-        """Repeat the request until the SYN+ACK was sent long enough ago."""
+        """Repeat the request while its result is "unsettled": the client's ACK may still arrive."""
         return wait_for("settled", lambda: self.last_but_unsettled(port, over), interval=0.05)
 
     def last_but_unsettled(self, port, over):
@@ -221,13 +222,13 @@ def steal_without_a_socket_is_granted_once_per_request(lab):
     with lab.listen(), lab.wire() as wire:
         assert thief.steal(2000) == "nothing-here"
         wire.handshake(2000)
-        # A repeated request gets the previous answer, not the present state
+        # A repeated request gets the stored answer, although a handshake has started meanwhile.
         assert thief.steal(2000, {"id": 1}) == "nothing-here"
         assert thief.steal(2000, {"id": 1}) == "nothing-here"
         assert lab.half_open(2000) == 1
         lab.expect_refused(thief, thief.request(2001, {"id": 1}), "flow")
         lab.expect_refused(thief, thief.request(2000, {"id": 1, "vip": BACKEND}), "flow")
-        # Another balancer uses separate numbers.
+        # Each balancer has request ids of its own, so this balancer may use id 1, too.
         assert lab.thief(key=7).steal(2001, {"id": 1}) == "nothing-here"
         steals = lab.status()["steals"]
         assert steals == {"allowed": True, "nothing-here": 4}, steals
@@ -241,7 +242,7 @@ def steal_removes_a_handshake_without_a_reset(lab):
         begin = time.monotonic()
         wire.handshake(2000)
         wire.handshake(2001)
-        first = thief.steal(2000)  # the client's ACK may be in flight
+        first = thief.steal(2000)  # the result may be "unsettled", because the client's ACK may still arrive
         assert first == "unsettled" or time.monotonic() - begin > 0.5, first
         if first == "unsettled":
             assert thief.steal_settled(2000) == "removed"
@@ -256,7 +257,7 @@ def steal_removes_a_handshake_without_a_reset(lab):
         with listener.accept()[0] as connection:
             assert connection.getpeername() == (CLIENT, 2000)
             assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
-            wire.send(2000, RST, seq=5001)  # so that no connection remains for later scenarios
+            wire.send(2000, RST, seq=5001)  # reset the connection, so that it does not remain for later scenarios
             wait_for("its end", lambda: connection.getsockopt(
                 socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET)
     assert "cannot remove" not in lab.agent.tail(), lab.agent.tail()
@@ -264,16 +265,17 @@ def steal_removes_a_handshake_without_a_reset(lab):
 
 @scenario
 def either_the_steal_or_the_ack_succeeds(lab):
-    """Request and ACK arrive at the same time: a released handshake is not served by this host. But
-    an ACK between the lookup and the removal makes a connection, with its data, and its client gets
-    an RST."""
+    """The steal request and the client's ACK arrive at the same time. If the agent has removed
+    the handshake, this host does not serve the connection. An ACK between the agent's lookup
+    and the removal completes the connection. The removal then ends the connection, and its
+    client gets an RST."""
     thief = lab.start_thief()
     removed, running, served = set(), set(), set()
     with lab.listen() as listener, lab.wire() as wire:
         for first in range(4000, 4060, 20):
             ports = range(first, first + 20)
             numbers = {port: wire.handshake(port) for port in ports}
-            time.sleep(0.6)  # the SYN+ACK is old enough
+            time.sleep(0.6)  # the SYN+ACK is now old enough for a steal
             for port in ports:
                 question = thief.request(port)
                 for step in random.sample(("ask", "ack"), 2):
@@ -310,7 +312,7 @@ def steal_removes_a_handshake_of_ipv6(lab):
         wire.handshake(2000, to=BACKEND6)
         assert thief.steal_settled(2000, flow) == "removed"
         assert lab.half_open(2000) == 0
-        # A listener for both families also has the IPv4 connections.
+        # A listener for both families also has IPv4 connections.
         wire.handshake(2001)
         assert thief.steal_settled(2001) == "removed"
         assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
@@ -318,8 +320,8 @@ def steal_removes_a_handshake_of_ipv6(lab):
 
 @scenario
 def steal_of_a_connection_is_refused(lab):
-    """Connections waiting to be accepted, accepted, or closed by the server: the application has the
-    connection, or may have it."""
+    """The server has accepted, not accepted, or closed a connection. The application has such a
+    connection, or may have it, so it cannot be stolen."""
     thief = lab.start_thief()
     flow = {"client": base.BALANCER}
     with lab.listen() as listener, lab.connect_from(3000) as client:
@@ -332,7 +334,7 @@ def steal_of_a_connection_is_refused(lab):
             assert client.recv(6) == b"answer"
         assert thief.steal(3000, flow) == "running"
         assert client.recv(1) == b""
-    assert thief.steal(3000, flow) == "running"  # TIME-WAIT
+    assert thief.steal(3000, flow) == "running"  # the socket is in TIME-WAIT
 
 
 @scenario
@@ -345,7 +347,8 @@ def steal_of_a_fast_open_connection_is_refused(lab):
         with listener.accept()[0] as connection:
             assert connection.recv(8) == b"question"
             assert lab.half_open(2100) == 1
-            deadline = time.monotonic() + 0.7  # longer than the client waits before its ACK
+            # the result is "running" even after the time in which a client's ACK may arrive
+            deadline = time.monotonic() + 0.7
             while time.monotonic() < deadline:
                 assert thief.steal(2100) == "running"
                 time.sleep(0.05)
@@ -355,7 +358,8 @@ def steal_of_a_fast_open_connection_is_refused(lab):
 
 @scenario
 def steal_from_a_full_accept_queue_is_granted(lab):
-    """A full accept queue drops the SYN, so that the host has no state of the connection."""
+    """The accept queue is full, so the kernel drops the SYN. The host has no state of the
+    connection, and grants the steal."""
     lab.backend.sysctl(net__ipv4__tcp_syncookies=0)
     thief = lab.start_thief()
     with lab.listen(backlog=1), lab.wire() as wire, contextlib.ExitStack() as clients:
@@ -398,7 +402,7 @@ def late_or_misdirected_steal_requests_do_nothing(lab):
         damaged[100] ^= 1
         lab.expect_refused(thief, bytes(damaged), "mac")
         lab.expect_refused(thief, thief.request(2000)[:-1], "length")
-        time.sleep(0.2)  # until the deadline of the request has passed
+        time.sleep(0.2)  # wait until the deadline of the request has passed
         thief.send(recorded)  # replayed by a sender without the key
         assert thief.take()[0] == "late"
         assert lab.half_open(2000) == 1
@@ -453,12 +457,13 @@ def steal_helpers_have_one_capability(lab):
     assert capabilities(lab.agent.pid) == ({0}, "65534")
     helpers = {capabilities(pid)[0].difference({0}).pop(): pid
                for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()}
-    # CAP_NET_ADMIN for one helper; CAP_PERFMON and CAP_BPF for the other
+    # one helper has CAP_NET_ADMIN, the other CAP_PERFMON and CAP_BPF
     assert set(helpers) == {1 << 12, 1 << 38 | 1 << 39}, helpers
     helper = helpers[1 << 12]
     assert capabilities(helper)[1] == "65534"
     files = [os.readlink(f"/proc/{helper}/fd/{fd}") for fd in os.listdir(f"/proc/{helper}/fd")]
-    assert sum(file.startswith("socket:") for file in files) == 2, files  # sockets: the agent's connection, netlink
+    # the helper has two sockets: its connection to the agent, and netlink
+    assert sum(file.startswith("socket:") for file in files) == 2, files
     os.kill(lab.agent.pid, signal.SIGKILL)
     for pid in helpers.values():
         wait_for("its end", lambda p=pid: not os.path.exists(f"/proc/{p}"))
@@ -483,18 +488,19 @@ def steal_continues_without_its_helper(lab):
 
 @scenario
 def steal_by_a_stopped_helper_is_late(lab):
-    """A helper was stopped, and continues when no balancer waits any more: then it must not remove a handshake."""
+    """The helper was stopped, and continues after the deadline of the request. Then it must not
+    remove the handshake."""
     thief = lab.start_thief()
     helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
               if 1 << 12 in capabilities(pid)[0]][0]
     with lab.listen(), lab.wire() as wire:
         for port in range(2300, 2320):
             wire.handshake(port)
-            time.sleep(0.6)  # the SYN+ACK is old enough, unless it was retransmitted since
+            time.sleep(0.6)  # now the SYN+ACK is old enough for a steal, unless the kernel has retransmitted it
             os.kill(helper, signal.SIGSTOP)
             request = thief.request(port, {"timeout_ms": 1000})
             thief.send(request)
-            thief.send(request)  # the request is being processed: one answer to both requests
+            thief.send(request)  # the first request is still being processed, so both requests get a single answer
             if thief.take(1.2) is None:
                 break
             os.kill(helper, signal.SIGCONT)
@@ -507,7 +513,7 @@ def steal_by_a_stopped_helper_is_late(lab):
 
 @scenario
 def steal_by_a_helper_that_hangs_is_logged(lab):
-    """Requests wait for the helper until their queue is full: then the log has the reason."""
+    """The helper hangs. Requests wait for it until their queue is full. Then the log contains the reason."""
     thief = lab.start_thief()
     helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
               if 1 << 12 in capabilities(pid)[0]][0]
@@ -544,10 +550,9 @@ def steal_needs_ports_and_the_capability(lab):
 
 @scenario
 def steal_is_refused_while_cookies_may_be_valid(lab):
-    """Two half-open connections fill a queue of one; later SYNs are answered with cookies. This is
-    the last scenario, because afterwards cookies may be in use in this network namespace for two
-    minutes.
-    """
+    """The listener's queue has room for one half-open connection. The kernel answers further
+    SYNs with cookies. This scenario is the last one, because cookies may be valid in this
+    network namespace for two minutes."""
     thief = lab.start_thief()
     with lab.listen(backlog=1), lab.wire() as wire:
         assert thief.steal(2200) == "nothing-here"
@@ -556,11 +561,11 @@ def steal_is_refused_while_cookies_may_be_valid(lab):
         assert lab.half_open(*range(2200, 2210)) < 10
         assert thief.steal(2209) == "cookies"
         assert thief.steal_settled(2200) == "cookies"
-        lab.backend.sysctl(net__ipv4__tcp_syncookies=0)  # connections with cookies are not stolen either
+        lab.backend.sysctl(net__ipv4__tcp_syncookies=0)  # the kernel accepts no cookies any more
         assert thief.steal_settled(2200) == "removed"
         lab.backend.sysctl(net__ipv4__tcp_syncookies=2)
         assert thief.steal(2250) == "cookies"
-    # Another process cannot determine how long ago cookies were sent.
+    # A new agent process cannot determine when the kernel sent the last cookie, so it refuses.
     lab.backend.sysctl(net__ipv4__tcp_syncookies=1)
     lab.agent.signal(signal.SIGINT)
     lab.agent.process.wait(5)

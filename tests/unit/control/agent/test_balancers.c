@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balancers and the drain: the known balancers, their acknowledgements, and when a lame duck may
-// stop.
+// Balancers and the drain: which balancers the agent knows, what they have acknowledged, and when a
+// lame duck may stop.
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,9 +56,10 @@ TEST(balancers_accept_a_number_once, setup, teardown) {
 
 	assert_non_null(take(balancers, 1, 5, 0, 1000));
 	assert_null(take(balancers, 1, 5, 0, 1001));
-	assert_null(take(balancers, 1, 4, 0, 1002)); // reordered: the newer probe counts
+	// a probe that was overtaken by a newer probe does not count
+	assert_null(take(balancers, 1, 4, 0, 1002));
 	assert_non_null(take(balancers, 1, 6, 0, 1003));
-	// the balancer has expired, but not its replay window
+	// the balancer has expired, but its old sequence numbers are still refused
 	weir_balancers_expire(balancers, 9000);
 	assert_null(take(balancers, 1, 6, 0, 9001));
 }
@@ -77,7 +78,7 @@ TEST(balancers_acknowledge_only_this_process, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 	struct weir_agent_probe probe = {.balancer = 1,
 		.sequence = 1,
-		.agent = AGENT + 1, // a probe for an earlier process, which had reached serial 9
+		.agent = AGENT + 1, // an earlier process of the agent, whose serial was 9
 		.heard = 9,
 		.interval_ms = 1000};
 	enum weir_agent_refusal refusal;
@@ -89,8 +90,8 @@ TEST(balancers_acknowledge_only_this_process, setup, teardown) {
 	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 0);
 }
 
-// Probes to an earlier process may be recorded probes of balancers that have ended: more balancers
-// than the table has room for, with any sequence number.
+// A probe to an earlier process of the agent may be a replay, and its balancer may have ended. The
+// test sends probes of more balancers than the table has room for, with high sequence numbers.
 TEST(probes_to_an_earlier_process_are_answered_without_state, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
@@ -135,7 +136,8 @@ TEST(balancers_get_notices_at_growing_intervals, setup, teardown) {
 	take(balancers, 1, 1, 1, 1000);
 	take(balancers, 2, 1, 1, 1000);
 	weir_balancers_announce(balancers, 1000);
-	take(balancers, 3, 1, 0, 1000); // added later: its first answer contains the state
+	// this balancer is added later, and its first answer already contains the state
+	take(balancers, 3, 1, 0, 1000);
 	assert_int_equal(acknowledged_until(balancers, 1000, 1001), 2);
 	assert_int_equal(acknowledged_until(balancers, 1001, 1050), 0);
 	take(balancers, 2, 2, 2, 1049);
@@ -172,7 +174,8 @@ TEST(drain_is_not_idle_when_a_connection_arrives) {
 	assert_int_equal(weir_drain_step(&drain, 1700, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-// The drain waits as long as a handshake usually takes, and not longer during a flood of SYNs.
+// A half-open connection delays the end of the drain, but not longer than a handshake usually
+// takes. Otherwise a flood of SYNs would delay it forever.
 TEST(half_open_connections_delay_a_drain_briefly) {
 	struct weir_drain drain = {0};
 
@@ -186,13 +189,15 @@ TEST(half_open_connections_delay_a_drain_briefly) {
 	assert_int_equal(weir_drain_step(&drain, 10600, 0, 1, 500), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 10700, 0, 0, 500), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 11000, 0, 0, 500), WEIR_DRAIN_DONE);
-	weir_drain_begin(&drain, 1000, 60000, false); // none that is lost
+	// a half-open connection that has ended does not delay the drain
+	weir_drain_begin(&drain, 1000, 60000, false);
 	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0, 1), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 1200, 0, 0, 0), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 1500, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-// A balancer that probes later is notified, but further balancers may follow.
+// The drain lasts for the whole interval, even if one balancer was notified: further balancers may
+// probe the agent.
 TEST(patient_drain_without_balancers_lasts_for_the_whole_interval) {
 	struct weir_drain drain = {0};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity: detection of the CPU, the arithmetic of time slices, and the cache, whose contents may
-// be hostile.
+// Capacity: the model of the CPU, the arithmetic of time slices, and the cache, which may have
+// hostile contents.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -79,7 +79,8 @@ TEST(capacity_reads_the_model_of_the_first_cpu) {
 TEST(capacity_numbers_models) {
 	uint32_t number = weir_cpu_model_number("AMD EPYC 7763 64-Core Processor");
 
-	assert_int_equal(number, 0x825fc5); // part of the protocol: must not change
+	// the number is part of the protocol, so it must not change
+	assert_int_equal(number, 0x825fc5);
 	assert_int_equal(weir_cpu_model_number("  AMD  EPYC 7763\t64-Core Processor "), number);
 	assert_int_not_equal(weir_cpu_model_number("AMD EPYC 7713 64-Core Processor"), number);
 	assert_int_equal(weir_cpu_model_number(""), 0);
@@ -91,7 +92,8 @@ TEST(capacity_numbers_models) {
 TEST(capacity_is_that_of_the_fastest_tenth) {
 	uint64_t slices[100];
 
-	for (uint32_t i = 0; i < 100; i++) { // most slices are disturbed, one is impossibly short
+	// a fifth of the slices is fast, the others are disturbed; one slice is impossibly short
+	for (uint32_t i = 0; i < 100; i++) {
 		slices[i] = i == 50      ? 1
 			    : i % 5 == 0 ? 2 * WEIR_CAPACITY_REFERENCE_NS
 					 : 9 * WEIR_CAPACITY_REFERENCE_NS;
@@ -101,7 +103,8 @@ TEST(capacity_is_that_of_the_fastest_tenth) {
 	assert_true(weir_capacity_of_slices((uint64_t[]){0}, 1, 1) == 0);
 }
 
-// The loop must have this result. A changed loop needs a new version and a new reference.
+// The loop must have this result on every machine. If the loop is changed, it needs a new version
+// and a new reference.
 TEST(capacity_loop_does_the_same_work_everywhere) {
 	struct weir_capacity_loop loop;
 	uint64_t number = 0;
@@ -120,7 +123,8 @@ static void *measure(void *context) {
 	return NULL;
 }
 
-TEST(capacity_is_measured) { // measured in a thread, whose priority does not matter later
+// measured in a thread of its own, because the measurement lowers the thread's priority
+TEST(capacity_is_measured) {
 	pthread_t thread;
 	double gcu = 0;
 
@@ -233,7 +237,7 @@ TEST(capacity_cache_ignores_other_contents) {
 	}
 }
 
-// Every prefix of the cache, and every change of a byte, gives a value in range, or none.
+// The cache is cut after any byte, or any byte is changed. Reading it gives a valid value, or none.
 TEST(capacity_cache_survives_damage) {
 	struct lab *lab = *state;
 	char text[] = GOOD;

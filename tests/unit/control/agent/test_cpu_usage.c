@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// CPU usage, from files as kernels write them, and from the files of this machine.
+// CPU usage, read from files in the form of several kernels, and from the files of this machine.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +87,8 @@ TEST(cpu_usage_of_a_cgroup, setup, teardown) {
 	expect(lab, 1, 5000123, 8);
 	put(lab, "v2/web.slice/nginx/cpu.max", "150000 100000\n");
 	expect(lab, 1, 5000123, 1.5);
-	put(lab, "v2/web.slice/cpu.max", "50000 100000\n"); // the quota of the slice is smaller
+	// the slice above the group has a smaller quota, which counts
+	put(lab, "v2/web.slice/cpu.max", "50000 100000\n");
 	expect(lab, 1, 5000123, 0.5);
 	put(lab, "v2/web.slice/cpu.max", "700000 100000\n");
 	expect(lab, 1, 5000123, 1.5);
@@ -132,7 +133,7 @@ TEST(cpu_mhz_from_either_file, setup, teardown) {
 	assert_int_equal(weir_cpu_mhz(&lab->source), 0);
 }
 
-// The real files: they include the CPU time used by this process.
+// The files of this machine contain the CPU time that this process uses.
 TEST(cpu_usage_of_this_machine_grows) {
 	const struct weir_cpu_source source = {.proc_root = "/proc", .sys_root = "/sys"};
 	struct weir_cpu_usage before, after;

@@ -144,7 +144,8 @@ TEST(listen_events_of_tcp) {
 	expect_none(lab);
 }
 
-// If the module of a protocol is missing, its ports must not be reported as ports without a socket.
+// A kernel may lack the module of a protocol. Then the listeners are unknown, so the result is an
+// error and not 0 sockets.
 TEST(listeners_of_a_protocol_that_the_kernel_lacks_are_an_error) {
 	int fd = weir_listeners_open();
 	uint32_t counts[2];
@@ -168,8 +169,8 @@ TEST(listen_events_of_other_namespaces_are_left_out) {
 	expect_none(lab);
 }
 
-// The kernel's list lacks a dead socket as soon as its death was reported, also of a killed
-// process.
+// As soon as the death of a socket is reported, the kernel's list does not contain the socket any
+// more, even if its process was killed.
 TEST(listen_events_of_deaths_come_after_the_socket_has_gone) {
 	struct lab *lab = *state;
 
@@ -189,7 +190,8 @@ TEST(listen_events_of_deaths_come_after_the_socket_has_gone) {
 	}
 }
 
-// Unread events, more than the ring holds: the oldest events remain, and later events arrive.
+// More events arrive than the ring has room for. The reader gets the oldest events. After it has
+// read them, new events arrive again.
 TEST(listen_events_continue_after_a_full_ring) {
 	struct lab *lab = *state;
 	struct weir_listen_event event;
@@ -209,7 +211,8 @@ TEST(listen_events_continue_after_a_full_ring) {
 	}
 }
 
-// As in weir-agent, the helper process loads the program and ends; the agent has no privileges.
+// The helper process loads the program and ends. The agent, which has no privileges, still gets
+// events.
 TEST(listen_events_outlive_their_loader) {
 	struct lab *lab = *state;
 	int status = -1;
@@ -282,7 +285,8 @@ TEST(listeners_at_other_ports_are_not_listed) {
 	close(tcp);
 }
 
-// Each filter accepts all of its ports, and no other ports.
+// The list of ports may have any length from 1 to 64. Sockets at these ports are counted, sockets
+// at other ports are not.
 TEST(listeners_are_counted_at_many_ports) {
 	uint16_t many[64];
 	uint32_t counts[64];
@@ -293,7 +297,8 @@ TEST(listeners_are_counted_at_many_ports) {
 	for (uint32_t i = 0; i < 64; i++) {
 		many[i] = (uint16_t)(PORT + 2 * i);
 	}
-	// every second port: without the ports between, and without ports beyond
+	// the list has every second port; other sockets listen between, before and behind these
+	// ports
 	for (uint32_t of = 1; of <= 64; of++) {
 		int tcp = listen_at(AF_INET, many[of - 1]),
 		    between = listen_at(AF_INET, many[of - 1] + 1),

@@ -133,13 +133,15 @@ TEST(load_has_the_speed_once_it_is_measured) {
 TEST(load_sums_events) {
 	struct lab *lab = *state;
 
-	serve(lab, 0, 100); // requests before any balancer requested the measurement
+	// these requests come before the first request for measurements, so they do not count
+	serve(lab, 0, 100);
 	weir_load_set_wants(&lab->load, ALL);
 	weir_load_tick(&lab->load, 1000);
 	for (uint32_t i = 1; i <= 8; i++) {
 		serve(lab, i, 25);
 		lab->shards[i].counter[WEIR_METER_OPENED] += 2;
-		lab->shards[i].counter[WEIR_METER_CLOSED]++; // one connection is aborted, one stays
+		// of two open connections, one is aborted and one stays open
+		lab->shards[i].counter[WEIR_METER_CLOSED]++;
 		lab->shards[i].counter[WEIR_METER_ABORTED]++;
 		put_cpu_ms(lab, 7000 + i * 100);
 		weir_load_tick(&lab->load, 1000 + i * 250);
@@ -152,7 +154,8 @@ TEST(load_sums_events) {
 	assert_int_equal(lab->answer.active, 8);
 	assert_int_equal(lab->answer.requests_milli_per_s, 104000); // 26 requests each 250 ms
 	assert_int_equal(lab->answer.errors_milli_per_s, 4000);
-	assert_int_equal(lab->answer.utilization_ppm, 800000); // 0.4 CPUs of half a CPU
+	// 0.4 CPUs are used, and the quota is half a CPU
+	assert_int_equal(lab->answer.utilization_ppm, 800000);
 	assert_in_range(lab->answer.service_median_us, 1940, 2060);
 }
 
@@ -242,10 +245,10 @@ TEST(load_prefers_values_of_the_application) {
 	assert_int_equal(lab->answer.utilization_ppm, 750000);
 	assert_int_equal(lab->answer.max_active_flows, 9);
 	assert_int_equal(lab->answer.busy_sum_us, 400000);
-	// requests of the application, not the connections
+	// the application has reported requests, so connections do not count
 	assert_int_equal(lab->answer.busy_count, 40);
 	weir_load_tick(&lab->load, 5001);
-	fill(lab, ALL, 5001); // the application has not reported for too long
+	fill(lab, ALL, 5001); // the last report of the application is too old
 	assert_int_equal(lab->answer.max_active_flows, 500);
 	assert_int_equal(lab->answer.requests_milli_per_s, 800); // 3 connections in 3.751 s
 }
@@ -261,7 +264,9 @@ TEST(load_sums_values_of_the_application) {
 	weir_load_set_wants(&lab->load, ALL);
 	weir_load_tick(&lab->load, 1000);
 	weir_load_take_application(&lab->load, &report, 1000);
-	serve(lab, 0, 10); // connections with many requests each are not counted
+	// a connection may have many requests, so connections do not count if the application
+	// reports
+	serve(lab, 0, 10);
 	weir_load_tick(&lab->load, 1250);
 	weir_load_take_application(&lab->load, &report, 1300);
 	fill(lab, ALL, 1500);
@@ -269,7 +274,7 @@ TEST(load_sums_values_of_the_application) {
 	assert_int_equal(lab->answer.service_sum_us, 120000);
 }
 
-// Each number is valid, but their product exceeds a counter.
+// Each number is valid, but the product of time and count does not fit into the counter.
 TEST(load_survives_huge_values_of_an_application) {
 	struct lab *lab = *state;
 	struct weir_report report = {

@@ -81,7 +81,7 @@ static void wait_for_end(int fd) {
 	}
 }
 
-// The server closes first, and the client has received the FIN.
+// Ends a connection. The server closes first, and the client closes when it has received the FIN.
 static void finish(struct pair pair) {
 	close(pair.server);
 	wait_for_end(pair.client);
@@ -161,7 +161,7 @@ TEST(meter_counts_each_end_by_its_kind, setup, teardown) {
 	for (int i = 0; i < 5; i++) {
 		finish(connect_to(i % 2 ? lab->listener : lab->listener6));
 	}
-	// The client closes first: the time runs until the server closes
+	// The client closes first. The service time ends when the server closes.
 	pair = connect_to(lab->listener);
 	close(pair.client);
 	wait_for_end(pair.server);
@@ -173,7 +173,8 @@ TEST(meter_counts_each_end_by_its_kind, setup, teardown) {
 		reset(pair.server);
 		close(pair.client);
 	}
-	pair = connect_to(lab->listener); // closing with an unread request also resets
+	// the kernel also sends an RST if the server closes without reading the request
+	pair = connect_to(lab->listener);
 	assert_int_equal(write(pair.client, "x", 1), 1);
 	close(pair.server);
 	close(pair.client);
@@ -184,7 +185,7 @@ TEST(meter_counts_each_end_by_its_kind, setup, teardown) {
 		close(pair.server);
 	}
 	expect(lab, WEIR_METER_RESET, 4);
-	pair = connect_to(lab->listener); // half closed first
+	pair = connect_to(lab->listener); // the client closes its direction first
 	shutdown(pair.client, SHUT_WR);
 	wait_for_end(pair.server);
 	reset(pair.client);
@@ -221,7 +222,8 @@ TEST(meter_ignores_other_connections, setup, teardown) {
 	measure(lab, 0);
 	finish(connect_to(lab->strange));
 	child = fork();
-	if (child == 0) { // a socket at the same port in another namespace
+	// the child opens a socket at the same port in another namespace, which must not count
+	if (child == 0) {
 		int fd;
 
 		if (own_network_enter(NULL)) {
@@ -332,7 +334,7 @@ static struct weir_meter_answer answer_of(int helper) {
 	return answer;
 }
 
-// As in weir-agent, the helper loads the meter, and a process without any capability reads it.
+// The helper loads the meter, and a process without any capability reads it, as in weir-agent.
 static void read_as_nobody(const struct weir_meter_params *params) {
 	struct weir_run_as nobody = {.uid = 65534, .gid = 65534, .change = true};
 	struct lab lab = {.listener = listen_at(AF_INET, PORT, 10)};
@@ -384,7 +386,7 @@ TEST(listeners_show_the_fullest_queue, setup, teardown) {
 	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
 	assert_int_equal(queue.sockets, 2);
 	assert_int_equal(queue.length, 0);
-	for (int i = 0; i < 4; i++) { // a queue with 3 of 7 is fuller than a queue with 1 of 100
+	for (int i = 0; i < 4; i++) { // the fullest queue counts: 3 of 7 connections, not 1 of 100
 		waiting[i] = dial(i < 3 ? lab->listener6 : lab->listener);
 	}
 	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
@@ -421,7 +423,8 @@ TEST(listeners_count_open_connections, setup, teardown) {
 	assert_int_equal(connections(fd), 2);
 	shutdown(pair.client, SHUT_WR);
 	wait_for_end(pair.server);
-	assert_int_equal(connections(fd), 2); // the client's ACK may still arrive
+	// the client has closed only its direction, so the connection still counts
+	assert_int_equal(connections(fd), 2);
 	finish(pair);
 	assert_int_equal(connections(fd), 1);
 	finish((struct pair){waiting, accept(lab->listener6, NULL, NULL)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The port watch of a process without free descriptors, in a network namespace.
+// The port watch when the process has no free descriptors, in a network namespace.
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -90,7 +90,8 @@ TEST(port_watch_that_cannot_list_sockets_tries_again) {
 	close(server);
 }
 
-// The kernel passes as many descriptors as fit: a ring without its attachment has no events.
+// The watch needs two descriptors: the ring, and the attachment of the program. If only the ring
+// fits, the kernel passes only the ring, and no events would arrive.
 TEST(port_watch_needs_both_descriptors_of_its_helper) {
 	const struct weir_meter_params params = {.ports = ports, .port_count = 1};
 	struct weir_listen_program program;
@@ -166,7 +167,7 @@ TEST(port_watch_saves_the_words_of_applications) {
 		params.saved, (const char[WEIR_SAVED_PORTS_BYTES]){
 				      "8080/tcp=9 8081/tcp=11 -99999/udp=4 -53/udp= "});
 	assert_int_equal(weir_port_watch_start(&loop, &params, &watch), 0);
-	// Only one digit is read.
+	// The state of 8081 is "11", of which only the first digit is read.
 	expect_words(
 		&watch, WEIR_HEALTH_WORD_NONE, WEIR_HEALTH_WORD_STARTING, WEIR_HEALTH_WORD_NONE);
 	end_watch(&watch, &loop);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Messages of a dump of sockets, valid and broken, with wrong lengths, or truncated. Each message
-// is read from memory of exactly its length, so that ASan detects a read beyond the end.
+// Messages of a dump of sockets: valid, broken, truncated, or with wrong lengths. Each message is
+// in memory of exactly its length, in which ASan detects a read beyond the end.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netlink.h>
@@ -60,7 +60,8 @@ static void add(struct dump *dump, uint16_t type, uint32_t sequence, const void 
 	dump->count += NLMSG_ALIGN(header.nlmsg_len);
 }
 
-// Add a socket with two attributes: another attribute, and the attribute of the query, of 6 bytes.
+// Add a socket with two attributes: INET_DIAG_SHUTDOWN, and INET_DIAG_INFO with 6 bytes, which the
+// query requests.
 static void add_socket(struct dump *dump, uint16_t port, uint32_t sequence) {
 	struct {
 		struct inet_diag_msg message;
@@ -94,8 +95,10 @@ TEST(dump_sockets_of_its_ports_are_taken_with_their_attribute) {
 	struct taken taken;
 
 	add_socket(&dump, 80, SEQUENCE);
-	add_socket(&dump, 81, SEQUENCE); // the kernel lists all sockets if there are many ports
-	add_socket(&dump, 443, SEQUENCE - 1); // a message of an abandoned dump
+	// port 81 is not requested: if the query has many ports, the kernel lists all sockets
+	add_socket(&dump, 81, SEQUENCE);
+	// this message belongs to an earlier dump, which was abandoned
+	add_socket(&dump, 443, SEQUENCE - 1);
 	assert_int_equal(parse(&dump, dump.count, &taken), 0);
 	assert_int_equal(taken.count, 1);
 	assert_int_equal(taken.port, 0);
@@ -134,7 +137,8 @@ TEST(dump_cut_at_every_byte_is_read_up_to_there) {
 	add_socket(&dump, 80, SEQUENCE);
 	add_socket(&dump, 443, SEQUENCE);
 	for (size_t bytes = 0; bytes < dump.count; bytes++) {
-		size_t one = dump.count / 2; // including 2 bytes that align the next message
+		// the size of one message, including 2 bytes of padding
+		size_t one = dump.count / 2;
 
 		assert_int_equal(parse(&dump, bytes, &taken), 0);
 		assert_int_equal(taken.count, bytes >= dump.count - 2 ? 2 : bytes >= one - 2);

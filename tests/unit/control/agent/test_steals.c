@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which steal requests are processed: each request once, no request after its deadline, and not
-// more requests than there is memory for.
+// Which steal requests the agent processes: each request once, none after its deadline, and only as
+// many as it has memory for.
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,7 +122,8 @@ TEST(request_to_another_process_is_refused) {
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 	steal.agent--;
 	settle(lab, &steal, WEIR_AGENT_STEAL_REMOVED);
-	// a repeated request for another process does not get the stored answer either
+	// the request id is known, but the request is for another process: it does not get the
+	// stored answer
 	steal.agent++;
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 }
@@ -165,7 +166,8 @@ TEST(burst_is_limited_and_then_the_rate) {
 	}
 }
 
-// The maximum number of requests until the deadline of the first request, which is kept that long.
+// The first request is kept until its deadline, although the maximum number of other requests
+// arrives.
 TEST(no_request_is_dropped_before_its_deadline) {
 	struct lab *lab = *state;
 	struct weir_agent_steal first = request(lab, 7, 1);
@@ -185,8 +187,9 @@ TEST(no_request_is_dropped_before_its_deadline) {
 		}
 		assert_int_equal(take(lab, &first), WEIR_STEALS_KNOWN);
 	}
-	assert_int_equal(taken, WEIR_STEALS_MOST - 1); // the limit of entries is exact
-	// Four requests may expire: a repetition of them would be late.
+	// together with the first request, all entries are in use
+	assert_int_equal(taken, WEIR_STEALS_MOST - 1);
+	// Now the oldest entries may be replaced. A repetition of their requests would be too late.
 	for (int i = 0; i < 4; i++, lab->clock_ms += WEIR_STEALS_EVERY_MS) {
 		struct weir_agent_steal steal = request(lab, 7, ++id);
 
@@ -208,7 +211,8 @@ TEST(pending_entry_is_found_by_its_number) {
 	assert_null(weir_steals_pending(&lab->steals, number + WEIR_STEALS_MOST));
 	lab->entry->pending = false;
 	assert_null(weir_steals_pending(&lab->steals, number));
-	lab->steals.last = UINT32_MAX; // request numbers restart, without 0
+	// the numbers of requests start again at 1, because 0 is not used
+	lab->steals.last = UINT32_MAX;
 	steal.id = 2;
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_NEW);
 	assert_int_equal(lab->entry->number, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether a client may have a SYN cookie, by the contents of files like those in /proc.
+// Whether a client may have a SYN cookie. The test writes files like those in /proc.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,8 @@ TEST(new_cookies_are_valid_for_two_minutes) {
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 50000 + GOOD_MS));
 }
 
-// Cookies may have been sent right before the start of the agent.
+// The kernel counted cookies before the agent started. The last cookie may have been sent just
+// before the start.
 TEST(cookies_from_before_the_start_are_valid_from_the_start) {
 	struct lab *lab = *state;
 
@@ -146,7 +147,7 @@ TEST(unreadable_files_may_mean_cookies) {
 		write_file(lab->netstat, broken[i]);
 		assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
 	}
-	// The counter can be read again: whether cookies were sent meanwhile is unknown.
+	// The counter can be read again. But it is unknown whether cookies were sent meanwhile.
 	set_sent(lab, "1");
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
 	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000 + 11 * GOOD_MS));

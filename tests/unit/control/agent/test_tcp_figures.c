@@ -32,7 +32,7 @@ struct connection {
 	size_t info_bytes; // bytes of tcp_info; 0 = all
 };
 
-// Take a connection into the figures. IPv4 addresses: "192.0.2.7", or "::ffff:192.0.2.7" at a
+// Adds a connection to the figures. IPv4 addresses are "192.0.2.7", or "::ffff:192.0.2.7" at a
 // socket of both families.
 static void take(struct weir_tcp_figures *figures, const struct connection *connection) {
 	const char *client = connection->client != NULL ? connection->client : "192.0.2.7";
@@ -52,7 +52,7 @@ static void take(struct weir_tcp_figures *figures, const struct connection *conn
 	weir_tcp_figures_take(figures, &socket);
 }
 
-// Take a connection that has sent this number of segments of 1000 bytes.
+// Adds a connection that has sent this number of segments of 1000 bytes.
 static void take_sent(struct weir_tcp_figures *figures, uint64_t cookie, uint32_t segments,
 	uint32_t retransmitted) {
 	const struct connection connection = {.cookie = cookie,
@@ -194,7 +194,7 @@ TEST(info_of_any_length_is_taken) {
 	const size_t rtt_end = offsetof(struct tcp_info, tcpi_rtt) + 4;
 
 	for (size_t bytes = 1; bytes <= sizeof(struct tcp_info); bytes++) {
-		// so that ASan detects a read beyond the end
+		// memory of exactly this size, in which ASan detects a read beyond the end
 		struct tcp_info *exact = malloc(bytes);
 		struct inet_diag_msg message = {.idiag_family = AF_INET,
 			.id = {.idiag_dst = {1}, .idiag_cookie = {(uint32_t)bytes}}};
@@ -257,7 +257,7 @@ TEST(kernel_numbers_of_32_bits_wrap_around) {
 	end(figures);
 	connection.info.tcpi_data_segs_out = 4;
 	connection.info.tcpi_total_retrans = 1;
-	// less than before: the socket was restored from a checkpoint
+	// the counter has decreased: the socket was restored from a checkpoint
 	connection.info.tcpi_bytes_sent = 1000;
 	weir_tcp_figures_begin(figures);
 	take(figures, &connection);
@@ -295,7 +295,8 @@ TEST(unknown_connections_after_a_partial_look_are_not_counted_from_their_start) 
 	assert_int_equal(weir_tcp_figures_end(figures, true), 0);
 	weir_tcp_figures_begin(figures);
 	take_sent(figures, 1, 15, 0);
-	take_sent(figures, 2, 90000, 0); // beyond the number of connections of the last reading
+	// the last reading was partial, so this connection is not counted from its start
+	take_sent(figures, 2, 90000, 0);
 	end(figures);
 	expect_sums(figures, 5, 0);
 }
@@ -344,7 +345,8 @@ TEST(many_connections_are_remembered_up_to_the_limit) {
 		assert_int_equal(figures->ipv4.connections, WEIR_TCP_FIGURES_MOST);
 	}
 	expect_sums(figures, WEIR_TCP_FIGURES_MOST, 0);
-	// All connections ended and as many others opened: the new connections do not fit either.
+	// All connections have ended, and as many new connections were opened. The table has room
+	// for the new connections, but not for the ended connections.
 	weir_tcp_figures_begin(figures);
 	for (uint64_t i = 1; i <= WEIR_TCP_FIGURES_MOST; i++) {
 		take_sent(figures, i << 40, 1, 0);

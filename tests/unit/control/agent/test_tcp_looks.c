@@ -187,7 +187,8 @@ TEST(looks_go_on_after_an_error_that_is_logged_once) {
 	getrlimit(RLIMIT_NOFILE, &before);
 	none = before;
 	start(lab, 0);
-	none.rlim_cur = (rlim_t)dup(lab->server); // the lowest free descriptor
+	// the limit is the lowest free descriptor, so no descriptor can be opened
+	none.rlim_cur = (rlim_t)dup(lab->server);
 	close((int)none.rlim_cur);
 	setrlimit(RLIMIT_NOFILE, &none);
 	uv_timer_start(&lab->patience, on_patience, WAIT_MS, 0);

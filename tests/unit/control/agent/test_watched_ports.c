@@ -15,7 +15,7 @@ static void watch(uint32_t grace_ms) {
 	assert_int_equal(weir_watched_ports_add(&ports, 53, IPPROTO_UDP), 0);
 }
 
-// Report the number of listeners read at port 80.
+// Report that port 80 has this number of listeners.
 static bool look(uint32_t listeners, uint64_t now_ms) {
 	return weir_watched_ports_take(&ports, 0, listeners, now_ms);
 }
@@ -25,7 +25,8 @@ static void expect(enum weir_port_state state, uint32_t deaths) {
 	assert_int_equal(ports.port[0].deaths, deaths);
 }
 
-// The listener of port 80 ends and starts at once; returns how long the start is held down.
+// The listener of port 80 ends, and another one starts at once. Returns for how many ms the port is
+// then held down.
 static uint64_t restart(uint64_t now_ms) {
 	assert_int_equal(ports.port[0].state, WEIR_PORT_OPEN);
 	assert_true(look(0, now_ms));
@@ -75,9 +76,9 @@ TEST(watched_port_is_down_with_its_last_listener) {
 TEST(watched_port_that_had_a_listener_before_is_down) {
 	watch(0);
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
-	weir_watched_ports_had_listener(&ports, 53, IPPROTO_TCP); // port 53 with another protocol
+	weir_watched_ports_had_listener(&ports, 53, IPPROTO_TCP); // port 53 is watched for UDP only
 	weir_watched_ports_had_listener(&ports, 81, IPPROTO_TCP);
-	// The first reading may fail: the state of ports is then unknown.
+	// Until the sockets were read, the state of ports is unknown.
 	assert_int_equal(weir_watched_ports_down(&ports), 0);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), WEIR_WATCHED_NEVER);
 	assert_true(look(0, 1000));
@@ -88,7 +89,7 @@ TEST(watched_port_that_had_a_listener_before_is_down) {
 	expect(WEIR_PORT_OPEN, 0);
 	watch(0);
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
-	assert_false(look(1, 1000)); // the port has a listener
+	assert_false(look(1, 1000)); // the port has a listener again
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
 	expect(WEIR_PORT_OPEN, 0);
 }
@@ -106,7 +107,8 @@ TEST(watched_port_that_had_a_listener_before_has_the_grace) {
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
 	assert_false(look(0, 1000));
 	assert_false(look(1, 2000));
-	assert_false(look(0, 5000)); // the delay counts from the last listening socket
+	// the delay begins again, because the port had a listener meanwhile
+	assert_false(look(0, 5000));
 	expect(WEIR_PORT_OPEN, 0);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 10000);
 }
@@ -179,7 +181,8 @@ TEST(watched_port_that_is_held_down_has_the_grace) {
 	expect(WEIR_PORT_HELD, 3);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 5600);
 	assert_false(look(0, 5500));
-	assert_false(look(0, 5600)); // the port does not open without a socket
+	// the port is no longer held down, but it does not open without a socket
+	assert_false(look(0, 5600));
 	expect(WEIR_PORT_HELD, 3);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 6000);
 	assert_false(look(0, 6000));
@@ -196,7 +199,8 @@ TEST(watched_port_forgets_deaths_in_quiet_minutes) {
 		look(1, now_ms);
 	}
 	now_ms = ports.port[0].level_ms;
-	// Three minutes: 4000 ms, halved three times and doubled once.
+	// The delay was 4000 ms. It is halved for each of three quiet minutes, and doubled by this
+	// restart.
 	assert_int_equal(restart(now_ms + 3 * WEIR_WATCHED_QUIET_MS), 1000);
 	now_ms += 3 * WEIR_WATCHED_QUIET_MS;
 	look(1, now_ms + 1000);
@@ -400,7 +404,7 @@ TEST(watched_ports_words_of_applications_give_way_to_dead_ports) {
 		}
 	}
 	answer = fill(WEIR_AGENT_PORT_WORDS, WEIR_HEALTH_WORD_READY);
-	// no application can announce the host as down
+	// applications announce states of ports, not of the host
 	assert_int_equal(answer.word, WEIR_HEALTH_WORD_READY);
 	assert_int_equal(answer.port_word_count, 12);
 	for (uint16_t i = 0; i < WEIR_PORT_WORDS_MOST; i++) {
@@ -422,7 +426,8 @@ TEST(watched_ports_that_all_have_words_change_the_host_of_an_old_balancer) {
 	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
 	weir_watched_ports_set_word(&ports, 53, IPPROTO_UDP, WEIR_HEALTH_WORD_LAME_DUCK);
 	answer = fill(0, WEIR_HEALTH_WORD_READY);
-	assert_int_equal(answer.word, WEIR_HEALTH_WORD_LAME_DUCK); // the least severe state
+	// all ports have a state: the host gets the least severe of them
+	assert_int_equal(answer.word, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_string_equal(answer.why, "2 ports: by the application");
 	assert_int_equal(fill(0, WEIR_HEALTH_WORD_STARTING).word, WEIR_HEALTH_WORD_STARTING);
 }

@@ -30,21 +30,22 @@ SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", 
 SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 
 
-# Requests of commands, if the request's name differs, and completions of commands without a verb.
+# REQUESTS: commands that send a request of another name. FIRST_WORDS: what the completion offers after a command that
+# has no verb.
 REQUESTS = {"trace": "capture.start", "service.drain": "bind.drain", "vip.drain": "bind.drain",
             "service.ready": "bind.ready", "vip.ready": "bind.ready", "vip.show": "bind.show",
             "canary.list": "canary.show"}
 FIRST_WORDS = {"trace": {"tcp", "udp"}}
 
 
-# Commands of other load balancers, for the documents.
+# Files of other load balancers, which the documents import as examples.
 SOURCES = {"one-service.rules": "-A -t 198.51.100.10:80 -s wrr\n"
                                 "-a -t 198.51.100.10:80 -r 10.0.0.11:80 -i -w 100\n",
            "unfinished.conf": "virtual_server 198.51.100.10 80 {\n    delay_loop 5 s\n"
                               "    lb_kind BRIDGE\n    real_server web-1 80 {\n    }\n"}
 
 
-# Problems added to the machine of ../doctor/machine.txt, for the example of doctor.
+# Files that replace those of ../doctor/machine.txt, because the document's example of doctor shows problems.
 CHANGES = """=== sys/devices/system/cpu/cpu6/cpufreq/scaling_governor
 powersave
 === sys/class/net/ens1f0/mtu
@@ -128,9 +129,9 @@ BLOCK = re.compile(r"^```\n(\$ weirctl[^\n]*)\n(.*?)^```$", re.M | re.S)
 
 
 def run(weirctl, line, server):
-    """Output of one command line of the document; "(exit N)" follows if N is not 0."""
+    """Returns the output of one command line of the document, with "(exit N)" if N is not 0."""
     environment = dict(os.environ, WEIR_RUN_DIR=server.folder.name)
-    # A network namespace without daemons, because the output would name their directories.
+    # Outside of this network namespace, daemons of this machine may run, and the output would name their directories.
     own = ["unshare", "--net"] if "/nonexistent" in line and os.geteuid() == 0 else []
     done = subprocess.run([*own, weirctl] + shlex.split(line)[2:], cwd=server.folder.name,
                           env=environment, text=True, stdout=subprocess.PIPE,
@@ -217,8 +218,8 @@ def check_option_completion(weirctl, commands, root, problems):
 
 
 def keys_of(value):
-    """The keys of all objects in a JSON value. Keys of drops, which are reasons, and of shares by
-    policy are omitted."""
+    """Yields the keys of all objects in a JSON value. Omits the members of "drops", whose keys
+    are drop reasons, and of "shares", whose keys are policies."""
     if isinstance(value, dict):
         yield from value
         value = [each for key, each in value.items()
@@ -238,8 +239,8 @@ def check_api_docs(answers, root, problems):
 
 
 def check_rights(weirctl, commands, root, problems):
-    """docs/reference/control-api.md and weirctl's help agree with the daemon's table about the
-    right of each command."""
+    """Check that docs/reference/control-api.md and weirctl's help name the right that each
+    command needs, as in the daemon's table."""
     with open(root + "/control/daemon/api/api_commands.c", encoding="utf-8") as file:
         rows = re.findall(r'^\t\{"([a-z.]+)", (LOOK|CHANGE),(.*?)\}\},$', file.read(), re.M | re.S)
     table = {name: "look; with path: change" if right == "LOOK" and "ARGUMENT_FILE" in arguments
@@ -260,8 +261,8 @@ def check_rights(weirctl, commands, root, problems):
 
 
 def check_arguments(root, problems):
-    """docs/reference/control-api.md has the arguments of each command, and shows which arguments are
-    optional, as in the daemon's table."""
+    """Check that docs/reference/control-api.md names the arguments of each command, and which of
+    them are optional, as in the daemon's table."""
     def read(path):
         with open(f"{root}/{path}", encoding="utf-8") as file:
             return file.read()

@@ -61,7 +61,8 @@ def line_of(text, place):
 
 
 def in_blocks(name, text):
-    """Lines of fenced and indented blocks. If a line has a prompt, the lines without a prompt are output."""
+    """Yields the lines of fenced and indented blocks. If any line of a block has a prompt, lines
+    without a prompt are output, and are omitted."""
     for block in re.finditer(r"^ *```[^\n]*\n(.*?)^ *```$|((?:^    [^\n]*\n)+)", text, re.M | re.S):
         lines = [line.strip() for line in (block[1] or block[2] or "").splitlines()]
         prompts = any(line.startswith("$ ") for line in lines)
@@ -158,7 +159,7 @@ def without_optional(text):
 
 
 def fill_in(text):
-    """The text with an example for each placeholder. KeyError: an unknown placeholder."""
+    """Returns the text with an example for each placeholder. Raises KeyError if a placeholder is unknown."""
     text = PLACEHOLDER.sub(lambda m: EXAMPLES[m[0]], text)
     return re.sub(r"(?<![\w./-])[\w./-]+\.json\b", "weir.json", text)
 

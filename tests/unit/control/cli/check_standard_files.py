@@ -97,7 +97,7 @@ def watched_state_is_printed_once(weirctl, daemon):
 
 
 def terminal(weirctl, daemon):
-    """weirctl top on a separate terminal: its pid, and the other end."""
+    """Start weirctl top on a separate terminal. Returns its pid and the other end of the terminal."""
     daemon.lines.clear()
     pid, end = pty.fork()
     if pid == 0:

@@ -45,7 +45,7 @@ def on_terminal(command, columns, environment):
 
 
 def table(text, first):
-    """The words of the header line that begins with this word, and the lines from the header on."""
+    """Returns the words of the header line that begins with this word, and the lines from the header on."""
     lines = text.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.split()[:1] == [first]), None)
     return ([], []) if begin is None else (lines[begin].split(), lines[begin:])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs weirctl inside the test: arguments in, exit status and both outputs out.
+// Runs weirctl in the process of the test. The test passes arguments, and gets the exit status and
+// both outputs.
 #pragma once
 
 #include <pty.h>
@@ -20,7 +21,7 @@ struct outcome {
 	char *out, *err;
 };
 
-// Run weirctl. argv: without the program's name, ends with NULL. run_dir NULL = none.
+// Run weirctl. arguments: without the name of the program, ends with NULL. run_dir: NULL = none.
 static inline struct outcome run_weirctl(const char *run_dir, char *const *arguments) {
 	struct outcome outcome = {0};
 	size_t out_bytes, err_bytes;

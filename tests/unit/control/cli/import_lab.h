@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For tests of imports: the result of importing the text of another load balancer.
+// For tests of weirctl import: the result for a text in the format of another load balancer.
 #pragma once
 
 #include "cli_lab.h"

@@ -24,7 +24,7 @@ struct server;
 
 struct server *server_start(enum server_mode mode, const struct server_answer *answers);
 void server_stop(struct server *server); // removes the folder
-// Set the mode from the next request on. Not from or to SERVER_DEAF.
+// Set the mode for the next requests. SERVER_DEAF can neither be set nor be left.
 void server_set_mode(struct server *server, enum server_mode mode);
 // Waits until a connection of a SERVER_UNREAD server was closed.
 void server_wait_closed(const struct server *server);

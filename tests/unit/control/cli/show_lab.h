@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Show case: the text output for the answer to a command.
+// Checks the text that a command prints for an answer of weir-control.
 #pragma once
 
 #include "cli_lab.h"

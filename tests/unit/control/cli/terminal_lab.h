@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl top on a pseudo-terminal: type keys, and read what is drawn.
+// Runs weirctl top on a pseudo-terminal. The test types keys, and reads what is drawn.
 #pragma once
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static inline void open_terminal(
 		login_tty(slave);
 		_exit(weir_cli_main(3, argv, folder, stdout, stderr));
 	}
-	t->slave = slave; // kept open, so that the settings can be checked at the end
+	t->slave = slave; // the test reads its settings at the end
 }
 
 // Read until this text appears in the output after `from`.

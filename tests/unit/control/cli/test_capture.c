@@ -28,7 +28,7 @@
 	"], \"lost\": 3, \"limited\": 5, \"more\": false, \"ended\": " ended "}}"
 #define TWO PACKET("wan", FORWARD) ", " PACKET("lan", DROP)
 
-// Answers of one capture: capture.start is the first request, and has the first line.
+// The answers to the requests of one capture.
 #define ANSWERS(read, stop) \
 	{{"capture.start", START}, {"capture.read", read}, {"capture.stop", stop}, {0}}
 
@@ -68,7 +68,7 @@ static size_t read_file(const char *name, char *data, size_t bytes) {
 	return n;
 }
 
-// The number of blocks of a type; all blocks must be complete.
+// Returns the number of blocks of this type. Checks that all blocks are complete.
 static int count_blocks(const char *data, size_t bytes, uint32_t type) {
 	size_t at = 0;
 	int count = 0;
@@ -399,8 +399,8 @@ TEST(invalid_answers_do_no_harm) {
 	}
 }
 
-// Runs a capture in a separate process, whose output goes to a file beside that of the capture.
-// most: file size limit in bytes, to simulate a full disk; 0 = none.
+// Runs a capture in a separate process. Its error messages go to the file `err`. most: limit of
+// file sizes in bytes, to simulate a full disk; 0 = no limit.
 static pid_t capture_beside(struct lab *lab, const char *err, rlim_t most) {
 	char *argv[] = {"weirctl", "--timeout=500", "capture", "start", lab->file, NULL};
 	pid_t pid = fork();
@@ -493,7 +493,8 @@ TEST(an_interrupt_ends_the_wait_for_a_reader) {
 	stop(&lab);
 }
 
-// Packets that weirctl has read from weir-control before the interrupt are completely in the pipe.
+// weirctl has read two packets before the interrupt. Both packets are completely in the pipe at the
+// end.
 TEST(an_interrupt_ends_the_wait_for_a_stopped_reader) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -547,7 +548,8 @@ TEST(the_end_of_the_daemon_leaves_a_complete_file) {
 	assert_int_equal(rmdir(lab.folder), 0);
 }
 
-// The file is full at any byte: the limit cuts headers, and packets of 200 bytes and more.
+// The limit of the file size ends the file at different places: within its headers, or within
+// packets of 200 bytes and more.
 TEST(a_full_file_ends_after_a_complete_packet) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Arguments: a valid configuration, an invalid one, and the folder of both files.
+// The test gets three arguments: a valid configuration, an invalid one, and the folder of both
+// files.
 #include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,7 +51,7 @@ TEST(strict_makes_warnings_errors) {
 		strchr(strchr(outcome.out, '\n') + 1, '\n'), outcome.out + strlen(outcome.out) - 1);
 	assert_string_equal(outcome.err, "");
 	free_outcome(&outcome);
-	// Errors remain errors with --strict.
+	// With --strict an invalid file is still an error.
 	outcome = RUN("/nonexistent", "config", "check", (char *)broken_file, "--strict");
 	assert_int_equal(outcome.status, 1);
 	free_outcome(&outcome);
@@ -97,7 +98,8 @@ TEST(a_file_without_services_is_accepted_with_a_warning) {
 	free_outcome(&outcome);
 }
 
-// A missing interface is a warning also with --strict, because the file may be for another host.
+// The interface of a port does not exist. This is only a warning, even with --strict, because the
+// file may be for another host.
 TEST(interface_that_does_not_exist_is_a_warning) {
 	static const char *const words[][2] = {{"--json", NULL}, {"--strict", "--json"}};
 	char path[] = "/tmp/weir-test-XXXXXX";
@@ -137,7 +139,7 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 	free_outcome(&outcome);
 }
 
-// Write a configuration to path, whose services have agents or not.
+// Write a configuration with a key file for agents. agents: whether its service has agents.
 static void write_with_keys(const char *path, const char *key_file, bool agents) {
 	FILE *file = fopen(path, "w");
 
@@ -239,7 +241,8 @@ TEST(json_form_has_warnings) {
 	expect_json("--strict", false, 1, 1);
 }
 
-// Each error gives one line, with the errors that the parser's own test expects.
+// weirctl prints one line for each error, and these are the errors that the test of the parser
+// expects.
 TEST(invalid_file_lists_every_error) {
 	struct outcome outcome = RUN("/nonexistent", "config", "check", (char *)broken_file);
 	FILE *expected = fopen(expected_file, "r");

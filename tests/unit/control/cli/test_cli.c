@@ -188,7 +188,8 @@ TEST(invalid_usage_exits_2_without_a_request) {
 	}
 }
 
-// As for config check, a script can distinguish a missing file from a wrong command line.
+// The exit status is 1 for a missing file and 2 for a wrong command line, as for config check. So a
+// script can distinguish them.
 TEST(missing_file_exits_1) {
 	for (int i = 0; i < 2; i++) {
 		struct outcome outcome = RUN("/nonexistent", "config", i == 0 ? "reload" : "diff",
@@ -265,7 +266,7 @@ TEST(refusal_exits_1_with_the_reason) {
 	server_stop(server);
 }
 
-// The exit status is that of arguments that weirctl itself refuses.
+// The exit status is 2, as for arguments that weirctl itself refuses.
 TEST(argument_that_weir_control_rejects_exits_2) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": false, \"code\": \"bad-request\", \"error\": \"argument "
@@ -280,7 +281,7 @@ TEST(argument_that_weir_control_rejects_exits_2) {
 	server_stop(server);
 }
 
-// Without a file in the command, the answer names the file that was read.
+// The command names no file, but the message names the file that weir-control has read.
 TEST(refusal_names_the_file) {
 	static const struct server_answer answers[] = {
 		{"config.reload",
@@ -325,8 +326,8 @@ TEST(refused_reload_lists_every_error) {
 
 #define WHY "\"not_published\": \"the heap is\\u001b full\""
 
-// A change that could not be published gives an error status; a command that only shows values
-// succeeds.
+// A change could not be published, so the command has an error status. A command that only shows
+// values succeeds.
 TEST(unpublished_changes_are_reported) {
 	static const struct server_answer answers[] = {
 		{"backend.drain", "{\"ok\": true, \"result\": {\"service\": \"web\", \"backend\": "
@@ -364,7 +365,8 @@ TEST(unpublished_changes_are_reported) {
 	server_stop(server);
 }
 
-// Flows may remain, or exist: a script must not continue as if there were no flows.
+// The result is incomplete: flows may remain, or exist. The exit status must not be 0, because a
+// script would continue as if there were no flows.
 TEST(incomplete_result_is_no_success) {
 	static const struct server_answer answers[] = {
 		{"flow.delete",
@@ -394,7 +396,7 @@ TEST(incomplete_result_is_no_success) {
 	server_stop(server);
 }
 
-// A stalled worker loses the packets of its queues, so that a script must detect it.
+// The packets in the queues of a stalled worker are lost. The exit status shows this to scripts.
 TEST(stalled_worker_gives_exit_status_1) {
 	static const struct server_answer answers[] = {
 		{"worker.show", "{\"ok\": true, \"result\": [{\"worker\": 0, \"alive\": true}, "

@@ -128,7 +128,7 @@ TEST(hanging_daemon_times_out) {
 	server_stop(server);
 }
 
-// The backlog of a daemon that never accepts fills up; then connecting must end with a timeout.
+// The daemon never accepts, so its backlog fills up. The next connection must end with a timeout.
 TEST(full_backlog_times_out) {
 	struct server *server = server_start(SERVER_DEAF, NULL);
 	struct weir_client *client[64];
@@ -160,7 +160,7 @@ TEST(answer_without_reading_the_request_is_accepted) {
 
 	assert_int_equal(
 		weir_client_connect(server_folder(server), TIMEOUT_MS, &client, why, 256), 0);
-	server_wait_closed(server); // so that sending fails
+	server_wait_closed(server); // the server has closed by now, so sending fails
 	assert_int_equal(weir_client_call(client, request, &answer, why, 256), 0);
 	assert_string_equal(json_string_value(json_object_get(answer, "code")), "busy");
 	json_decref(answer);
@@ -215,7 +215,8 @@ TEST(long_run_dir_is_refused) {
 	memset(folder, 'x', sizeof(folder) - 1);
 	folder[sizeof(folder) - 1] = '\0';
 	assert_int_equal(weir_client_connect(folder, 10, &client, why, sizeof(why)), -ENAMETOOLONG);
-	assert_non_null(strstr(why, "...")); // and the reason still follows
+	// the long path is shortened, and the reason follows it
+	assert_non_null(strstr(why, "..."));
 	assert_non_null(strstr(why, strerror(ENAMETOOLONG)));
 	weir_client_free(NULL);
 }

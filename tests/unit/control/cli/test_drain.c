@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl backend drain and host drain: request, waiting, progress output, and end.
+// weirctl backend drain and host drain: the request, the wait, the output meanwhile, and the end.
 #include "cli_lab.h"
 
 #include <jansson.h>
@@ -31,7 +31,8 @@ static struct server *start(const char *shown) {
 	static struct server_answer answers[3];
 	static char text[2048];
 
-	// Answers are numbered over all commands: the first answer is the answer to the drain.
+	// The server counts answers over all commands. The first answer goes to backend.drain, so
+	// backend.show gets the second line and the following lines.
 	snprintf(text, sizeof(text), "{}\n%s", shown);
 	answers[0] = (struct server_answer){"backend.drain", BEGUN};
 	answers[1] = (struct server_answer){"backend.show", text};
@@ -75,7 +76,7 @@ TEST(without_wait_it_returns_at_once) {
 	server_stop(server);
 }
 
-// Each case: the answers of weir-control in turn, and the result.
+// Each case has the answers of weir-control to backend.show in turn, and what weirctl prints.
 TEST(wait_ends_with_the_drain) {
 	static const struct {
 		const char *shown;
@@ -91,11 +92,12 @@ TEST(wait_ends_with_the_drain) {
 			"", 0.5},
 		{ROW("drain", "0", END("kept", "0", "0")), 0,
 			{" deadline after T, 0 open flows kept\n"}, "", 0},
-		// The flows may end before weirctl polls.
+		// One flow was kept at the deadline, but has ended before weirctl reads the
+		// backend.
 		{ROW("drain", "0", END("kept", "1", "0")), 4,
 			{" deadline after T, 1 open flow kept\n"}, "", 0},
-		// Without a dataplane the number of flows is unknown, and flows may continue after
-		// its restart.
+		// Without a dataplane the number of flows is unknown. After its restart, flows may
+		// continue.
 		{ROW("drain", "0", END("kept", "null", "0")), 4,
 			{" deadline after T, open flows kept\n"}, "", 0},
 		{ROW("maintenance", "0", END("dropped", "0", "2")), 0,
@@ -139,7 +141,8 @@ TEST(wait_ends_with_the_drain) {
 			      "\"leaving\": false, \"in_selection\": false, \"open_flows\": " open \
 			      ", \"drain\": " drain "}]}"
 
-// A reload has given the backend another address: connections to the former address may be open.
+// A reload has given the backend another address. Connections to the former address may still be
+// open.
 TEST(wait_is_for_the_former_address_too) {
 	static const struct {
 		const char *shown;
@@ -165,7 +168,7 @@ TEST(wait_is_for_the_former_address_too) {
 			{" deadline after T, 2 open flows kept, 1 open flow dropped (maintenance); "
 			 "includes 2 open flows of its former address 10.0.0.11\n"},
 			""},
-		// The reload came during the wait.
+		// The reload came while weirctl waited.
 		{MOVED("ready", "0", "null", "1", STATE("draining", "59400")), 1, {NULL},
 			"weirctl: web/web-1: drain cancelled, state set to ready; 1 open flow of "
 			"its former "
@@ -193,7 +196,7 @@ TEST(wait_is_for_the_former_address_too) {
 	}
 }
 
-// The number of flows does not show why the drain continues. A new line is printed when the reason
+// No flow is counted, so the line names what the drain waits for. A new line is printed when this
 // changes.
 TEST(wait_names_the_reason_when_no_flow_is_counted) {
 	struct server *server = start(ROW("drain", "null", WAITS("dataplane", "null")) "\n" ROW(
@@ -224,7 +227,8 @@ TEST(wait_for_the_recount_ends_with_the_deadline) {
 	server_stop(server);
 }
 
-// The printed time is the time of the deadline, not the next half second.
+// weirctl reads the state at the deadline. Otherwise the printed time would be that of its next
+// regular poll, up to half a second later.
 TEST(wait_looks_at_the_deadline) {
 	struct server *server = start(ROW("drain", "5", STATE("draining", "100")) "\n" ROW(
 		"drain", "0", END("kept", "0", "0")));
@@ -415,7 +419,7 @@ TEST(host_drain_waits_for_all_its_backends) {
 	"\"open\": [\"old/web-1\"], \"dropped_from\": []}}"
 #define GONE "{\"ok\": false, \"code\": \"not-found\", \"error\": \"no backend\"}"
 
-// A reload has removed a backend that has connections, before the drain or during it.
+// A backend that has connections was removed by a reload, before the drain or during the drain.
 TEST(host_drain_waits_for_removed_backends) {
 	static const struct {
 		const char *begun, *shown;
@@ -439,7 +443,7 @@ TEST(host_drain_waits_for_removed_backends) {
 			REMOVED("0", "1", STATE("draining", "400")) "\n" GONE, 0,
 			{": drained after T\n"}},
 		{REMOVED("0", "3", STATE("draining", "60000")), GONE, 0, {": drained after T\n"}},
-		// Flows remained at a backend: an operator has to check it.
+		// The removed backend still had flows at the end. An operator has to check it.
 		{REMOVED("1", "3", STATE("draining", "60000")), GONE, 1, {NULL}},
 	};
 
@@ -458,7 +462,7 @@ TEST(host_drain_waits_for_removed_backends) {
 	}
 }
 
-// A host in maintenance has no drain to wait for: a script may continue.
+// A host in maintenance has no drain for which weirctl could wait, so a script may continue.
 TEST(host_drain_of_a_host_in_maintenance_is_over) {
 	static const char row[] =
 		"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": 1, "

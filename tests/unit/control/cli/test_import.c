@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import: the result of single lines, the line of each error, and the destination of each
-// output.
+// weirctl import: what it makes of single lines, which line an error names, and where each output
+// goes.
 #include "import_lab.h"
 
 #include <sys/stat.h>
@@ -140,8 +140,8 @@ TEST(scripts_of_ipvsadm_are_read) {
 	done(&lab);
 }
 
-// Listings do not contain all settings: the import prints one error, which names the command that
-// prints all settings.
+// A listing of ipvsadm lacks some settings. The import prints a single error, which names the
+// command that prints all settings.
 TEST(listing_of_ipvsadm_gets_one_error) {
 	static const char *const listings[] = {
 		"IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler "
@@ -160,8 +160,8 @@ TEST(listing_of_ipvsadm_gets_one_error) {
 	}
 }
 
-// With the limit of other servers, a server without a limit would refuse connections that it
-// accepted before.
+// Only one server has a limit. With this limit, the other server would refuse connections that it
+// accepted before. So the import omits the limit.
 TEST(limit_missing_at_some_servers_is_omitted) {
 	static const char rules[] = "-A -t 192.0.2.1:80 -s rr\n"
 				    "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -x 9\n"
@@ -251,7 +251,7 @@ static void write_file(const char *path, const char *text) {
 	assert_int_equal(fclose(file), 0);
 }
 
-// In a separate folder: a file, a file that it includes, and a report.
+// A separate folder contains a file, a second file that it includes, and a report.
 TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], included[64], report[64],
 	     text[8192] = "";
@@ -329,7 +329,8 @@ TEST(braces_of_an_include_need_no_quotes) {
 	rmdir(dir);
 }
 
-// Each part of this pattern multiplies the paths that glob examines.
+// Every part of the pattern multiplies the number of paths that glob has to examine. The import
+// must end nevertheless.
 TEST(command_ends_with_any_pattern_of_an_include) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pattern[512] = "";
 	struct outcome outcome;
@@ -368,9 +369,9 @@ static void count_report(const char *rules, bool all, char *ret, size_t bytes) {
 	done(&lab);
 }
 
-// Notes of one kind share a line, the most serious kind first; --all prints each note, in order.
-// Pipes are used for notify_fifo, for example: like keepalived, weirctl skips files that are not
-// regular.
+// A configuration may contain pipes, for example for notify_fifo. keepalived skips files that are
+// not regular, and so does weirctl. In the report, notes of one kind share a line, and the most
+// serious kind comes first; --all prints each note, in the order of the file.
 TEST(command_does_not_wait_for_pipes) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pipe[64];
 	struct outcome outcome;

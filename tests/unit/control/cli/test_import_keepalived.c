@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import keepalived: the result of single statements, and of text that keepalived ignores.
+// weirctl import keepalived: what it makes of single statements, and of text that keepalived
+// ignores.
 #include "import_lab.h"
 
 #include "import_report.h"
 
-// Errors: a limit of the import, a missing required file, or an empty result.
+// Errors that end the import: a limit is exceeded, a required file is missing, or no service is
+// left.
 static const struct refusal of_keepalived[] = {
 	{"\nincluder nowhere.conf\n", 2, "include \"nowhere.conf\": No such file"},
 	{"include self\n", 1, "nested more than 8"},
@@ -68,7 +70,7 @@ TEST(a_comment_is_not_of_the_definition_before_it) {
 	done(&lab);
 }
 
-// Sequences have as many elements as in keepalived, with the same addresses.
+// A sequence gives as many servers, with the same addresses, as in keepalived.
 TEST(sequences_have_the_numbers_of_keepalived) {
 	static const struct {
 		const char *text, *first, *last;
@@ -117,7 +119,7 @@ TEST(random_numbers_are_the_least_ones) {
 	done(&lab);
 }
 
-// Where the "}" of one service is missing, the following services are imported as separate
+// The "}" of a service is missing. The services that follow are still imported as separate
 // services.
 TEST(services_behind_a_block_that_is_not_closed_are_imported) {
 	struct lab lab = import("virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n"
@@ -383,7 +385,8 @@ TEST(defaults_are_those_of_keepalived) {
 	}
 }
 
-// keepalived's default is UDP, but usually the operator has only omitted the line.
+// The protocol is missing. keepalived would use UDP, but usually the operator has only forgotten
+// the line, so a note is given.
 TEST(missing_protocol_is_noted) {
 	struct lab lab = import("virtual_server 192.0.2.1 80 {\n" REAL "}\n", true, NULL);
 
@@ -391,8 +394,8 @@ TEST(missing_protocol_is_noted) {
 	done(&lab);
 }
 
-// The port of a server is ignored unless packets are translated (NAT), also for IPVS: other methods
-// use the VIP's port.
+// Only NAT translates packets to the port of a server. With other methods servers get packets at
+// the port of the VIP, and IPVS ignores their own port, too.
 TEST(port_of_a_server_counts_with_nat_only) {
 	static const char format[] = "virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind %s\n"
 				     " real_server 10.0.0.1 8080 {\n TCP_CHECK {\n }\n }\n}\n";
@@ -416,7 +419,7 @@ TEST(port_of_a_server_counts_with_nat_only) {
 	}
 }
 
-// One line for all servers.
+// The report has a single line for all servers.
 TEST(ignored_ports_are_one_note_of_the_report) {
 	struct lab lab =
 		import("virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind DR\n"
@@ -443,7 +446,7 @@ TEST(ignored_ports_are_one_note_of_the_report) {
 #define BAD_SERVER(server) BAD(server " {\n }")
 #define BAD_CHECK(keys) BAD("real_server 10.0.0.2 80 {\n HTTP_GET {\n " keys "\n }\n }")
 
-// Statements that Weir or keepalived does not support are omitted with a note; all other statements
+// A statement that Weir or keepalived does not support is omitted with a note. All other statements
 // are imported.
 static const struct {
 	const char *text;
@@ -522,7 +525,8 @@ TEST(unsupported_statements_are_left_out_and_the_rest_imported) {
 	}
 }
 
-// A line of hundreds of words, like the payload of UDP_CHECK, and a line beyond the maximum length.
+// One line has hundreds of words, like the payload of UDP_CHECK. Another line is longer than
+// permitted.
 TEST(long_lines_are_left_out) {
 	char *text;
 	size_t bytes;
@@ -548,7 +552,7 @@ TEST(long_lines_are_left_out) {
 	free(text);
 }
 
-// An omitted service gets only this note, and its address remains available.
+// An omitted service gets a single note. Its address remains available for other services.
 TEST(service_that_is_left_out_has_no_other_notes) {
 	struct lab lab = import("virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind NAT\n"
 				" persistence_timeout 60\n quorum 3\n}\n" GOOD,
@@ -664,10 +668,11 @@ TEST(definitions_have_several_lines) {
 TEST(definition_that_contains_itself_ends) {
 	struct lab lab = import("$A= \\\n x $A \\\n y $A \\\n z $A\n$A\n" GOOD, true, NULL);
 
-	done(&lab); // with an error or without
+	done(&lab); // the import must end, with or without an error
 }
 
-// A definition of many lines, each of which uses another definition of many lines: 9,000,000 lines.
+// A definition has 3,000 lines, each of which uses another definition of 3,000 lines. This gives
+// 9,000,000 lines.
 TEST(definitions_that_multiply_end) {
 	char *text = malloc(100000);
 	size_t used = 0;
@@ -689,7 +694,8 @@ TEST(definitions_that_multiply_end) {
 	free(text);
 }
 
-// The search for a free address among used addresses is limited.
+// The services have the same 16 million addresses. The import stops the search for an unused
+// address after a while.
 TEST(services_that_share_a_wide_range_have_few_notes) {
 	char text[4096];
 	size_t used = (size_t)sprintf(text, "virtual_server_group g {\n 10.0.0.0/8 80\n}\n");
@@ -720,7 +726,7 @@ TEST(built_in_definitions_are_replaced) {
 	done(&lab);
 }
 
-// All statements are in one line, after a word that takes no further words.
+// Checks and servers follow another word in one line, where keepalived does not read them.
 TEST(checks_and_servers_behind_other_words_are_noted) {
 	struct lab lab =
 		import("virtual_server 192.0.2.1 80 {\n"

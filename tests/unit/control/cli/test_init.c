@@ -69,13 +69,15 @@ TEST(init_passes_the_strict_check) {
 
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "weirctl config check ");
-	assert_null(strstr(outcome.out, "systemctl")); // the systemd units read another file
+	// the units of systemd read another file, so the output does not mention systemctl
+	assert_null(strstr(outcome.out, "systemctl"));
 	free_outcome(&outcome);
 	outcome = RUN("/nonexistent", "config", "check", "--strict", lab->file);
 	assert_int_equal(outcome.status, 0);
 	free_outcome(&outcome);
 	assert_int_equal(stat(lab->file, &st), 0);
-	assert_int_equal(st.st_mode & 0133, 0); // 0640, or 0644 without the group
+	// the mode is 0640, or 0644 if the group does not exist
+	assert_int_equal(st.st_mode & 0133, 0);
 }
 
 TEST(init_gives_each_file_a_seed_of_its_own) {
@@ -172,7 +174,8 @@ TEST(init_takes_the_interface_of_the_default_route) {
 			"eth3"},
 		{HEAD ROUTE("a,b", "00000000", "00000000", "0"), "", NULL},
 		{HEAD, ROUTE6("eth3", "40", "00000400", "00000001"), NULL},
-		// Routes of Weir itself: for checks via the data path, and of exception devices.
+		// Routes of devices that Weir itself creates: weir-check for checks via the data
+		// path, and exception devices.
 		{HEAD, ROUTE6("weir-check", "00", "00000001", "00000001"), NULL},
 		{HEAD ROUTE("weir0", "00000000", "00000000", "0")
 				ROUTE("dtap1", "00000000", "00000000", "0"),

@@ -94,8 +94,8 @@ TEST(empty_texts_are_omitted) {
 	close_file(&file);
 }
 
-// For every length of data and comment, blocks are multiples of 32 bits, and have their length at
-// both ends.
+// Data and comments have any length. Each block is a multiple of 32 bits long, and has its length
+// at both ends.
 TEST(blocks_of_any_size_are_well_formed) {
 	static const uint8_t data[WEIR_PCAPNG_FRAME_MAX];
 	char comment[1200];

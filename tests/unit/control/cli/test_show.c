@@ -48,7 +48,8 @@ TEST(long_lists_show_the_number_of_omitted_rows) {
 	weir_show_value(list, WEIR_SHOW_TEXT, buffer, sizeof(buffer));
 	assert_string_equal(buffer, "198.51.100.10, 99 more");
 	weir_show_value(list, WEIR_SHOW_TEXT, buffer, 8);
-	assert_string_equal(buffer, "100 mor"); // the buffer has no room for an element
+	// the buffer is too small even for the first element
+	assert_string_equal(buffer, "100 mor");
 	json_array_clear(list);
 	json_array_append_new(list, json_string("198.51.100.1"));
 	json_array_append_new(list, json_string("198.51.100.255"));
@@ -110,7 +111,7 @@ TEST(empty_lists_are_reported) {
 	expect_shown(weir_show_audit, NULL, "[]", "no changes since the start of weir-control\n");
 }
 
-// A record shows the object that was requested, of any kind.
+// The object that was requested is shown, whatever its kind.
 TEST(audit_shows_the_user_and_escapes_values) {
 	setenv("TZ", "UTC0", 1);
 	expect_shown(weir_show_audit, NULL,
@@ -163,7 +164,7 @@ TEST(audit_fits_the_terminal) {
 	}
 }
 
-// The history is read for its causes: no cause may be omitted.
+// Operators read the history to find causes, so no cause may be omitted.
 TEST(history_shows_causes_on_a_narrow_terminal) {
 	static const char list[] = JSON(
 		[{"time_ms": 0, "service": "web", "backend": "web-4", "from": "healthy",
@@ -202,7 +203,7 @@ TEST(history_shows_causes_on_a_narrow_terminal) {
 	}
 }
 
-// A truncated number looks like another number.
+// All numbers are complete, because a truncated number looks like another number.
 TEST(all_reasons_of_refused_steals_are_shown) {
 	static const char *const names[] = {"running", "unsettled", "cookies", "no_listener",
 		"cannot_tell", "off", "changed", "gone", "unusable", "limit", "late", "no_worker",
@@ -342,7 +343,7 @@ TEST(health_without_results_of_checks) {
 			"  -  no result for 45.0s: permission denied; agent-check: up\n");
 }
 
-// A failing check is shown as the reason itself.
+// If the check fails, the shown reason is that of the check.
 TEST(health_that_a_backend_announced) {
 	expect_shown(weir_show_health, NULL,
 		JSON([{"service": "web", "backend": "a", "check": "http", "word": "down",
@@ -446,7 +447,8 @@ static char *within(const char *json, uint32_t width) {
 	return text;
 }
 
-// Columns without information are hidden, then the least important columns.
+// Columns without values are hidden first. If the table is still too wide, the least important
+// columns are hidden.
 TEST(backends_fit_the_terminal) {
 	static const char plain[] = "[" ROW("shop-front-1", ", \"refused\": 0, \"dropped\": 0") "]";
 	static const char full[] = "[" ROW("shop-front-1",
@@ -468,7 +470,7 @@ TEST(backends_fit_the_terminal) {
 	text = within(full, 120);
 	assert_non_null(strstr(text, "too narrow for DROPPED"));
 	free(text);
-	text = within(full, 10); // as many digits as distinguish the values
+	text = within(full, 10); // the values are still complete enough to be distinguished
 	assert_non_null(strstr(text, "shop-front-1  maintenance  lame-duck"));
 	assert_non_null(
 		strstr(text, "too narrow for DROPPED,\nCLIENT-RST,\nNEW,\nREPORT,\nADDRESS,\n"
@@ -479,7 +481,8 @@ TEST(backends_fit_the_terminal) {
 	free(text);
 }
 
-// The daemon lists backends by id: backends that a reload added to the first service come last.
+// The daemon lists backends by id. A backend that a reload added to the first service has a high
+// id, but is shown with its service.
 TEST(backends_of_a_service_stand_together) {
 	static const char rows[] = JSON([{"service": "web", "name": "a"},
 		{"service": "dns", "name": "b"}, {"service": "web", "name": "c", "leaving": true}]);
@@ -495,7 +498,8 @@ TEST(backends_of_a_service_stand_together) {
 	free(text);
 }
 
-// The address of a backend has changed, and the backend at the former address drains.
+// The address of a backend has changed. Two backends have one name until the flows at the former
+// address have ended.
 #define MOVED(address, rest) \
 	"{\"service\": \"web\", \"name\": \"a\", \"id\": 1, \"address\": \"" address "\", " \
 	"\"active_flows\": 3, \"admin\": \"ready\"" rest "}"
@@ -545,7 +549,8 @@ TEST(changes_of_a_reload) {
 				"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n5 changes in -\n");
 }
 
-// Costs are shown in parentheses, and the costs of removed objects on stderr.
+// The cost of a change is shown in parentheses. The costs of removed objects are also shown on
+// stderr.
 TEST(costs_of_a_reload) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(JSON({"file": "/a.json", "agent_keys": {"read": 2, "new": 1,

@@ -58,8 +58,8 @@ TEST(one_service_in_full) {
 		"b-2      no            0\n");
 }
 
-// With subsets per worker, rows are distinguished by worker; the number of clients is omitted if it
-// is too large.
+// Each worker has a subset, so each row has the number of its worker. There are too many clients to
+// count for each backend, so that column is omitted.
 TEST(workers_and_uncounted_clients) {
 	expect_shown(weir_show_subsets, "web",
 		SERVICE(SUBSET("0", "14", MEMBERS) ", " SUBSET("1", "15", ""),
@@ -81,8 +81,8 @@ TEST(workers_and_uncounted_clients) {
 		"     0  b-9      replacement  ready  healthy   b-2\n");
 }
 
-// Without a usable backend there is no minimum and maximum, but backends without clients are
-// listed.
+// No backend is usable, so there is no minimum and no maximum. Backends without clients are listed
+// nevertheless.
 TEST(no_backend_is_usable) {
 	expect_shown(weir_show_subsets, "web",
 		JSON([{"service": "web", "panic": true, "subsets": [{"client": 4,

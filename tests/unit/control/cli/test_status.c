@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl status: with weir-control's answer, and without it, when weirctl reads the segment of a
-// dataplane. This process simulates the dataplane, with a segment and the lock of the run
-// directory.
+// weirctl status, with an answer of weir-control and without one. Without an answer weirctl reads
+// the segment of the dataplane. This process simulates the dataplane: it makes a segment, and holds
+// the lock of the run directory.
 #include <time.h>
 
 #include "cli_lab.h"
@@ -107,7 +107,8 @@ static void beat(struct dataplane *dataplane, uint64_t first_ms, uint64_t second
 	dataplane->segment->worker_counters[1].heartbeat_ns = second_ms * 1000000;
 }
 
-#define LATER 60000 // a heartbeat in the future, as if the clock was read before it
+// a heartbeat in the future, as if the worker had written it after the clock was read
+#define LATER 60000
 
 TEST(status_reads_the_dataplane_while_control_hangs) {
 	static const struct server_answer none[] = {{0}};
@@ -173,7 +174,8 @@ TEST(status_is_critical_with_neither) {
 		"not running\n");
 }
 
-// A control process that is not attached, for example of another version.
+// weir-control is running, but not attached to the dataplane, for example because of another
+// version.
 TEST(status_reads_a_dataplane_to_which_control_is_not_attached) {
 	static const struct server_answer answers[] = {
 		{"status",
@@ -206,7 +208,7 @@ TEST(status_reads_a_dataplane_to_which_control_is_not_attached) {
 	server_stop(server);
 }
 
-// A script that announces routes must not wait as long as other commands.
+// A script uses the status to announce routes. It must not wait as long as other commands do.
 TEST(status_answers_within_its_limit) {
 	static const struct server_answer none[] = {{0}};
 	static const enum server_mode modes[] = {SERVER_HANG, SERVER_DEAF};

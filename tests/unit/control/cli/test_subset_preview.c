@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subset preview: the figures of the literature, options, errors.
+// weirctl subset preview: examples from the literature, options, and errors.
 #include <errno.h>
 #include <jansson.h>
 
@@ -26,7 +26,7 @@ TEST(preview_needs_no_daemon) {
 	free_outcome(&outcome);
 }
 
-// SRE book, figure 20-4; the histogram has one row for two counts.
+// The example of figure 20-4 in the SRE book. Each row of the histogram covers two counts.
 TEST(preview_of_random_subsets) {
 	struct outcome outcome = RUN(NULL, "subset", "preview", "--clients=300", "--backends=300",
 		"--size=30", "--algorithm=random", "--salt=58");

@@ -183,8 +183,8 @@ TEST(a_truncated_section_is_marked) {
 	server_stop(server);
 }
 
-// Values without room are omitted: "no backends" would be wrong, and a truncated number would be
-// another number.
+// Values that do not fit are omitted as a whole: a part of "no backends" or of a number would be
+// wrong.
 TEST(values_without_room_are_omitted) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	const char *screen;
@@ -312,7 +312,8 @@ TEST(an_interrupt_restores_the_terminal) {
 
 // --- outages ------------------------------------------------------------------------------------
 
-// The daemon is stopped and started again in another folder, to which a link leads.
+// A link leads to the folder of the daemon. The daemon is stopped, and started again in another
+// folder.
 static void link_to(const char *link, const struct server *server) {
 	unlink(link);
 	assert_int_equal(symlink(server_folder(server), link), 0);
@@ -365,7 +366,7 @@ TEST(it_stays_while_the_daemon_hangs) {
 	"{\"ok\": false, \"code\": \"no-dataplane\", \"error\": \"weir-dataplane is not " \
 	"attached\"}"
 
-// weirctl top waits also before it has shown figures.
+// weirctl top waits for a dataplane, even if it has not shown any figures yet.
 TEST(it_waits_for_a_dataplane) {
 	static const struct server_answer list[] = {
 		{"stats.show", NO_DATAPLANE "\n" NO_DATAPLANE "\n" FIRST "\n" SECOND},
@@ -464,7 +465,7 @@ TEST(a_long_banner_is_broken_between_words) {
 	server_stop(server);
 }
 
-// --- one name at two addresses ------------------------------------------------------------------
+// --- two backends of one name, with different addresses -----------------------------------------
 
 #define MOVED(id, address) \
 	"{\"service\": \"web\", \"name\": \"b\", \"id\": " id ", \"health\": \"healthy\", " \
@@ -492,7 +493,8 @@ TEST(two_of_one_name_are_shown_with_their_addresses) {
 
 // --- drops --------------------------------------------------------------------------------------
 
-// A sample without services and backends: its time, its drops, the start of the dataplane.
+// A sample without services and backends. time: of the sample; drops: number of drops; started:
+// start of the dataplane.
 #define SAMPLE(time, drops, started) \
 	"{\"ok\": true, \"result\": {\"time_ms\": " #time ", \"dataplane_started_ms\": " started \
 	", \"workers\": {}, \"drops\": {\"tcp_flags\": " #drops \

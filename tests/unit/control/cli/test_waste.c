@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl service waste: the chart, for few, many and no backends, and on narrow terminals.
+// weirctl service waste: the chart for many, few or no backends, and on narrow terminals.
 #include "waste.h"
 
 #include "show_lab.h"
@@ -116,7 +116,8 @@ TEST(missing_reports_are_shown) {
 	"{\"ok\": true, \"result\": {\"service\": \"web\", \"again_ms\": " #again \
 	", \"backends\": [{\"backend\": \"b\", \"utilization\": null}]}}"
 
-// The first answer contains the time until all reports; the second answer is shown.
+// The first answer contains the time until all agents have reported. weirctl waits and sends a
+// second request, whose answer is shown.
 TEST(agents_that_need_a_request_are_waited_for) {
 	static const struct server_answer soon[] = {
 		{"service.waste", NONE(100) "\n{\"ok\": true, \"result\": {\"service\": \"web\", "

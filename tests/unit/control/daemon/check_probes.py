@@ -13,7 +13,7 @@ programs = {"weir-dataplane": sys.argv[2], "weir-control": sys.argv[3]}
 
 
 def probes_of(path):
-    """{(name, number of arguments)} by readelf; no probe has a semaphore."""
+    """Returns {(name, number of arguments)} as read by readelf. Checks that no probe has a semaphore."""
     notes = subprocess.run(["readelf", "--wide", "--notes", path], capture_output=True, text=True,
                            check=True).stdout
     found = re.findall(r"Provider: weir\s+Name: (\w+)\s+Location: \w+, Base: \w+, Semaphore: (\w+)"

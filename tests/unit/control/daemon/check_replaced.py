@@ -82,7 +82,7 @@ def check_versions(control):
 
 
 def check_replaced(control, program):
-    """weir-control retries until its program file has been replaced."""
+    """weir-control tries again until its program file is replaced, and then ends."""
     control.start()
     control.wait_for("run the same version of both")
     shutil.copy(program, control.program + ".new")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The real weir-control against a real segment: a separate run directory, a process that is
-// started, queried over its socket, and killed; and a dataplane without packets: one thread that
-// passes the segment, reads the tables like workers, reports quiescent states, answers mailboxes
-// from real tables, and stores flows.
+// A lab with the real weir-control. It starts the process in a separate run directory, sends
+// requests to its socket, and kills it. Instead of the real dataplane one thread passes the segment
+// to weir-control, reads the tables like workers, reports quiescent states, answers mailboxes from
+// real tables, and stores flows. There are no packets.
 //
 // Polls with deadlines; asserts with cmocka.
 #pragma once
@@ -18,7 +18,7 @@
 #define LAB_DEADLINE_MS 10000
 #define LAB_FLOWS_MAX 4096
 
-// Wait until a condition holds; fail the test after LAB_DEADLINE_MS.
+// Wait until a condition is true; fail the test after LAB_DEADLINE_MS.
 #define LAB_UNTIL(condition) \
 	do { \
 		uint64_t lab_deadline = lab_now_ms() + LAB_DEADLINE_MS; \
@@ -42,16 +42,16 @@ struct lab {
 uint64_t lab_now_ms(void);
 void lab_pause(void); // waits a few milliseconds
 
-// Group set-up: a separate network namespace, with the backends' addresses 10.0.0.11 to 10.0.0.19
-// on its loopback, so that no check leaves the machine. Needs root, or user namespaces.
+// Group set-up: enters a separate network namespace, whose loopback has the backends' addresses
+// 10.0.0.11 to 10.0.0.19, so that no check leaves the machine. Needs root, or user namespaces.
 int lab_own_network(void **state);
 
 void lab_init(struct lab *lab); // creates the directories
 void lab_fini(struct lab *lab); // kills the processes, removes the files
 void lab_write(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// A complete configuration with the JSON of the services: one port with a gateway_mac, so that next
-// hops need no kernel.
+// Write a complete configuration with this JSON of services. Its port has a gateway_mac, so next
+// hops do not depend on the kernel.
 void lab_write_config(const struct lab *lab, const char *services);
 // Write a configuration as lab_write_config does, with other settings in the dataplane's part.
 void lab_write_config_with(const struct lab *lab, const char *port, const char *services);
@@ -68,13 +68,13 @@ bool lab_log_has(const struct lab *lab, const char *text);
 int lab_connect(const struct lab *lab); // returns a blocking socket, with a timeout on reads
 void lab_send(int fd, const void *data, size_t bytes);
 json_t *lab_read_answer(int fd); // NULL: end of the connection
-// Send a request on a new connection. Returns the answer; or the member `result` of an answer that
-// must be ok.
+// Send a request on a new connection. lab_ask returns the answer. lab_result returns the member
+// `result` of the answer, which must be ok.
 json_t *lab_ask(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 json_t *lab_result(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-// The error code that this request gets.
+// Returns the error code in the answer to this request; "ok" without an error.
 const char *lab_code(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -82,7 +82,7 @@ const char *lab_code(const struct lab *lab, const char *format, ...)
 json_t *lab_backend(
 	const struct lab *lab, json_t **holder, const char *service, const char *backend);
 bool lab_attached(const struct lab *lab);
-// Memory of replaced tables that workers may still use, bytes.
+// Returns the bytes of replaced tables that workers may still use.
 json_int_t lab_retired_bytes(const struct lab *lab);
 
 // --- a dataplane without packets ---
@@ -93,7 +93,7 @@ struct lab_dataplane *lab_dataplane_start(const struct lab *lab, uint32_t worker
 struct lab_dataplane *lab_dataplane_start_big(const struct lab *lab, uint32_t workers);
 // with a segment of 256 kB
 struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t workers);
-// A dataplane with flows in buckets; bucket i belongs to worker i % workers at first.
+// A dataplane that has flows in buckets. At first bucket i belongs to worker i % workers.
 struct lab_dataplane *lab_dataplane_start_bucketed(const struct lab *lab, uint32_t workers);
 void lab_dataplane_stop(struct lab_dataplane *dataplane); // without a clean-up, as after a crash
 struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane);
@@ -104,7 +104,7 @@ bool lab_dataplane_caught_up(struct lab_dataplane *dataplane);
 
 // --- buckets ---
 
-// The reaction of workers to valid requests for buckets.
+// What workers do with valid requests for buckets.
 enum lab_steals {
 	LAB_STEALS_CONFIRMED, // confirm, and move the bucket in the next iteration
 	LAB_STEALS_REFUSED, // refuse as busy
@@ -116,7 +116,7 @@ enum lab_steals {
 #define LAB_STEALS_LATE_MS 1500 // longer than control waits
 
 void lab_dataplane_steals(struct lab_dataplane *dataplane, enum lab_steals steals);
-// Packets of this bucket take this share of a worker's time from now on.
+// From now on, packets of this bucket take this share of a worker's time, in thousandths.
 void lab_dataplane_load(struct lab_dataplane *dataplane, uint32_t bucket, uint32_t thousandths);
 // Number of requests for buckets so far.
 uint32_t lab_dataplane_steal_requests(struct lab_dataplane *dataplane);
@@ -124,12 +124,14 @@ uint32_t lab_dataplane_steal_requests_to(struct lab_dataplane *dataplane, uint32
 // Load of the most loaded worker, divided by the mean; 1 without load.
 double lab_dataplane_unevenness(struct lab_dataplane *dataplane);
 
-// New flows to a service's address, one per source port from 1: chosen and stored.
+// Starts new flows to a service's address, one from each source port from 1 on: selects their
+// backends, and stores the flows.
 void lab_dataplane_flows(
 	struct lab_dataplane *dataplane, const char *vip, uint16_t port, uint32_t n);
 // The number of flows of lab_dataplane_flows at this backend.
 uint32_t lab_dataplane_flows_of(struct lab_dataplane *dataplane, uint16_t backend);
-// The number of lookups of a service's address without a backend, since the start.
+// Returns how many lookups found no backend, since the start or the last call of
+// lab_dataplane_probe.
 uint64_t lab_dataplane_misses(struct lab_dataplane *dataplane);
 // Look up this address in every iteration from now on; misses are counted from now.
 void lab_dataplane_probe(struct lab_dataplane *dataplane, const char *vip, uint16_t port);

@@ -21,7 +21,7 @@ struct flow {
 	uint16_t backend;
 };
 
-// A request for a bucket that has not been executed.
+// A request for a bucket that is not executed yet.
 struct steal {
 	struct weir_message message;
 	uint64_t due_ns; // time of execution; 0 = none
@@ -65,7 +65,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-// Process a new flow as a worker does.
+// Select the backend of a new flow as a worker does.
 static struct choice choose(struct worker *worker, const uint8_t vip[16], uint8_t protocol,
 	uint16_t port, uint64_t hash) {
 	struct choice choice = {WEIR_SERVICE_NONE, WEIR_BACKEND_NONE, 0};
@@ -88,7 +88,7 @@ static struct choice choose(struct worker *worker, const uint8_t vip[16], uint8_
 	choice.backend = weir_selection_choose(selection, hash);
 	if (choice.backend != WEIR_BACKEND_NONE &&
 		(worker->row_flags[choice.backend] & WEIR_BACKEND_PRESENT) == 0) {
-		// S2: a selection never names an unknown backend
+		// guarantee S2: a selection contains only known backends
 		choice.backend = WEIR_BACKEND_NONE;
 	}
 	return choice;
@@ -448,7 +448,8 @@ static struct choice choose_flow(struct lab_dataplane *dataplane, const uint8_t 
 	return choose(&dataplane->worker[0], destination, IPPROTO_TCP, port, *ret_hash);
 }
 
-// Whether all workers have the backends: values shown by the API are published a moment later.
+// Returns whether all workers have the backends. The API shows values a moment before they are
+// published.
 static bool has_backends(
 	struct lab_dataplane *dataplane, const uint8_t destination[16], uint16_t port) {
 	uint64_t hash;

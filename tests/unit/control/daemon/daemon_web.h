@@ -42,7 +42,7 @@ static inline int web_start(void **state) {
 	return 0;
 }
 
-// A configuration whose service web has agents, and dns has none; the key file is keys in the
+// Write a configuration in which only the service web has agents. Their key file is "keys" in the
 // folder of the lab.
 static inline void web_write_agents(const struct web *web) {
 	lab_write(web->lab.config,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// S3 and S4 with the real process: control is killed, the dataplane dies, and the other process
-// continues.
+// Guarantees S3 and S4 with the real process: control or the dataplane is killed, and the other
+// process continues.
 #include "daemon_lab.h"
 
 #include <signal.h>
@@ -108,8 +108,8 @@ TEST(s3_restarted_control_adopts_published_tables) {
 	lab_dataplane_stop(dataplane);
 }
 
-// The rows of a service with the backends of a former service are published once, with their next
-// hops, so that the first packets can be forwarded.
+// Some backends of a new service are those of a removed service. Their rows are published once,
+// already with their next hops, so that the first packets can be forwarded.
 static void assert_first_rows_are_final(const struct lab *lab, struct lab_dataplane *dataplane) {
 	const struct weir_segment *segment = lab_dataplane_segment(dataplane);
 	json_t *backends = lab_result(lab, JSON({"command": "backend.show"}));
@@ -140,7 +140,8 @@ TEST(renamed_service_has_next_hops_from_the_first_publication) {
 	dataplane = lab_dataplane_start(lab, 2);
 	LAB_UNTIL(lab_attached(lab));
 	LAB_UNTIL(number_of(lab, "b-3", "resolved"));
-	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 30); // so that its ids are not free
+	// the backends have flows, so their ids stay in use
+	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 30);
 	lab_write_config(lab, SERVICE("other", "198.51.100.10", "", THREE));
 	json_decref(lab_result(lab, JSON({"command": "config.reload"})));
 	assert_first_rows_are_final(lab, dataplane);
@@ -167,7 +168,8 @@ TEST(s3_service_renamed_while_control_was_down_has_next_hops_at_once) {
 	lab_dataplane_stop(dataplane);
 }
 
-// Checks that have no verdict within this test: a new backend would be STARTING.
+// The check has no result within this test. A new backend would be STARTING, but adopted backends
+// stay healthy.
 TEST(s3_adopted_health_stays_until_checks_change_it) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
@@ -193,9 +195,9 @@ static void wait_random(unsigned int *seed, unsigned int most_us) {
 	nanosleep(&pause, NULL);
 }
 
-// Changes continue while control is killed at any moment: before it listens, while it attaches, in
-// the middle of publications. A worker looks up a new flow in every iteration: each lookup finds a
-// backend.
+// Control is killed at any moment while it makes changes: before it listens, while it attaches, or
+// during a publication. Meanwhile a worker looks up a new flow in every iteration, and every lookup
+// finds a backend.
 TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
@@ -208,7 +210,7 @@ TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 300);
 	lab_dataplane_probe(dataplane, "198.51.100.10", 80);
 	for (int i = 0; i < 40; i++) {
-		// SIGHUPs arrive while control works; which configuration it reads is not relevant.
+		// Control gets SIGHUP while it works. Either configuration may be read.
 		lab_write_config(lab, i % 2 == 0 ? SERVICE("web", "198.51.100.10", "", TWO)
 						 : ONE_SERVICE
 					      ", " SERVICE("more", "198.51.100.11", "", THREE));
@@ -225,7 +227,7 @@ TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	lab_start(lab);
 	LAB_UNTIL(lab_attached(lab));
 	assert_int_equal(lab_dataplane_misses(dataplane), 0);
-	// Every flow still has the same backend: the backend's id has the same name.
+	// Every flow still has the same backend, because each id still belongs to the same name.
 	for (int b = 1; b <= 3; b++) {
 		char name[8];
 
@@ -238,7 +240,8 @@ TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	lab_dataplane_stop(dataplane);
 }
 
-// S4: control detects the new epoch and publishes everything again, including states.
+// Guarantee S4: control detects that the dataplane was restarted, and publishes everything again,
+// including states.
 TEST(s4_dataplane_restart_is_detected_and_everything_republished) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
@@ -313,7 +316,8 @@ static bool starts_slowly(const struct lab *lab, const char *backend) {
 	return does;
 }
 
-// The request is the first event after a pause longer than the window.
+// After a pause longer than the window, the first event of control is the request that begins the
+// slow start.
 TEST(slow_start_starts_after_a_pause_not_before) {
 	static const char ready[] = "{\"command\": \"backend.ready\", \"backend\": \"b-1\"}\n";
 	struct timespec pause = {.tv_sec = 1, .tv_nsec = 700000000};
@@ -355,7 +359,7 @@ TEST(s3_backend_added_while_control_was_down_starts_slowly) {
 	lab_write_config(lab, SERVICE("web", "198.51.100.10", SLOW_START(60000), THREE));
 	lab_start(lab);
 	LAB_UNTIL(lab_attached(lab));
-	nanosleep(&pause, NULL); // time for ticks
+	nanosleep(&pause, NULL); // wait for a few ticks
 	assert_true(starts_slowly(lab, "b-2"));
 	assert_false(starts_slowly(lab, "b-1"));
 	lab_stop(lab);

@@ -192,7 +192,7 @@ TEST(configuration_may_change_before_the_first_dataplane) {
 	lab_dataplane_stop(dataplane);
 }
 
-// Started as root it continues as another user, and can still do all its work.
+// weir-control is started as root. It continues as another user, and still does all its work.
 TEST(root_privileges_are_dropped) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
@@ -223,7 +223,8 @@ TEST(root_privileges_are_dropped) {
 	snprintf(path, sizeof(path), "%s/control/control.pid", lab->run_dir);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	// The dataplane comes later, restarts, and serves the user of --control-user.
+	// The dataplane starts later, and once more. It passes the segment to the user of
+	// --control-user.
 	for (int i = 0; i < 2; i++) {
 		dataplane = lab_dataplane_start(lab, 1);
 		LAB_UNTIL(lab_attached(lab));

@@ -143,8 +143,8 @@ TEST(reload_of_everything_is_done_soon) {
 	json_decref(result);
 }
 
-// Each remaining service is listed once, although the positions of all services in the
-// configuration change before the last row is written.
+// While the services are being listed, a reload changes the positions of all services. Each
+// remaining service is still listed once.
 TEST(list_of_services_continues_over_a_reload) {
 	static const char show[] = "{\"command\": \"service.show\"}\n";
 	struct own_lab *own = *state;
@@ -182,6 +182,7 @@ TEST(s3_restarted_control_adopts_it_soon) {
 	lab_start(&own->lab);
 	LAB_UNTIL(lab_attached(&own->lab));
 	print_message("%5u ms  restart and adoption\n", (unsigned int)(lab_now_ms() - began));
-	// Some next hops may still be resolved: a few rows, but not 1,001 selections.
+	// If next hops are still being resolved, control publishes a few rows, but not all 1,001
+	// selections again.
 	assert_true(weir_counter_read(&notes->publications) - publications < 100);
 }

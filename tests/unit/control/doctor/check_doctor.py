@@ -31,7 +31,7 @@ def doctor(weirctl, root, *options):
 
 
 def read_cases(path):
-    """[(name, changes, [(level, check, subject, found, remedy)])]"""
+    """Returns [(name, changes, [(level, check, subject, found, remedy)])] of the cases in a file."""
     with open(path, encoding="ascii") as file:
         parts = re.split(r"^--- (.*)\n", file.read(), flags=re.M)
     for name, text in zip(parts[1::2], parts[2::2]):
@@ -64,7 +64,7 @@ def put(root, path, value):
 
 
 def kernel_follows(root):
-    """Apply the changes that the kernel makes to other values after a setting was written."""
+    """Apply what the kernel does when a setting was written: it changes other values, too."""
     def get(path):
         with open(root + path, encoding="ascii") as file:
             return file.read().strip()
@@ -86,7 +86,7 @@ def kernel_follows(root):
 
 
 def cure(root, command):
-    """Apply the effect of a command to the tree. Returns False if the command is possible only on a real machine."""
+    """Apply the effect of a command to the tree. Returns False if the command needs a real machine."""
     link = re.fullmatch(r"ip link set (\S+) (up|mtu (\d+))", command)
     queues = re.fullmatch(r"(?:systemctl stop weir-dataplane; )?ethtool -L (\S+) (?:combined|rx) (\d+)"
                           r"(?:; systemctl start weir-dataplane)?", command)
@@ -134,7 +134,7 @@ def check_case(weirctl, name, changes, expected):
 # --- the table of checks ------------------------------------------------------------------------
 
 def read_checks(root):
-    """{program: [(check, what it inspects, needs a running kernel)]}, from the headers."""
+    """Returns {program: [(check, what it inspects, needs a running kernel)]}, as read from the headers."""
     checks = {}
     for program, header in HEADERS.items():
         with open(f"{root}/{header}", encoding="ascii") as file:
@@ -147,7 +147,7 @@ def read_checks(root):
 
 
 def check_document(root, checks):
-    """docs/reference/doctor.md has a row for each check, with the text of the header."""
+    """Check that docs/reference/doctor.md has a row for each check, with the text of the header."""
     with open(root + "/docs/reference/doctor.md", encoding="utf-8") as file:
         document = file.read()
     for program, rows in checks.items():
@@ -163,7 +163,7 @@ OF_LIBUV = {"permission denied", "operation not permitted", "too many open files
 
 
 def check_reasons(root):
-    """Check that the parts of reasons for which doctor searches are in the sources of weir-control."""
+    """Check that weir-control's sources contain the parts of reasons for which doctor searches."""
     with open(f"{root}/control/doctor/check_service.c", encoding="ascii") as file:
         parts = set(re.findall(r'strstr\(why, "(.*?)"\)', file.read())) - OF_LIBUV
     with open(f"{root}/control/daemon/data_path/data_path.c", encoding="ascii") as file:

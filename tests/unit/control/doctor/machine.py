@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Simulated trees of /proc, /sys, /run and /etc for weirctl doctor --root, from machine.txt."""
+"""Makes trees like /proc, /sys, /run and /etc for weirctl doctor --root, as machine.txt describes them."""
 import os
 import re
 
@@ -7,7 +7,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def sections(text):
-    """Split a text into [(words after "===", contents)]."""
+    """Returns [(words after "===", contents)] for the sections of a text."""
     parts = re.split(r"^=== (.*)\n", text, flags=re.M)
     return list(zip((words.split() for words in parts[1::2]), parts[2::2]))
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Echo: answers of the kernel are accepted, answers of a host that has not received the request are
-// not. The test runs in a separate network namespace, where the kernel or the test answers.
+// Echo requests. An answer of a kernel is accepted. An answer of a host that has not received the
+// request is refused. In a separate network namespace, the kernel or the test answers.
 #include "echo.h"
 
 #include <stdlib.h>
@@ -186,7 +186,8 @@ TEST(an_error_must_quote_the_request) {
 	}
 }
 
-// More requests of other programs than fit into a socket's buffer.
+// Other programs send more requests than a socket's buffer has room for. The answer must not be
+// lost.
 TEST(requests_of_others_displace_no_answer) {
 	const struct sockaddr_in self = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

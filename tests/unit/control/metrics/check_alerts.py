@@ -52,7 +52,7 @@ def expressions(root):
 
 
 def tested(root):
-    """The alerts that fire in alerts_test.yml, and all alerts."""
+    """Returns the alerts that fire in alerts_test.yml, and all alerts."""
     with open(os.path.dirname(__file__) + "/alerts_test.yml", encoding="utf-8") as file:
         fire = set(re.findall(r'\{alertname="(\w+)"\}', file.read()))
     with open(root + "/config/prometheus/alerts.yml", encoding="utf-8") as file:

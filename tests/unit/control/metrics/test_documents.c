@@ -41,7 +41,8 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// Any answer other than the first would have another number.
+// Each answer of weir-control would have another number. All requests get the number of the first
+// answer.
 TEST(concurrent_requests_share_one_answer) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct weir_log log = log_of_tests();
@@ -88,7 +89,8 @@ TEST(missing_answer_is_reported) {
 	}
 }
 
-// A scrape has ten seconds: enough for one timeout, but not for another timeout of a sample.
+// A scrape may take ten seconds. That is enough for one timeout, but the scrape must not also wait
+// for the timeout of a sample.
 TEST(after_a_sample_without_an_answer_no_request_waits) {
 	struct server *server = server_start(SERVER_HANG, answers);
 	struct weir_log log = log_of_tests();
@@ -105,7 +107,8 @@ TEST(after_a_sample_without_an_answer_no_request_waits) {
 	server_stop(server);
 }
 
-// An error is also an answer: without weir-dataplane there are no workers.
+// Without weir-dataplane, worker.show answers with an error. Such an answer nevertheless shows that
+// weir-control runs.
 TEST(a_sample_without_workers_is_an_answer) {
 	const struct server_answer list[] = {
 		answers[0], {"worker.show", "{\"ok\": false, \"error\": \"not attached\"}"}, {0}};
@@ -122,7 +125,7 @@ TEST(a_sample_without_workers_is_an_answer) {
 	server_stop(server);
 }
 
-// Without a scraper, samples alone detect that weir-control answers again.
+// No scraper sends requests. The next sample detects that weir-control answers again.
 TEST(recovery_is_logged_by_the_next_sample) {
 	const struct server_answer list[] = {
 		answers[0], {"worker.show", "{\"ok\": true, \"result\": []}"}, {0}};
@@ -177,7 +180,8 @@ TEST(absent_control_may_run_in_another_directory) {
 	"{\"time_ms\": 5, \"uid\": 4000000077, \"command\": \"" command \
 	"\", \"object\": \"" command " " outcome "\", \"outcome\": \"" outcome "\"}"
 
-// Users who made changes, and addresses of clients, are shown only to users of the control socket.
+// The page does not show who made a change, or addresses of clients. Only users of the control
+// socket may see them.
 TEST(page_shows_changes_of_the_audit_and_starts) {
 	static const struct server_answer list[] = {
 		{"metrics.show", "{\"ok\": true, \"result\": {\"control\": {\"started_ms\": 7}, "

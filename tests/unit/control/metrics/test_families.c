@@ -6,7 +6,7 @@
 #include "family_list.h"
 #include "test.h"
 
-// A shortened reply to metrics.show: families of missing members are omitted.
+// A short reply to metrics.show. Families of members that it does not contain are omitted.
 static const char reply[] =
 	"{\"control\": {\"version\": \"9\", \"cpu_us\": 2500000, \"published\": true},"
 	" \"dataplane\": {\"tsc_hz\": 2000},"
@@ -142,8 +142,8 @@ TEST(families_without_a_value_are_omitted) {
 	free(text);
 }
 
-// A removed backend, and a backend that was added while the list was sent, have the name of another
-// backend.
+// Two backends have one name: one was removed, or one was added while the list was being sent.
+// There must be only one series.
 TEST(series_are_not_duplicated) {
 	const char *name = "\nweir_backend_open_flows{service=\"web\",backend=\"b\"} ";
 	char *text = render(reply, false, false), *at = strstr(text, name);
@@ -170,16 +170,17 @@ TEST(ipvs_names_are_those_of_node_exporter) {
 	char *text = render(reply, true, false);
 
 	has(text, "\nnode_ipvs_connections_total 3\n");
-	// counters of ports, because workers count some packets twice
+	// the counters of ports are used, because workers count some packets twice
 	has(text, "\nnode_ipvs_incoming_bytes_total 700\n");
-	// Series with the same labels are added up.
+	// Several backends have the same labels, so their values are added up.
 	has(text, "\nnode_ipvs_backend_connections_active{local_address=\"198.51.100.10\","
 		  "local_port=\"80\",remote_address=\"10.0.0.1\",remote_port=\"80\",proto=\"TCP\","
 		  "local_mark=\"\"} 7\n");
 	has(text, "\nnode_ipvs_backend_connections_inactive{local_address=\"198.51.100.10\","
 		  "local_port=\"80\",remote_address=\"10.0.0.1\",remote_port=\"80\",proto=\"TCP\","
 		  "local_mark=\"\"} 2\n");
-	// A service with several binds is shown like a firewall mark.
+	// A service with several binds has no single address. It is shown like a service of IPVS
+	// with a firewall mark.
 	has(text, "\nnode_ipvs_backend_weight{local_address=\"\",local_port=\"0\","
 		  "remote_address=\"10.0.0.1\",remote_port=\"0\",proto=\"FWM\","
 		  "local_mark=\"dns\"} 0\n");

@@ -124,7 +124,8 @@ TEST(history_notes_each_start_once) {
 
 #define DAY_MS 360000u
 
-// A gap does not remove samples of the day: a due sample waits for an answer.
+// When the sample of the day is due, weir-control does not answer. The sample is taken from the
+// next answer.
 TEST(history_keeps_a_day) {
 	struct weir_history history = {.next_start = 0};
 	json_t *one = workers(10, 20), *json;
@@ -161,7 +162,7 @@ TEST(history_follows_a_clock_that_is_set_back) {
 
 // --- the file -----------------------------------------------------------------------------
 
-// The longest history: all rings full, all numbers with as many digits as possible.
+// Fills all rings with numbers of as many digits as possible. This gives the longest history.
 static void fill(struct weir_history *history) {
 	json_t *most =
 		json_pack("[{s:I, s:I, s:I, s:I, s:I}]", "rx_packets", INT64_MAX, "forwarded",
@@ -213,7 +214,7 @@ TEST(history_survives_in_its_file) {
 	again = weir_history_json(&read);
 	assert_true(json_equal(json, again));
 	json_decref(again);
-	// Samples of a clock that was ahead are omitted.
+	// Samples of the future are omitted: the clock was ahead when they were written.
 	assert_int_equal(weir_history_read(folder->path, 1800000000000 + 10 * DAY_MS, &read,
 				 folder->why, sizeof(folder->why)),
 		0);
@@ -271,13 +272,13 @@ TEST(broken_history_is_refused) {
 		}
 		assert_non_null(strstr(folder->why, "history.json is not a history"));
 	}
-	// The history is unchanged since the last valid file.
+	// The refused files have not changed the history.
 	assert_int_equal(history.ring[WEIR_HISTORY_RECENT].count, 0);
 	assert_int_equal(history.next_start, 1);
 }
 
-// A file that is truncated at any byte, or has any byte replaced, is refused or correct, and causes
-// no crash.
+// The file is cut after each of its bytes, or one of its bytes is changed. It is refused or read
+// correctly, without a crash.
 TEST(damaged_history_is_harmless) {
 	struct weir_history history = {.next_start = 0}, read;
 	struct folder *folder = *state;

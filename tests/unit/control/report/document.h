@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// docs/reference/agent-protocol.md, which the tests of this folder compare with the code.
+// Reads docs/reference/agent-protocol.md. The tests in this folder compare it with the code.
 #pragma once
 
 #include <stdio.h>

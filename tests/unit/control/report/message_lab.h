@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For tests of datagrams: keys, and the offsets in docs/reference/agent-protocol.md.
+// For tests of datagrams: keys, and the offsets that docs/reference/agent-protocol.md specifies.
 #pragma once
 
 #include <sodium.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent-check lines beyond those of tests/vectors/load_reports.json: several lines of one agent,
-// limits, and lines without an end. The comments have the results of HAProxy 2.6.12.
+// Lines of agent-check that tests/vectors/load_reports.json does not cover: several lines of one
+// agent, limits, and lines without an end. Comments contain the result of HAProxy 2.6.12.
 #include <errno.h>
 #include <string.h>
 
@@ -51,13 +51,15 @@ TEST(every_word_has_its_meaning) {
 		{"upp\n", NOTHING},
 		{"u\n", NOTHING},
 		{"# down\n", NOTHING},
-		// the worse state of both classes counts
+		// a line may have a word about the administrative state and a word about health:
+		// the worse state counts
 		{"up drain\n", LAME_DUCK},
 		{"drain down\n", DOWN},
 		{"ready down\n", DOWN},
 		{"up maint\n", DOWN},
 		{"up ready\n", READY},
-		// of one class the last word counts: MAINT, DRAIN, DOWN, up
+		// of several words of one class the last word counts; HAProxy: MAINT, DRAIN, DOWN,
+		// up
 		{"drain maint\n", DOWN},
 		{"maint drain\n", LAME_DUCK},
 		{"up down\n", DOWN},

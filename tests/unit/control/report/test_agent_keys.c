@@ -179,7 +179,8 @@ TEST(owner_is_root_or_the_user) {
 			-EPERM);
 		return;
 	}
-	// A file owned by root is accepted for every user, a user's own file only for this user.
+	// A file that root owns is accepted for each user. A user's own file is accepted only for
+	// that user.
 	assert_int_equal(
 		weir_agent_keys_read(lab->file, 4321, &lab->keys, lab->why, sizeof(lab->why)), 0);
 	assert_int_equal(chown(lab->file, 4321, 0), 0);

@@ -94,7 +94,8 @@ static int start_crypto(__attribute__((unused)) void **state) {
 
 TEST_GROUP(start_crypto);
 
-// Each field that may have any value gets all bits set, and a single bit set at either end.
+// Fields in which all values are valid: test all bits, and only the lowest and only the highest
+// bit.
 TEST(every_field_survives_its_largest_values) {
 	expect_probe(&sample_probe);
 	expect_answer(&sample_answer);
@@ -154,7 +155,8 @@ TEST(every_field_survives_its_largest_values) {
 #undef ANSWER
 }
 
-// As many states as fit, at the offsets of the document.
+// An answer contains as many states of ports as it has room for, at the offsets that the document
+// specifies.
 TEST(words_of_ports_are_at_their_places) {
 	struct weir_agent_answer answer = sample_answer;
 	uint8_t bytes[BYTES];
@@ -176,14 +178,14 @@ TEST(words_of_ports_are_at_their_places) {
 	expect_answer(&answer);
 	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
 	assert_memory_equal(bytes + 215, "\xff\xf4\x06\x02", 4);
-	answer.port_word_count = 1; // states after the last one are not sent
+	answer.port_word_count = 1; // the answer contains only one state now
 	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
 	assert_memory_equal(bytes + 170, "\1\xff\xff\x06\x02\0\0\0", 8);
 	assert_int_equal(decode_answer(bytes), NONE);
 }
 
-// The last bytes of the fields. Without their bit, an answer has zeros in these bytes, as in
-// earlier versions.
+// Speed and CPU model are in the last bytes of the fields. If their bit in `given` is not set,
+// these bytes are 0, as in earlier versions.
 TEST(speed_and_model_need_their_bit) {
 	struct weir_agent_answer answer = sample_answer;
 	uint8_t bytes[BYTES];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What an agent's answer reports: units, and times as differences.
+// What the answer of an agent reports: the units of its values, and times as differences of two
+// answers.
 #include <string.h>
 
 #include "agent_message.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ORCA beyond tests/vectors/load_reports.json: the meaning of fields, all kinds of invalid input,
-// and that an invalid value changes nothing.
+// Cases of ORCA that tests/vectors/load_reports.json does not cover: the meaning of fields, and all
+// kinds of invalid input. An invalid value changes nothing.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ TEST(fields_have_their_meanings) {
 	assert_true(report.utilization == 0.5);
 	assert_true(report.requests_per_second == 7);
 	assert_true(report.errors_per_second == 1.5);
-	// The newer field has precedence, as has the application's value.
+	// rps_fractional and application_utilization have precedence over the other two fields.
 	assert_int_equal(take(HEADER "TEXT rps=7,rps_fractional=7.25,application_utilization=0.75,"
 				     "cpu_utilization=0.5"),
 		1);
@@ -259,8 +259,8 @@ TEST(binary_fields) {
 				"cpus\x11" ONE),
 		1);
 	assert_true(report.cpus == 1);
-	// An entry with its value before its name, an entry without a value (0), and the other
-	// maps.
+	// An entry may have its value before its name, or no value (0). Entries of the other maps
+	// are accepted, too.
 	assert_int_equal(BINARY("\x42\x0f\x11" ONE "\x0a\x04"
 				"cpus\x42\x05\x0a\x03"
 				"foo\x22\x03\x0a\x01"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replay windows: each number is accepted once, and no sender displaces an active one.
+// Replay windows. Each number of a sender is accepted once. A new sender does not displace a sender
+// that is active.
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,11 +42,12 @@ TEST(window_is_64_numbers) {
 	assert_int_equal(take(7, 1000 - WEIR_REPLAY_WINDOW + 1), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(7, 999), WEIR_REPLAY_LATE);
 	assert_int_equal(take(7, 999), WEIR_REPLAY_SEEN);
-	// The highest number of the window: only 1000 + 63 - 63 = 1000 remains in the window.
+	// The window has 64 numbers, and now ends at 1063. Of the numbers tested so far, only 1000
+	// remains in it.
 	assert_int_equal(take(7, 1000 + WEIR_REPLAY_WINDOW - 1), WEIR_REPLAY_NEW);
 	assert_int_equal(take(7, 1000), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(7, 1001), WEIR_REPLAY_LATE);
-	// A number further ahead: all earlier numbers are below the window, and too old.
+	// The window moves far ahead. All numbers below it are too old.
 	assert_int_equal(take(7, 1001 + 2 * WEIR_REPLAY_WINDOW), WEIR_REPLAY_NEW);
 	assert_int_equal(take(7, 1002 + WEIR_REPLAY_WINDOW), WEIR_REPLAY_LATE);
 	assert_int_equal(take(7, 1001 + WEIR_REPLAY_WINDOW), WEIR_REPLAY_SEEN);
@@ -79,10 +81,10 @@ TEST(table_of_active_senders_accepts_no_other) {
 			weir_replay_take(&replay, sender, 10, sender, KEEP_MS), WEIR_REPLAY_NEW);
 	}
 	assert_int_equal(weir_replay_take(&replay, 1000, 1, KEEP_MS, KEEP_MS), WEIR_REPLAY_FULL);
-	// A replayed datagram does not extend the time of sender 1.
+	// A replayed datagram does not keep sender 1 active.
 	assert_int_equal(weir_replay_take(&replay, 1, 10, KEEP_MS, KEEP_MS), WEIR_REPLAY_SEEN);
 	assert_int_equal(weir_replay_take(&replay, 1000, 1, KEEP_MS + 1, KEEP_MS), WEIR_REPLAY_NEW);
-	// Sender 2 would be displaced next, but is active again.
+	// Sender 2 would be displaced next. But a new datagram makes it active again.
 	assert_int_equal(weir_replay_take(&replay, 2, 11, KEEP_MS + 1, KEEP_MS), WEIR_REPLAY_NEW);
 	assert_int_equal(
 		weir_replay_take(&replay, 1001, 1, KEEP_MS + 2, KEEP_MS), WEIR_REPLAY_FULL);
@@ -98,7 +100,7 @@ TEST(silent_sender_keeps_its_window_if_there_is_room) {
 	assert_int_equal(weir_replay_take(&replay, 7, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_SEEN);
 }
 
-// The window is compared with a list of all accepted numbers.
+// The result for each number is compared with a list of all accepted numbers.
 TEST(equals_a_simple_list) {
 	uint8_t taken[4096] = {0};
 	uint64_t highest = 0;

@@ -113,7 +113,8 @@ TEST(tcp_rest_is_zero) {
 	}
 }
 
-// Each byte is copied to memory of exactly that length, so that ASan detects a read beyond its end.
+// The datagram is cut to each length, in memory of exactly that length. ASan detects a read beyond
+// its end.
 TEST(tcp_of_other_lengths_and_kinds_are_refused) {
 	uint8_t whole[BYTES];
 

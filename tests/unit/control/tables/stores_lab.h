@@ -28,16 +28,17 @@ struct stores { // state of the single active recording
 };
 
 bool stores_work(void);
-// Start recording all stores of this thread to [memory, memory + bytes), of which `view` is another
-// mapping.
+// Starts recording the stores of this thread to [memory, memory + bytes). `view` is another mapping
+// of this memory.
 void stores_begin(struct stores *stores, void *memory, const void *view, size_t bytes);
-// Stop recording. Fails the test if the recorded stores do not give the present memory.
+// Stops recording. Fails the test if replaying the recorded stores gives other contents than the
+// memory has.
 void stores_end(struct stores *stores);
 void stores_fini(struct stores *stores);
-// Copy the range after the first n stores to `to`.
+// Copies the contents that the range had after the first n stores to `to`.
 void stores_replay(const struct stores *stores, uint32_t n, uint8_t *to);
 
-// Recording of loads: the number of instructions of this thread that have read from a range.
+// Records loads: counts the instructions of this thread that read from a range.
 struct looks {
 	uint8_t *memory; // page-aligned
 	size_t bytes;

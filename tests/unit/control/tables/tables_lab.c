@@ -125,7 +125,8 @@ struct weir_policy_table lab_table_of(const struct lab *lab, uint16_t service, u
 }
 
 void lab_settle(struct lab *lab) {
-	// A service is removed in at most five steps, each of which needs a report and a tick.
+	// The removal of a service takes at most five steps. Each step needs a report of the worker
+	// and a tick.
 	for (int i = 0; i < 8; i++) {
 		lab_quiescent(lab);
 		weir_tables_tick(lab->tables);

@@ -42,10 +42,10 @@ void lab_restart(struct lab *lab);
 
 // Worker 0 adopts all publications, and finishes a burst.
 void lab_quiescent(struct lab *lab);
-// The tables that the worker has now.
+// Return the tables that the worker uses now.
 const struct weir_services_view *lab_services(struct lab *lab);
 const struct weir_selection_view *lab_selection(struct lab *lab, uint16_t service);
-// The selection of a service that worker number `worker` would have if it started now.
+// Returns the selection of a service that this worker would use if it started now.
 struct weir_policy_table lab_table_of(const struct lab *lab, uint16_t service, uint32_t worker);
 // Tick and report alternately until nothing changes.
 void lab_settle(struct lab *lab);
@@ -60,11 +60,11 @@ void lab_remove_service(struct weir_config *config, uint32_t service);
 void lab_apply(struct lab *lab, const struct weir_config *config);
 uint16_t lab_id(const struct lab *lab, const char *service, const char *backend);
 struct weir_backend_state lab_state(const struct lab *lab, uint16_t id);
-// The row of a backend that a worker has now; all zeros if none.
+// Returns the row of a backend that the worker uses now; all zeros without a row.
 struct weir_backend_row lab_row(struct lab *lab, uint16_t id);
-// The number of slots of a service with this backend, in the worker's tables.
+// Returns how many slots of a service have this backend, in the worker's tables.
 uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend);
-// The published state, and the number of publications, which stays equal as long as nothing is
+// What is published, and the number of publications. That number stays equal as long as nothing is
 // published.
 struct lab_published {
 	weir_ref services;

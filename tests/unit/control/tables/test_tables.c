@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// tables.c and show.c: opening, changing and showing tables, and the resulting tables of a worker.
+// tables.c and show.c: tables are opened, changed and shown, and a worker reads the result.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -74,7 +74,8 @@ TEST(next_hop_fills_the_row_and_publishes_one_table) {
 	lab_config_free(config);
 }
 
-// The port's configured source address is used if the kernel has none of the right family.
+// The kernel has no source address of the right family. Then the address that is configured for the
+// port is used.
 TEST(source_address_of_the_port_is_the_fallback) {
 	struct weir_config *config = lab_config(1, 1);
 	struct weir_config_port port = {
@@ -122,7 +123,8 @@ TEST(weight_change_is_stored_and_publishes_one_selection) {
 	lab_config_free(config);
 }
 
-// One case per state that excludes a backend from new flows; its row stays for its existing flows.
+// In each case another state excludes the backend from new flows. Its row stays for its existing
+// flows.
 TEST(s6_backends_without_new_flows_keep_their_row) {
 	static const struct {
 		int admin, health;
@@ -223,7 +225,8 @@ TEST(s4_rebind_publishes_everything_into_a_new_segment) {
 	lab_config_free(config);
 }
 
-// Ids for which a lost dataplane may still have flows are kept when the same dataplane returns.
+// The dataplane is lost, and then the same dataplane returns. It may still have flows, so the ids
+// of their backends are not used for others.
 TEST(rebind_to_the_same_dataplane_keeps_ids_reserved) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config(1, 3);
 	struct lab lab;
@@ -248,8 +251,9 @@ TEST(rebind_to_the_same_dataplane_keeps_ids_reserved) {
 	lab_config_free(less);
 }
 
-// A control process read its configuration before it attached to a dataplane used by another
-// control process: the ids of the segment take precedence, as do settings made since then.
+// Control has read its configuration, and then attaches to a dataplane that another control process
+// has used. The ids in the segment take precedence over its own ids. Settings that were made in
+// between also take precedence.
 TEST(late_binding_adopts_the_ids_of_a_running_dataplane) {
 	struct weir_config *config = lab_config(2, 3), *other = lab_config(2, 3);
 	weir_ref before;
@@ -281,7 +285,8 @@ TEST(late_binding_adopts_the_ids_of_a_running_dataplane) {
 	lab_config_free(other);
 }
 
-// Ids of a dataplane that has exited are not referenced: they are reused if there are not enough.
+// The dataplane has exited, so nothing refers to its ids. The new segment is smaller, so ids above
+// its limit are replaced.
 TEST(rebind_to_a_smaller_segment_renumbers) {
 	struct weir_config *config = lab_config(1, 8), *less = lab_config(1, 8);
 	struct lab_room small = {.max_backends = 4};

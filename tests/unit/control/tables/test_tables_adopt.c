@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// adopt.c: a control process continues where another process stopped (S3).
+// adopt.c: a control process continues where another process has stopped (guarantee S3).
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -81,7 +81,8 @@ TEST(s3_restart_keeps_ids_of_leaving_backends_reserved) {
 	lab_apply(&lab, less);
 	lab_settle(&lab);
 	assert_true(lab_state(&lab, 2).leaving);
-	assert_true(lab_row(&lab, 2).flags & WEIR_BACKEND_PRESENT); // S6: the backend has a flow
+	// guarantee S6: the backend has a flow, so its row stays
+	assert_true(lab_row(&lab, 2).flags & WEIR_BACKEND_PRESENT);
 	lab_set_flows(&lab, 1, 2, 0);
 	lab_settle(&lab);
 	assert_int_equal(
@@ -99,7 +100,8 @@ static void random_bytes(uint8_t *bytes, uint64_t n, int density) {
 	}
 }
 
-// With any contents of identities and rows nothing crashes, and the configuration is applied.
+// The segment has random identities and rows. Control must not crash, and must apply its
+// configuration.
 TEST(broken_identity_is_survived) {
 	struct weir_config *config = lab_config(3, 4);
 
@@ -120,7 +122,8 @@ TEST(broken_identity_is_survived) {
 			random_bytes((uint8_t *)lab.control->notes, sizeof(*lab.control->notes), 4);
 		}
 		lab_restart(&lab);
-		lab_quiescent(&lab); // by now the whole heap may have been retired
+		// by the random notes, the whole heap may wait for this grace period
+		lab_quiescent(&lab);
 		lab_apply(&lab, config);
 		lab_settle(&lab);
 		for (uint32_t s = 0; s < 3; s++) {

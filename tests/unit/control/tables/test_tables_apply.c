@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// apply.c: one configuration after another.
+// apply.c: configurations are applied one after another.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -36,7 +36,8 @@ static bool find_hop(void *context, const struct weir_address *address, struct w
 	return memcmp(address->bytes, context, sizeof(address->bytes)) == 0;
 }
 
-// Otherwise the first packets of a new service would be dropped.
+// The next hop of a new backend is already known, and is published together with the backend.
+// Otherwise the first packets to it would be dropped.
 TEST(known_next_hop_is_published_with_a_new_backend) {
 	struct weir_config *config = lab_config(1, 2);
 	struct lab lab;
@@ -104,7 +105,8 @@ TEST(backends_with_a_check_start_as_starting) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(lab_state(&lab, 0).health, WEIR_HEALTH_STARTING);
-	// The selection is never empty by accident.
+	// No backend is healthy yet. All of them are used because of panic mode, so the selection
+	// is not empty.
 	weir_tables_service(lab.tables, 0, &service);
 	assert_true(service.panic);
 	assert_int_equal(service.eligible, 0);
@@ -115,7 +117,7 @@ TEST(backends_with_a_check_start_as_starting) {
 	weir_tables_publish(lab.tables);
 	assert_int_equal(lab_slots(&lab, 0, 0), LAB_TABLE_SIZE);
 
-	// The known health of the service's backends is unchanged.
+	// A new configuration does not change the known health of backends.
 	lab_apply(&lab, next);
 	assert_int_equal(lab_state(&lab, 1).health, WEIR_HEALTH_REFUSING);
 	lab_close(&lab);
@@ -123,7 +125,8 @@ TEST(backends_with_a_check_start_as_starting) {
 	lab_config_free(next);
 }
 
-// Scale-out from 4 to 10 backends: whether the new backends work is not known yet.
+// A service grows from 4 to 10 backends. The new backends get no flows, because they have never
+// been healthy.
 TEST(unproven_backends_get_no_flows_while_others_are_healthy) {
 	struct weir_config *config = lab_config(1, 10), *four = lab_config_copy(config);
 	struct weir_service_state service;
@@ -141,7 +144,7 @@ TEST(unproven_backends_get_no_flows_while_others_are_healthy) {
 	}
 	lab_publish(&lab);
 	lab_apply(&lab, config);
-	// rounds: starting; refusing; after a restart
+	// rounds: the new backends are starting; they refuse; control was restarted
 	for (uint32_t round = 0; round < 3; round++) {
 		for (uint16_t id = 0; id < 10; id++) {
 			assert_int_equal(lab_state(&lab, id).in_selection, id < 4);
@@ -158,7 +161,8 @@ TEST(unproven_backends_get_no_flows_while_others_are_healthy) {
 		}
 		lab_publish(&lab);
 	}
-	// Three of the proven backends fail: panic mode, among backends that were ever healthy.
+	// Three of the four proven backends fail. In panic mode only backends are used that have
+	// been healthy before.
 	for (uint16_t id = 1; id < 4; id++) {
 		weir_tables_set_health(lab.tables, id, WEIR_HEALTH_REFUSING);
 	}
@@ -191,7 +195,7 @@ TEST(removed_backend_id_is_not_reused_while_flows_refer_to_it) {
 	assert_int_equal(lab_slots(&lab, 0, 1), 0);
 	assert_int_equal(weir_tables_backend_find(lab.tables, "s0", "b1"), -ENOENT);
 	lab_settle(&lab);
-	// S6: the flows stay
+	// guarantee S6: the flows stay
 	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT);
 	assert_true(lab_state(&lab, 1).leaving);
 	assert_int_equal(weir_tables_backend_flows(lab.tables, 1), 2);
@@ -227,7 +231,7 @@ TEST(another_address_is_another_backend) {
 	assert_int_equal(lab_row(&lab, 2).flags, WEIR_BACKEND_PRESENT);
 	lab_settle(&lab);
 
-	// After the address is changed back, remaining flows reach their machine again.
+	// The address is changed back. The flows that are left reach their server again.
 	lab_apply(&lab, config);
 	assert_int_equal(lab_id(&lab, "s0", "b0"), 0);
 	assert_true(lab_state(&lab, 2).leaving);
@@ -240,7 +244,7 @@ TEST(another_address_is_another_backend) {
 	lab_config_free(moved);
 }
 
-// The new machine gets the same slots: a change of address does not affect other slots.
+// The new server gets the slots of the old one. All other slots stay the same.
 TEST(change_of_address_moves_no_other_slot) {
 	struct weir_config *config = lab_config(1, 5), *moved = lab_config_copy(config);
 	const struct weir_selection_view *view;
@@ -287,7 +291,8 @@ TEST(removed_service_is_withdrawn_step_by_step) {
 
 	lab_settle(&lab);
 	assert_int_equal(lab.segment->roots->selection[0], 0);
-	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT); // S6: the backend has a flow
+	// guarantee S6: the backend has a flow, so its row stays
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT);
 	assert_string_equal(weir_tables_service_name(lab.tables, 0), "s0");
 	assert_string_equal(lab_state(&lab, 1).service, "s0");
 	lab_apply(&lab, other);
@@ -306,7 +311,7 @@ TEST(removed_service_is_withdrawn_step_by_step) {
 	lab_config_free(other);
 }
 
-// At every stage of its removal, a service may return with its old ids.
+// A service is being removed. It may return at every stage of the removal, and gets its old ids.
 TEST(removed_service_returns_at_any_stage) {
 	for (int steps = 0; steps < 6; steps++) {
 		struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
@@ -336,7 +341,7 @@ TEST(removed_service_returns_at_any_stage) {
 	}
 }
 
-// The state that a refused configuration must not change.
+// Check that a refused configuration has changed nothing.
 static void assert_unchanged(
 	struct lab *lab, const struct weir_config *config, const struct lab_published *before) {
 	lab_assert_published(lab, before);
@@ -419,7 +424,8 @@ TEST(contradictions_are_refused_as_a_whole) {
 	lab_config_free(bad);
 }
 
-// Two backends swap their addresses: neither may inherit the other's flows.
+// Two backends swap their addresses. Each address gets a new id, so that no backend inherits flows
+// of the other.
 TEST(swapped_addresses_are_two_new_backends) {
 	struct weir_config *config = lab_config(1, 2), *swapped = lab_config_copy(config);
 	struct lab lab;

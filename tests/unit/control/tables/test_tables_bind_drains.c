@@ -12,7 +12,7 @@
 
 #define NOW 1000000000ull
 
-// The bind of service s0 or s1, as workers read it.
+// Returns the value that workers read for the first bind of service s0 or s1.
 static uint16_t bind_of(struct lab *lab, const struct weir_config *config, uint32_t service) {
 	return weir_service_lookup(lab_services(lab),
 		config->services[service].binds[0].address.bytes, 4, IPPROTO_TCP, 80);
@@ -89,7 +89,8 @@ TEST(dropped_service_is_down_for_its_flows_until_it_is_ready) {
 	lab_config_free(config);
 }
 
-// A VIP may have 1,000 services: their selections stay unchanged.
+// A drain of a VIP must not examine backends, because a VIP may have 1,000 services. The selections
+// of these services stay unchanged.
 TEST(drain_examines_no_backend_until_flows_are_dropped) {
 	struct weir_config *config = lab_config(1, 3);
 	uint64_t examined;
@@ -141,7 +142,7 @@ static void add_bind(struct weir_config *config, uint32_t service, uint8_t last,
 	bind->port_last = port_last;
 }
 
-// The first ports of the range belong to a narrower bind of another service.
+// The bind is a range of ports. Its first ports belong to a narrower bind of another service.
 TEST(drain_of_an_overlapped_range_survives_a_restart) {
 	struct weir_config *config = lab_config(2, 3);
 	const uint8_t *vip = config->services[0].binds[0].address.bytes;
@@ -164,7 +165,7 @@ TEST(drain_of_an_overlapped_range_survives_a_restart) {
 	lab_config_free(config);
 }
 
-// The file changes while no control process runs.
+// While no control process runs, the file gets a new bind for a drained service.
 TEST(bind_added_to_a_drained_service_during_a_restart_is_drained) {
 	struct weir_config *config = lab_config(2, 3), *next = lab_config(2, 3);
 	struct lab lab;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// build.c: blobs built from a state, and the recognition of already published blobs.
+// build.c: builds blobs from a state, and recognises blobs that are already published.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -42,8 +42,8 @@ static uint32_t used_slots(const struct weir_policy_table *table) {
 	return used;
 }
 
-// With a subset for each worker, a change rebuilds only affected tables and copies the other
-// tables: a mark in the published tables shows which.
+// Each worker has a subset. A change rebuilds only the tables that it affects, and copies the other
+// tables. The test marks the published tables, so that it can see which of them were copied.
 TEST(only_changed_subsets_are_built) {
 	struct weir_config *config = lab_config(1, 12);
 	struct weir_subset_member members[12];
@@ -80,7 +80,8 @@ TEST(only_changed_subsets_are_built) {
 	lab_config_free(config);
 }
 
-// A published selection that differs in one value is recognised as different.
+// The published selection was changed in one value. It must be recognised as different, and
+// rebuilt.
 TEST(selection_with_one_other_value_is_rebuilt) {
 	struct weir_config *config = lab_config(1, 3);
 	struct lab lab;
@@ -119,8 +120,8 @@ TEST(selection_with_one_other_value_is_rebuilt) {
 	lab_config_free(config);
 }
 
-// Rows published one by one are those required by the state; a change without effect on them
-// publishes none.
+// Rows are published one by one, each as the state requires. A change that does not affect any row
+// publishes no row.
 TEST(rows_are_published_one_by_one) {
 	struct weir_config *config = lab_config(3, 5);
 	struct lab lab;
@@ -134,7 +135,7 @@ TEST(rows_are_published_one_by_one) {
 		weir_tables_set_next_hop(lab.tables, id, &hop);
 		assert_int_equal(lab_publish(&lab), 1);
 		weir_tables_set_admin(lab.tables, id, id % 3 ? WEIR_ADMIN_READY : WEIR_ADMIN_DRAIN);
-		// publishes a selection as well
+		// sometimes the selection is published together with the row
 		assert_int_equal(lab_publish(&lab), id % 3 ? 0 : 2);
 	}
 	for (uint16_t id = 0; id < 15; id++) {

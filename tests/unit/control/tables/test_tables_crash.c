@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// S3, S6: control is killed between any two stores of an apply, of a change, or of a step of a
-// withdrawal. For each prefix of its stores, another control process adopts the memory: workers
-// find valid tables at any time, no flow's row changes, memory in use by a worker is not
-// overwritten (S5), and the finally published tables are the same as without the crash.
+// Guarantees S3 and S6. Control is killed between any two stores of an apply, of a change, or of a
+// step of a withdrawal. After each prefix of the stores, another control process adopts the memory.
+// Workers find valid tables at all times, and the row of a flow does not change. Memory that a
+// worker uses is not overwritten (S5). In the end the same tables are published as without the
+// crash.
 #include "tables_lab.h"
 
 #include <netinet/in.h>
@@ -15,13 +16,14 @@
 
 #define SERVICES 4
 #define BACKENDS 16
-// Of the stores to the heap, which nothing refers to yet, this many are enough.
+// Nothing refers to new memory in the heap yet, so it is enough to test one of HEAP_EVERY stores to
+// it.
 #define HEAP_EVERY 61
 
 static const struct lab_room room = {
 	.max_services = SERVICES, .max_backends = BACKENDS, .heap_bytes = 256 << 10};
 
-// The published and stored state, for comparisons. Zeroed before it is filled in.
+// What is published and stored, for comparisons. It is zeroed before it is filled in.
 struct picture {
 	struct weir_backend_row row[BACKENDS];
 	struct weir_identity_backend backend[BACKENDS];
@@ -81,9 +83,10 @@ struct crash {
 	const struct weir_config *config; // configuration of the next control process
 	bool flows[BACKENDS];
 	struct weir_backend_row row[BACKENDS]; // rows of backends with flows
-	// The finally published tables if the process had stored nothing, or everything.
+	// the tables published in the end if the process had stored nothing, or everything
 	struct picture *before, *after;
-	bool differ; // whether before and after may differ; then each outcome equals one of them
+	// whether `before` and `after` may differ; if so, each outcome must equal one of them
+	bool differ;
 	bool is_after; // whether the outcome `after` has occurred
 	void (*check)(struct lab *lab); // actions of the next control process; NULL = none
 };
@@ -117,8 +120,8 @@ static void assert_some_open(
 	}
 }
 
-// Check that the tables of a worker that starts now are complete, and refer only to existing
-// objects (S2).
+// Check the tables of a worker that starts now. They must be complete, and refer only to existing
+// objects (guarantee S2).
 static void assert_sound(struct lab *lab) {
 	struct weir_backend_row rows[BACKENDS] = {0};
 	struct weir_reader reader;
@@ -145,7 +148,8 @@ static void assert_flows_stay(const struct crash *crash, struct lab *lab) {
 	for (uint16_t id = 0; id < BACKENDS; id++) {
 		struct weir_backend_row row = lab_row(lab, id);
 
-		// All fields except the handling of flows, which the change may modify.
+		// The change may modify how flows are handled, so only the other fields are
+		// compared.
 		row.flags &= WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED;
 		if (crash->flows[id]) {
 			assert_memory_equal(&row, &crash->row[id], sizeof(row));
@@ -166,8 +170,8 @@ static uint64_t sum_up(const struct lab *lab) {
 	return sum;
 }
 
-// The segment left by a process that was killed after n stores; its worker has the tables published
-// before the crash.
+// Opens the segment that a process left when it was killed after n stores. Its worker still has the
+// tables from before the crash.
 static void open_crashed(const struct crash *crash, uint32_t n, struct lab *ret) {
 	ret->segment = lab_segment(&room);
 	ret->control = lab_attach(ret->segment);
@@ -195,7 +199,8 @@ static void compare(struct crash *crash, uint32_t n, const struct picture *outco
 	crash->is_after |= is_after;
 }
 
-// The process was killed after n stores. ret NULL: compare the outcome, otherwise return it.
+// Test a process that was killed after n stores. ret: returns the outcome; NULL = compare it with
+// the expected outcomes.
 static void crash_after(struct crash *crash, uint32_t n, struct picture *ret) {
 	struct picture *outcome = malloc(sizeof(*outcome));
 	struct lab lab;
@@ -205,7 +210,7 @@ static void crash_after(struct crash *crash, uint32_t n, struct picture *ret) {
 	open_crashed(crash, n, &lab);
 	assert_sound(&lab);
 	if (n % 2 == 0) {
-		assert_flows_stay(crash, &lab); // in other cases the worker reads later
+		assert_flows_stay(crash, &lab); // for odd n, the worker reads only later
 	}
 	sum = sum_up(&lab);
 	assert_int_equal(weir_tables_open(lab.control, &lab.tables), 0);
@@ -239,7 +244,7 @@ static void begin(struct crash *crash, struct lab *lab) {
 		lab->control->tables_bytes);
 }
 
-// Test crashes of the process that made the changes since begin.
+// Test a crash after each number of stores since begin().
 static void end(struct crash *crash, const struct lab *lab, const struct weir_config *config) {
 	uint64_t heap = lab->segment->heap_off;
 	uint32_t checked = 0;
@@ -309,8 +314,8 @@ TEST(s3_crash_at_any_store_of_an_apply) {
 	lab_config_free(next);
 }
 
-// All backends are replaced: until the next process starts, new flows go to the former or to the
-// new backends.
+// All backends are replaced. After a crash, new flows go either to the old backends or to the new
+// backends, until the next process starts.
 TEST(s3_crash_at_any_store_leaves_an_open_backend) {
 	struct weir_config *config = lab_config(1, 3), *next = lab_config(1, 3);
 	struct crash crash = {0};
@@ -342,7 +347,8 @@ static void check_reported(struct lab *lab) {
 	assert_int_equal(lab_state(lab, 1).reported_weight, 700);
 }
 
-// A reported weight stays with its backend, whichever store of the run-time weight was the last.
+// The run-time weight of a backend with a reported weight changes. The reported weight stays, after
+// whichever store the process is killed.
 TEST(s3_reported_weight_survives_a_crash_at_any_store) {
 	struct weir_config *config = lab_config(1, 3);
 	struct crash crash = {.differ = true, .check = check_reported};
@@ -438,7 +444,7 @@ static void drain_service(struct lab *lab, bool drained) {
 		weir_tables_drain_binds(lab->tables, 1, NULL, drained, drained ? DEADLINE : 0), 0);
 }
 
-// The service or the backend drains until its deadline, or does not drain.
+// Check that the service and the backend either drain until their deadline, or do not drain.
 static void check_deadline(struct lab *lab) {
 	struct weir_backend_state backend = lab_state(lab, 5);
 	struct weir_service_state service;
@@ -452,8 +458,8 @@ static void check_deadline(struct lab *lab) {
 	}
 }
 
-// A service begins to drain, its flows are dropped at the deadline, and it is ready again; then a
-// backend does the same.
+// Crashes while a service begins to drain, while its flows are dropped at the deadline, and while
+// it becomes ready again. Then the same for a backend.
 TEST(s3_crash_at_any_store_of_a_drain) {
 	struct weir_config *config = lab_config(2, 4);
 
@@ -497,7 +503,7 @@ TEST(s3_crash_at_any_store_of_a_drain) {
 #define REMOVED_MS 7000u
 #define ESTABLISHED_MS 90000u
 
-// The removal ends when it would have ended without the crash.
+// Check that a removal still ends at the time at which it would have ended without the crash.
 static void check_removal(struct lab *lab) {
 	struct weir_service_state service;
 
@@ -509,8 +515,8 @@ static void check_removal(struct lab *lab) {
 	}
 }
 
-// A bind, or its service, is removed; its flows end; the bind or service is withdrawn, or returns.
-// The time is 0.
+// Crashes while a bind or its service is removed, while its flows end, and while it is withdrawn or
+// returns. The tables' clock is at 0.
 TEST(s3_crash_at_any_store_of_a_removal) {
 	struct weir_config *config = lab_config(2, 4);
 
@@ -559,7 +565,8 @@ TEST(s3_crash_at_any_store_of_a_removal) {
 	lab_config_free(config);
 }
 
-// A backend and a service are removed, step by step, and other objects are added and get their ids.
+// A backend and a service are removed step by step. Others are added, and get the ids that have
+// become free.
 TEST(s3_crash_at_any_store_of_an_add_and_a_remove) {
 	struct weir_config *config = lab_config(3, 2), *less = lab_config(2, 2),
 			   *more = lab_config(2, 4);
@@ -595,7 +602,7 @@ TEST(s3_crash_at_any_store_of_an_add_and_a_remove) {
 		}
 		end(&crash, &lab, phase < 7 ? less : more);
 	}
-	assert_int_equal(lab_id(&lab, "s0", "b2"), 0); // the freed id
+	assert_int_equal(lab_id(&lab, "s0", "b2"), 0); // b2 has the id that has become free
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(less);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// eligible.c: which backends take new flows, and the result if there are too few.
+// eligible.c: which backends take new flows, also if only few or no backends are usable.
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ struct member {
 #define REFUSING WEIR_HEALTH_REFUSING
 #define UNSET WEIR_WEIGHT_UNSET
 
-// The decision for a service of n members.
+// Returns the decision for a service with these n members.
 static struct weir_state *decided(const struct member *members, uint32_t n, uint32_t threshold,
 	struct weir_config_service *config) {
 	struct weir_state *state;
@@ -58,7 +58,7 @@ static struct weir_state *decided(const struct member *members, uint32_t n, uint
 	return state;
 }
 
-// Decide for a service of n members. Returns a bitmap of the chosen members.
+// Decides for a service with these n members. Returns the chosen members as a bitmap.
 static uint32_t decide(const struct member *members, uint32_t n, uint32_t threshold,
 	bool *ret_panic, uint32_t *ret_eligible) {
 	struct weir_config_service config;
@@ -264,8 +264,7 @@ TEST(backends_that_may_be_ejected) {
 	}
 }
 
-// hosts, available, threshold -> panic, candidates. Exactly the threshold is no panic; the
-// percentage is rounded down.
+// Panic begins below the threshold, not at the threshold. The percentage is rounded down.
 TEST(panic_threshold_table) {
 	static const struct {
 		uint32_t hosts, available, threshold;
@@ -300,7 +299,8 @@ TEST(panic_threshold_table) {
 	}
 }
 
-// A reported weight that is scaled down is never 0, which would remove the backend from service.
+// A run-time weight scales the reported weight down, but not to 0. A weight of 0 would remove the
+// backend from service.
 TEST(a_scaled_weight_is_at_least_1) {
 	static const struct {
 		uint32_t configured, runtime, reported, weight;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Control's tables while workers do not report, refuse tables, or keep flows. Cases: the first
-// apply after a restart, refused tables, removed ids.
+// Control's tables while grace periods do not end: at the first apply after a restart, while
+// workers refuse tables, and while removed ids still have flows.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 
 #define SMALL_HEAP (256 << 10)
 
-// Publish until the whole heap has been in use once. The next control process then has no memory
-// that may be written before a grace period has passed.
+// Publish until the whole heap has been in use once. The next control process then has to wait for
+// a grace period before it may write any memory of the heap.
 static void use_up_the_heap(struct lab *lab, const struct weir_config *config) {
 	uint32_t weight = 1000;
 
@@ -49,7 +49,7 @@ static void *report_late(void *context) {
 static struct weir_config *big_config(uint32_t backends) {
 	struct weir_config *config = lab_config(1, backends);
 
-	config->services[0].table_size = 16381; // 32 kB of slots, an eighth of the heap
+	config->services[0].table_size = 16381; // the slots take 32 kB, an eighth of the heap
 	return config;
 }
 
@@ -81,9 +81,9 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// With a worker that never reports, the apply fails after a while with the worker's number, and no
-// change is lost. As soon as the worker reports, the same apply succeeds, with the changes made
-// meanwhile.
+// A worker never reports. The apply fails after a while, and its error contains the worker's
+// number. No change is lost. As soon as the worker reports, the same apply succeeds, and includes
+// changes made in between.
 TEST(first_apply_after_a_restart_gives_up_on_a_stalled_worker) {
 	struct lab_room room = {.heap_bytes = SMALL_HEAP};
 	struct weir_config *config = big_config(2), *next = big_config(3);
@@ -104,7 +104,7 @@ TEST(first_apply_after_a_restart_gives_up_on_a_stalled_worker) {
 	assert_true(weir_tables_wait(lab.tables));
 	lab_assert_published(&lab, &before);
 	assert_int_equal(weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN), 0);
-	// publishing is possible only after it has a configuration
+	// nothing can be published before a configuration is applied
 	assert_int_equal(weir_tables_publish(lab.tables), 0);
 	lab_assert_published(&lab, &before);
 	assert_true(weir_tables_wait(lab.tables));
@@ -127,7 +127,7 @@ static void assert_no_refusal(struct lab *lab) {
 	assert_false(weir_tables_refused(lab->tables, &refusal));
 }
 
-// Check that, when the worker reports again, memory and ids become free.
+// Check that memory and ids become free when the worker reports again.
 static void assert_grace_goes_on(struct lab *lab) {
 	uint64_t mark = weir_writer_mark(weir_tables_writer(lab->tables));
 
@@ -167,7 +167,7 @@ TEST(refused_table_is_replaced_by_the_previous_one) {
 		lab_published(&lab, &before);
 		assert_no_refusal(&lab);
 		publish_broken(&lab, root);
-		// The previous table of the worker is in use
+		// The worker still uses its previous tables.
 		assert_in_range(lab_slots(&lab, 1, 4), 80, 87);
 		assert_non_null(lab_services(&lab)->buckets);
 		assert_int_equal(lab.reader.refusals.refused, 1);
@@ -197,8 +197,8 @@ static void log_update(struct lab *lab, enum weir_update_kind kind, uint16_t id)
 	__atomic_store_n(&news->updates, news->updates + 1, __ATOMIC_RELEASE);
 }
 
-// A root or a table was overwritten externally: the previous one cannot be used, so control
-// rebuilds it.
+// Another process has overwritten a root or a table. Control cannot restore the previous table, so
+// it builds a new one.
 TEST(overwritten_table_is_rebuilt) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_tables_refusal refusal;
@@ -239,7 +239,7 @@ TEST(overwritten_table_is_rebuilt) {
 	lab_config_free(config);
 }
 
-// Two workers refuse the same table: the table is restored once.
+// Two workers refuse the same table. Control restores the table only once.
 TEST(table_that_two_workers_refuse_is_restored_once) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_tables_refusal refusal;
@@ -272,7 +272,8 @@ TEST(table_that_two_workers_refuse_is_restored_once) {
 	lab_config_free(config);
 }
 
-// The next control process reports present refusals, but not past refusals.
+// A new control process reports refusals of present tables. It does not report refusals from before
+// its start.
 TEST(past_refusal_is_not_reported_again) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = 1};
@@ -307,8 +308,8 @@ TEST(past_refusal_is_not_reported_again) {
 
 // --- flows that move ----------------------------------------------------------------------
 
-// While a bucket moves between workers the sum of their gauges, read one after the other, may be 0
-// although flows exist. Ids stay until no move is in progress.
+// A bucket moves from one worker to another. Control reads the workers' gauges one after the other,
+// so their sum may be 0 although flows exist. Ids stay reserved until no move is in progress.
 TEST(ids_stay_while_buckets_move) {
 	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
@@ -334,7 +335,7 @@ TEST(ids_stay_while_buckets_move) {
 	lab_quiescent(&lab);
 	weir_tables_tick(lab.tables); // the row is withdrawn
 	assert_int_equal(lab_row(&lab, 0).flags, 0);
-	// answers of a worker other than the finished one
+	// another worker has confirmed moves that have not ended
 	steals[0].answers[WEIR_BUCKET_CONFIRMED] = 5;
 	lab_settle(&lab);
 	assert_true(lab_state(&lab, 0).leaving);
@@ -349,7 +350,8 @@ TEST(ids_stay_while_buckets_move) {
 	lab_config_free(less);
 }
 
-// Also the id of a service whose backends were removed stays, because of the service's gauge.
+// A service without backends also keeps its id while a bucket moves, because the service has a
+// gauge of its own.
 TEST(id_of_a_service_stays_while_buckets_move) {
 	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
 	struct weir_config *config = lab_config(2, 0), *less = lab_config_copy(config);
@@ -375,7 +377,7 @@ TEST(id_of_a_service_stays_while_buckets_move) {
 #define MANY 10000
 #define LOOKS_AT_ONCE 8192
 
-// Cache lines of backends' counters that a tick reads.
+// Returns how many cache lines of the backends' counters a tick reads.
 static uint64_t looks_of_a_tick(struct lab *lab) {
 	uint8_t *counters = (uint8_t *)lab->control->backend_counters;
 	struct looks looks;
@@ -413,7 +415,8 @@ TEST(many_leaving_backends_cost_a_bounded_tick) {
 		assert_in_range(looks, 1, LOOKS_AT_ONCE);
 		looked += looks;
 	}
-	assert_true(looked > (uint64_t)MANY * LAB_WORKERS); // readings have visited all ids
+	// several ticks together have read the counters of all ids
+	assert_true(looked > (uint64_t)MANY * LAB_WORKERS);
 	assert_true(lab_state(&lab, MANY - 1).leaving);
 	for (uint16_t id = 1; id < MANY; id++) {
 		lab_set_flows(&lab, id % LAB_WORKERS, id, 0);
@@ -430,8 +433,9 @@ TEST(many_leaving_backends_cost_a_bounded_tick) {
 	lab_config_free(none);
 }
 
-// Previous counts of an id are subtracted. An id that never had a row has no counts: its counters
-// are not read, because reading the counters of thousands of new ids and all workers takes seconds.
+// An id that is used again starts with counters of its former backend, which are subtracted. An id
+// that never had a row has no such counts, so its counters are not read. Reading the counters of
+// thousands of new ids for all workers would take seconds.
 TEST(baseline_is_the_previous_count_of_the_id) {
 	struct weir_config *first = lab_config(1, 2), *second = lab_config(1, 2);
 	struct weir_share_counters *counters;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables left by a compromised control process do not prevent the next process from working. The
-// tables and identities of this test are valid, but fill the segment (for invalid ones see
-// test_tables_adopt.c).
+// A compromised control process has left tables and identities that are valid, but fill the
+// segment. The next process must work nevertheless. Invalid tables are tested in
+// test_tables_adopt.c.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #define UNKNOWN 60 // a service that no configuration has
 
-// A valid blob of `bytes` in the heap at the offset `at`.
+// Make a valid blob of this size at the offset `at` of the heap.
 static weir_ref claim_heap(
 	const struct lab *lab, const struct weir_blob *like, uint64_t at, uint64_t bytes) {
 	uint64_t offset = lab->control->heap_off + at;
@@ -140,7 +140,8 @@ TEST(service_table_does_not_occupy_the_heap) {
 	lab_config_free(config);
 }
 
-// A worker that refuses such a table would never end a grace period.
+// A worker would refuse this table again and again, and no grace period would end. So control
+// withdraws it.
 TEST(broken_table_of_an_unknown_service_is_withdrawn) {
 	const weir_ref broken = weir_ref_make(5, 64);
 	struct weir_config *config = lab_config(3, 4);
@@ -165,8 +166,8 @@ TEST(broken_table_of_an_unknown_service_is_withdrawn) {
 	lab_config_free(config);
 }
 
-// A broken table and a full heap: no memory is free, and no memory becomes free while workers
-// refuse a table.
+// A table is broken, and the heap is full. Memory does not become free while workers refuse a
+// table.
 TEST(broken_table_and_full_heap_are_survived) {
 	struct weir_config *config = lab_config(3, 4);
 	struct lab lab;
@@ -177,7 +178,7 @@ TEST(broken_table_and_full_heap_are_survived) {
 	lab.control->roots->selection[0] = weir_ref_make(5, 64);
 	lab.control->roots->selection[1] = weir_ref_make(6, 64);
 	lab.control->roots->selection[2] = 0;
-	// the whole heap waits for a grace period
+	// the whole heap is in use, and waits for a grace period
 	lab.control->notes->heap_used = lab.control->heap_bytes;
 	lab_restart(&lab);
 	lab_quiescent(&lab);
@@ -237,8 +238,8 @@ TEST(given_service_ids_become_free) {
 	lab_config_free(config);
 }
 
-// Ids in use by flows: objects that get an id are published at once, other objects when ids are
-// free.
+// Not all backends can get an id, because ids are in use by flows. Backends with an id are
+// published at once. The others are published when ids become free.
 TEST(backends_without_ids_wait_for_flows) {
 	const struct lab_room room = {.max_backends = 6};
 	struct weir_config *config = lab_config(1, 4), *next = lab_config(1, 6);
@@ -248,16 +249,18 @@ TEST(backends_without_ids_wait_for_flows) {
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
 	lab_set_flows(&lab, 0, 0, 1);
-	lab_remove_backend(next, 0, 0); // b1 to b5 are five backends, and b0 still has its id
+	// b1 to b5 need five ids, and b0 still has an id because of its flow
+	lab_remove_backend(next, 0, 0);
 	lab_restart(&lab);
 	next->services[0].backends[4].address.bytes[0] = 11;
-	next->services[0].backends[0].address.bytes[0] = 11; // another machine, so another id
+	// the new address is another server, which needs another id
+	next->services[0].backends[0].address.bytes[0] = 11;
 	lab_apply(&lab, next);
 	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 1);
 	assert_false(retry);
 	lab_settle(&lab);
 	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 1);
-	assert_true(retry); // the id of the previous b1 is free
+	assert_true(retry); // the id of b1's former address is free
 	lab_apply(&lab, next);
 	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 0);
 	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT); // guarantee S6

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ids.c: names to ids and back, and the life of an id.
+// ids.c: ids are found by name and names by id, and ids are given, removed and given again.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static struct weir_state *new_state(void) {
 	return state;
 }
 
-// The number of backends in the list of a service, which must be consistent in both directions.
+// Returns the number of backends in the list of a service. Checks that the list is the same in both
+// directions.
 static uint32_t count_list(const struct weir_state *state, uint16_t service) {
 	uint16_t previous = 0;
 	uint32_t n = 0;
@@ -174,7 +175,8 @@ TEST(clone_is_independent) {
 	weir_state_free(found);
 }
 
-// A freed id whose removal is not published yet is in the list once, also when a clone reuses it.
+// The removal of an id is not published yet, and a clone uses the id again. The list of changes
+// contains the id only once.
 TEST(clone_keeps_unpublished_removals) {
 	struct weir_state *found = new_state(), *clone;
 	struct weir_address address = ipv4(1);
@@ -229,9 +231,8 @@ TEST(many_names_equal_a_simple_list) {
 	weir_state_free(found);
 }
 
-// A quarter of all ids are removed from one service, the oldest first: each id is removed
-// separately, without visiting all remaining ids. The limit detects a change of complexity, not of
-// percents.
+// A quarter of all ids are removed from one service, the oldest first. Each removal must not visit
+// all remaining ids. The limit of time detects only a change of complexity.
 TEST(thousands_are_removed_from_a_service_at_once) {
 	const uint32_t ids = WEIR_BACKENDS_MAX, leaving = ids / 4;
 	struct weir_state *found = new_state();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables compared with a simple model: random configurations, states, weights, restarts and worker
-// reports; after each step all published tables must agree with the model.
+// Tables are compared with a simple model. Configurations, states, weights, restarts and reports of
+// workers are random. After each step all published tables must agree with the model.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -169,7 +169,7 @@ static void change_state(struct model *model, struct lab *lab) {
 	}
 }
 
-// Flows start at a present backend, or all flows of an id end.
+// A flow starts at a backend that exists, or all flows of an id end.
 static void change_flows(struct model *model, struct lab *lab) {
 	char service[16], name[16];
 	struct model_backend *backend = live_backend(model, service, name);
@@ -192,11 +192,12 @@ static uint32_t effective(const struct model_backend *backend) {
 	return backend->runtime != WEIR_WEIGHT_UNSET ? backend->runtime : backend->configured;
 }
 
-// The rule for which backends take new flows, written again independently.
+// The rule for which backends take new flows. The model implements it independently of the code.
 static void expect_members(
 	const struct model_service *service, const bool resolved[BACKENDS], bool member[BACKENDS]) {
 	bool reachable = false;
-	uint32_t total = 0, good = 0, fair = 0; // fair: backends that are or were healthy
+	// fair: backends that are healthy or were healthy before
+	uint32_t total = 0, good = 0, fair = 0;
 	bool panic;
 
 	for (int b = 0; b < BACKENDS; b++) {
@@ -244,7 +245,7 @@ static void check_row(struct lab *lab, uint16_t id, const struct weir_backend_st
 		row.header + at, state->address.bytes, state->address.family == 4 ? 4 : 16);
 }
 
-// Check how the backend's row specifies the handling of its flows.
+// Check that the flags of the row give the right handling of the backend's flows.
 static void check_flags(uint8_t flags, const struct model_backend *backend, bool member) {
 	bool down =
 		backend->admin == WEIR_ADMIN_MAINTENANCE || backend->health == WEIR_HEALTH_REFUSING;
@@ -385,7 +386,7 @@ TEST(random_operations_agree_with_the_model) {
 			assert_true(weir_tables_publish(lab.tables) >= 0);
 			check(model, &lab);
 		}
-		// When all flows have ended, no objects of previous configurations are left.
+		// All flows have ended. No object of a former configuration may be left.
 		for (uint16_t id = 0; id < 512; id++) {
 			lab_set_flows(&lab, 0, id, 0);
 			lab_set_flows(&lab, 1, id, 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// publish.c: order of publication and withdrawal, and the effect of a lack of memory.
+// publish.c: in which order tables are published and withdrawn, and what happens if memory is
+// missing.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -10,8 +11,9 @@ static uint32_t kind_of(const struct lab *lab, uint64_t update) {
 	return lab->segment->updates->update[update % WEIR_UPDATES] >> 16;
 }
 
-// Workers process the log: the entries of one publication are ordered from rows to the service
-// table, and the identities are stored before these entries.
+// Workers process the entries of the update log in order. A publication first has entries for rows,
+// then for selections, then for the table of services. The identities are stored before all of
+// these entries.
 TEST(publication_is_ordered_from_rows_to_services) {
 	static const uint32_t order[] = {
 		[WEIR_UPDATE_ROW] = 0, [WEIR_UPDATE_SELECTION] = 1, [WEIR_UPDATE_SERVICES] = 2};
@@ -38,8 +40,8 @@ TEST(publication_is_ordered_from_rows_to_services) {
 	lab_config_free(more);
 }
 
-// A worker that has loaded the old selection may load the new rows afterwards: the row of a removed
-// backend is removed only after every worker has released the old selection.
+// A worker may still use the old selection when it loads new rows. So the row of a removed backend
+// is withdrawn only when every worker has released the old selection.
 TEST(row_is_removed_a_grace_period_after_the_selection) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
 	struct lab lab;
@@ -56,7 +58,7 @@ TEST(row_is_removed_a_grace_period_after_the_selection) {
 	lab_quiescent(&lab);
 	weir_tables_tick(lab.tables);
 	assert_int_equal(lab_row(&lab, 0).flags, 0);
-	// The id stays until the worker has adopted the removal of the row.
+	// The id stays reserved until the worker has adopted the removal of the row.
 	for (int i = 0; i < 3; i++) {
 		weir_tables_tick(lab.tables);
 		assert_true(lab_state(&lab, 0).leaving);
@@ -70,7 +72,7 @@ TEST(row_is_removed_a_grace_period_after_the_selection) {
 	lab_config_free(less);
 }
 
-// A whole service is removed in this order: lookup, then selection, then rows, then ids.
+// The parts of a removed service are withdrawn in this order: lookup, selection, rows, ids.
 TEST(selection_is_removed_a_grace_period_after_the_service_table) {
 	struct weir_config *config = lab_config(2, 1), *less = lab_config_copy(config);
 	const struct weir_roots *roots;
@@ -102,8 +104,8 @@ TEST(selection_is_removed_a_grace_period_after_the_service_table) {
 	lab_config_free(less);
 }
 
-// The row of an unused backend, which is published before the selection, has the handling of its
-// flows. A change without effect publishes nothing.
+// The row of a backend determines how its flows are handled, also if the backend gets no new flows.
+// The row is published before the selection. A change without effect on tables publishes nothing.
 TEST(row_has_the_handling_of_flows) {
 	struct weir_config *config = lab_config(1, 4), *less = lab_config_copy(config);
 	const uint8_t closed = WEIR_BACKEND_CLOSED, down = closed | WEIR_BACKEND_DOWN;
@@ -118,7 +120,7 @@ TEST(row_has_the_handling_of_flows) {
 	assert_int_equal(lab_publish(&lab), 2);
 	assert_int_equal(lab_row(&lab, 0).flags & states, down);
 	assert_int_equal(lab_slots(&lab, 0, 0), 0);
-	// changes only the handling of flows
+	// this change affects only how flows are handled
 	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_MAINTENANCE);
 	assert_int_equal(lab_publish(&lab), 0);
 	weir_tables_set_health(lab.tables, 0, WEIR_HEALTH_HEALTHY);
@@ -147,8 +149,8 @@ TEST(row_has_the_handling_of_flows) {
 	lab_config_free(less);
 }
 
-// All backends fail their checks: they are used as before, and no flow moves. Flows of a removed
-// service cannot move, but are marked.
+// All backends of a service fail their checks. They are used as before, and no flow moves. A
+// removed service has no other backends, so its flows cannot move, but its rows are marked.
 TEST(panic_and_removed_services_are_distinguished) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 	const uint8_t down = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN;
@@ -161,7 +163,8 @@ TEST(panic_and_removed_services_are_distinguished) {
 	lab_publish(&lab);
 	assert_int_equal(lab_row(&lab, 0).flags & down, down);
 	weir_tables_set_health(lab.tables, 1, WEIR_HEALTH_REFUSING);
-	assert_int_equal(lab_publish(&lab), 2); // panic: the row of the other backend
+	// in panic mode, the row of the other backend changes, too
+	assert_int_equal(lab_publish(&lab), 2);
 	assert_int_equal(lab_row(&lab, 0).flags & down, 0);
 	assert_int_equal(lab_row(&lab, 1).flags & down, 0);
 	lab_set_flows(&lab, 0, 2, 1);
@@ -177,8 +180,8 @@ TEST(panic_and_removed_services_are_distinguished) {
 	lab_config_free(less);
 }
 
-// on_backend_down is in the rows of backends that are down, and in no other rows. A removed service
-// keeps the setting, also for the next control process.
+// on_backend_down is stored only in rows of backends that are down. A removed service keeps its
+// setting, also when another control process starts.
 TEST(row_has_the_handling_of_tcp_flows) {
 	static const struct {
 		enum weir_config_on_backend_down what;
@@ -225,8 +228,8 @@ TEST(row_has_the_handling_of_tcp_flows) {
 	lab_config_free(less);
 }
 
-// With a stalled worker the heap fills up: publications fail, marks are kept, and the changes are
-// published as soon as the worker reports again.
+// A worker is stalled, so the heap fills up and publications fail. Control remembers what has
+// changed, and publishes it as soon as the worker reports again.
 TEST(full_heap_keeps_the_marks_until_memory_is_free) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(1, 2);
@@ -272,8 +275,9 @@ static void set_health(struct lab *lab, uint16_t id, enum weir_health_state heal
 	assert_int_equal(weir_tables_set_health(lab->tables, id, health), 0);
 }
 
-// A row needs no heap memory: although a stalled worker prevents a selection from being built,
-// other workers skip a failing backend, of this service or of another service.
+// Rows need no memory of the heap. When a stalled worker prevents a new selection, the row of a
+// failing backend is still published, and workers skip the backend. This also works for a backend
+// of another service.
 TEST(full_heap_does_not_prevent_closing_backends) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 4);
@@ -293,7 +297,8 @@ TEST(full_heap_does_not_prevent_closing_backends) {
 	assert_int_equal(weir_tables_publish(lab.tables), -EBUSY);
 	assert_true(is_closed(&lab, 1));
 	assert_true(is_closed(&lab, 5));
-	// To avoid an empty selection, most backends of the selection stay open.
+	// Most backends of the selection must stay open, because otherwise the selection could
+	// become empty.
 	set_health(&lab, 1, WEIR_HEALTH_HEALTHY);
 	for (uint16_t id = 4; id < 7; id++) {
 		assert_int_equal(weir_tables_set_admin(lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
@@ -309,7 +314,8 @@ TEST(full_heap_does_not_prevent_closing_backends) {
 	lab_config_free(config);
 }
 
-// Each worker has a separate subset, all of which may close while most backends are open.
+// Each worker has a subset of its own. All backends of one subset could close although most
+// backends of the service are open.
 TEST(full_heap_keeps_a_backend_of_each_subset_open) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 8);
@@ -399,7 +405,7 @@ static uint64_t sum_of(const struct weir_subset_part *part, uint32_t n) {
 	return sum;
 }
 
-// The parts of each worker's subset, as published.
+// Check the shares of the backends in each worker's subset, as published.
 TEST(parts_of_one_subset) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_MAGLEV, WEIR_POLICY_FAIR_SHARE, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN};

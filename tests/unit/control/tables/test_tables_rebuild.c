@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Selections built in steps after backends were added or removed: the cost of a change, the tables
-// of workers meanwhile, and that the final table equals that of an instance that got all changes at
-// once.
+// Backends are added or removed, and selections are built in steps. Tests the cost of a change, and
+// the tables of workers meanwhile. The final table must equal that of an instance that got all
+// changes at once.
 #include "tables_lab.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void build_all(struct lab *lab) {
 	lab_quiescent(lab);
 }
 
-// Check that the arrays for the choice are equal, byte by byte.
+// Check that the arrays by which workers choose backends are equal byte by byte.
 static void assert_same_table(struct lab *a, struct lab *b) {
 	const struct weir_policy_table *x = &lab_selection(a, 0)->table;
 	const struct weir_policy_table *y = &lab_selection(b, 0)->table;
@@ -118,7 +118,8 @@ TEST(steps_are_small) {
 	close_many(&lab, config);
 }
 
-// A host in a hundred services, all with small tables: a few are built at once, the rest in steps.
+// One host serves a hundred services with small tables. A publication builds a few of the tables,
+// and the rest is built in steps.
 TEST(one_publication_builds_few_of_many_small_tables) {
 	struct lab_room room = {.max_services = 128, .max_backends = 512, .heap_bytes = 64u << 20};
 	struct weir_config *config = lab_config(100, 4);
@@ -183,8 +184,8 @@ TEST(table_equals_the_one_built_at_once) {
 	}
 }
 
-// S3: if a control process ends between the row and the selection, the next one builds the
-// selection.
+// Guarantee S3: a control process ends when it has published the row, but not the selection. The
+// next process builds the selection.
 TEST(s3_next_control_process_builds_the_rest) {
 	struct weir_config *config;
 	struct lab lab;
@@ -203,8 +204,8 @@ TEST(s3_next_control_process_builds_the_rest) {
 	close_many(&lab, config);
 }
 
-// Panic is determined with each change, and a table with mostly closed candidates is replaced at
-// once, so that the table is never empty by accident.
+// Panic mode is determined at once with each change. A table whose candidates are mostly closed is
+// replaced at once. So a table never becomes empty by accident.
 TEST(panic_and_mass_failures_do_not_wait) {
 	struct weir_config *config;
 	struct lab lab;
@@ -229,7 +230,8 @@ TEST(panic_and_mass_failures_do_not_wait) {
 		lab_quiescent(&lab);
 	}
 	weir_tables_publish(lab.tables);
-	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY); // panic: all backends
+	// in panic mode all backends are used
+	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY);
 	assert_false(is_closed(&lab, 5));
 	close_many(&lab, config);
 }
@@ -244,8 +246,8 @@ static uint32_t count_open(struct lab *lab) {
 	return open;
 }
 
-// One half of the backends replaces the other half while a table with the latter is built: that
-// table is not published, because all of its candidates would be closed.
+// A table is being built. Meanwhile all of its backends fail, and the other half of the backends
+// becomes healthy. This table is not published, because all of its candidates would be closed.
 TEST(table_of_closed_backends_is_not_published) {
 	struct weir_config *config;
 	struct lab lab;
@@ -275,7 +277,8 @@ TEST(table_of_closed_backends_is_not_published) {
 	close_many(&lab, config);
 }
 
-// One backend has most of the slots, so that workers would find no open backend near them.
+// One backend has most of the slots, and closes. Workers would not find an open backend in slots
+// near by, so the table is replaced at once.
 TEST(table_with_mostly_closed_slots_is_replaced_at_once) {
 	struct weir_config *config;
 	struct lab lab;
@@ -295,8 +298,9 @@ TEST(table_with_mostly_closed_slots_is_replaced_at_once) {
 	close_many(&lab, config);
 }
 
-// Workers search this many candidates for one flow. With weights, closed candidates may be
-// adjacent.
+// For one flow, workers examine at most WEIR_POLICY_SEARCH candidates. With weights, closed
+// candidates may follow one another. So a table with that many closed candidates is replaced at
+// once.
 TEST(table_with_too_many_closed_backends_is_replaced_at_once) {
 	struct lab_room room = {.max_services = 4, .max_backends = 16384, .heap_bytes = 256u << 20};
 	struct weir_config *config = lab_config(1, 3 * WEIR_POLICY_SEARCH);
@@ -319,7 +323,7 @@ TEST(table_with_too_many_closed_backends_is_replaced_at_once) {
 	close_many(&lab, config);
 }
 
-// An older dataplane does not skip closed backends.
+// An older dataplane does not skip closed backends, so it needs the new selection at once.
 TEST(older_dataplane_gets_the_selection_at_once) {
 	struct weir_config *config;
 	struct lab lab;
@@ -333,8 +337,9 @@ TEST(older_dataplane_gets_the_selection_at_once) {
 	close_many(&lab, config);
 }
 
-// With a stalled worker the heap fills up. A selection that cannot be published at once is retried
-// with the next change, and not built in steps meanwhile, because all steps would be wasted.
+// A worker is stalled, so the heap fills up and a selection cannot be published. It is tried again
+// with the next change. It is not built in steps meanwhile, because the result could not be
+// published either.
 TEST(selection_that_waits_for_memory_is_not_built_in_steps) {
 	struct lab_room room = {.max_services = 4, .max_backends = 4096, .heap_bytes = 4u << 20};
 	struct weir_config *config = lab_config(1, MANY);
@@ -363,7 +368,7 @@ TEST(selection_that_waits_for_memory_is_not_built_in_steps) {
 	close_many(&lab, config);
 }
 
-// A new configuration, another weight, or the removal of a backend, during a build.
+// During a build, a new configuration is applied, a weight changes, or the backend is removed.
 TEST(other_changes_replace_a_build_in_progress) {
 	struct weir_config *config, *fewer;
 	uint64_t generation;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// removals.c: binds and services that are no longer in the configuration drain.
+// removals.c: binds and services that a new configuration no longer contains drain until their
+// deadline.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ static void set_ports(struct weir_config *config, uint16_t first, uint16_t last)
 	config->services[0].binds[0].port_last = last;
 }
 
-// The bind of a port of s0's address, as workers read it.
+// Returns the value that workers read for this port of s0's address.
 static uint16_t bind_at(struct own *own, uint16_t port) {
 	return weir_service_lookup(lab_services(&own->lab),
 		own->config->services[0].binds[0].address.bytes, 4, IPPROTO_TCP, port);
@@ -118,13 +119,14 @@ TEST(removed_bind_drains_then_ends_its_flows) {
 	weir_tables_clock(own->lab.tables, NOW_MS + REMOVED_MS);
 	end(own, false, WEIR_DRAIN_DROPPED);
 	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
-	assert_false(weir_bind_is_over(bind_at(own, 80), 1)); // flows of another service
+	// for another service the bind is not over
+	assert_false(weir_bind_is_over(bind_at(own, 80), 1));
 	assert_false(weir_bind_is_over(bind_at(own, 8080), 0));
 	assert_false(weir_bind_is_over(WEIR_SERVICE_NONE, 0));
 	assert_true(lab_services(&own->lab)->ended);
 	assert_int_equal(
 		service(own, 0).removal_until_ns, DEADLINE_NS + ESTABLISHED_MS * 1000000ull);
-	assert_int_equal(row_flags(own, "b0"), 0); // the backends have other flows
+	assert_int_equal(row_flags(own, "b0"), 0); // the backends also have flows of the other bind
 	end(own, false, WEIR_DRAIN_KEPT);
 	assert_int_equal(bind_at(own, 80), WEIR_SERVICE_NONE);
 	assert_false(lab_services(&own->lab)->ended);
@@ -171,7 +173,7 @@ TEST(removed_bind_that_moves_belongs_to_its_new_service) {
 	assert_int_equal(service(own, 1).removal, WEIR_DRAIN_DRAINING); // the former bind of s1
 }
 
-// Only ports that no other bind has are drained.
+// A removed range keeps draining only at ports that no bind of the configuration has.
 TEST(removed_range_gives_way_to_the_configuration) {
 	struct own *own = *state;
 
@@ -231,7 +233,8 @@ TEST(removed_service_drains_then_its_backends_are_down) {
 	assert_null(weir_tables_service_name(own->lab.tables, 0));
 }
 
-// A renamed service, for example, has no bind that refuses packets.
+// A service is removed, and all its binds have moved to another service, for example because it was
+// renamed. So it has no bind left at which packets could be refused.
 TEST(removed_service_whose_binds_have_moved_is_gone_after_its_deadline) {
 	struct own *own = *state;
 
@@ -258,7 +261,7 @@ static void expect_in_use(const struct own *own, uint16_t backend, bool in_use) 
 	assert_int_equal(parts[backend].parts > 0, in_use);
 }
 
-// The selection of a removed service stays published until the end, for its flows.
+// The selection of a removed service stays published for its existing flows, until they end.
 TEST(backends_of_a_removed_service_get_no_new_flows) {
 	struct own *own = *state;
 	uint16_t id = lab_id(&own->lab, "s0", "b0");
@@ -322,7 +325,7 @@ TEST(removal_of_a_service_survives_a_restart) {
 	lab_restart(&own->lab);
 	lab_apply(&own->lab, own->next);
 	assert_int_equal(row_flags(own, "b0"), DOWN);
-	assert_true(weir_bind_is_over(bind_at(own, 80), 0)); // no second drain
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0)); // the restart begins no second drain
 	end(own, false, WEIR_DRAIN_KEPT);
 	lab_restart(&own->lab);
 	lab_apply(&own->lab, own->next);
@@ -330,7 +333,7 @@ TEST(removal_of_a_service_survives_a_restart) {
 	assert_int_equal(weir_tables_next_removal(own->lab.tables, 0), -ENOENT);
 }
 
-// The file was changed while no control process ran.
+// The service was removed from the file while no control process ran.
 TEST(removal_by_a_restart_is_a_removal) {
 	struct own *own = *state;
 
@@ -356,7 +359,8 @@ TEST(removed_service_that_returns_without_a_backend_ends_its_flows) {
 	assert_int_equal(row_flags(own, "b0"), DOWN);
 }
 
-// Each port of a removed range has a separate bind: nothing drains.
+// The range is replaced by one bind for each of its ports. So nothing is removed, and nothing
+// drains.
 TEST(range_that_is_divided_into_ports_is_not_removed) {
 	struct own *own = *state;
 	struct weir_config_service *services = own->next->services;
@@ -384,7 +388,7 @@ TEST(range_that_is_divided_into_ports_is_not_removed) {
 	assert_int_equal(bind_at(own, 82), 1);
 }
 
-// Remove port 80; its flows are reset.
+// Remove port 80, and end its drain. Its flows are reset.
 static void remove_and_end(struct own *own) {
 	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
 	remove_bind(own);
@@ -408,7 +412,7 @@ TEST(ended_bind_stays_ended_when_another_one_is_removed) {
 	lab_apply(&own->lab, third);
 	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
 	assert_false(weir_bind_is_over(bind_at(own, 8080), 0));
-	// No flow is left, but idle clients of port 80 still need an RST.
+	// No flow is left. But idle clients may still send packets to port 80, and must get an RST.
 	end(own, true, WEIR_DRAIN_DRAINED);
 	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
 	assert_int_equal(
@@ -433,7 +437,7 @@ TEST(ended_bind_stays_ended_when_its_service_is_removed) {
 	lab_config_free(third);
 }
 
-// End a drain with at_deadline "drop", which ends all flows of s0.
+// End a drain whose at_deadline is "drop". This ends all flows of s0.
 static void drop(struct own *own) {
 	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
 	assert_int_equal(weir_tables_drain_binds(own->lab.tables, 0, NULL, true, 1), 0);
@@ -477,7 +481,8 @@ TEST(dropped_flows_of_a_service_stay_dropped_when_a_restart_removes_it) {
 	assert_dropped(own);
 }
 
-// No control process ran at the deadline, nor for a long time afterwards.
+// No control process ran at the deadline, and for a long time after it. Clients are refused for the
+// usual time, beginning now.
 TEST(late_end_of_a_drain_refuses_clients_as_long) {
 	struct own *own = *state;
 	const uint64_t late_ms = NOW_MS + REMOVED_MS + 2 * ESTABLISHED_MS;
@@ -493,7 +498,7 @@ TEST(late_end_of_a_drain_refuses_clients_as_long) {
 #define SERVICES 3 // number of services, each with at most the maximum number of binds
 #define MANY 600
 
-// s0 with `many` binds of one port each, which drain when they are removed.
+// Returns a configuration in which s0 has `many` binds of one port each. Removed binds drain.
 static struct weir_config *config_with(uint32_t many) {
 	struct weir_config *config = lab_config(SERVICES, 1);
 
@@ -514,7 +519,8 @@ static struct weir_config *config_with(uint32_t many) {
 	return config;
 }
 
-// A worker reports late, so that replaced tables fill the heap.
+// A worker reports late, so replaced tables fill the heap, and removed binds have to wait for
+// memory.
 TEST(removed_binds_wait_for_the_room_of_replaced_tables) {
 	struct weir_config *many = config_with(MANY), *one = config_with(0);
 	struct lab lab;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// removals.c compared with a simple model: random reloads that move ports of one address between
-// services and remove and return services, ends of drains, and restarts. After each step the
-// published table and the states of the services must agree with the model.
+// removals.c is compared with a simple model. Random reloads move ports of one address between
+// services, and remove services and add them again. Drains end, and control is restarted. After
+// each step the published table and the states of the services must agree with the model.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ static bool has_removed(const struct model *model, int owner) {
 	return false;
 }
 
-// Withdraw the removed ports of services that have no removal; end removals without ports.
+// If a service has no removal, withdraw its removed ports. If a removal has no ports left, end it.
 static void settle(struct model *model) {
 	for (int p = 0; p < PORTS; p++) {
 		struct port *port = &model->port[p];
@@ -243,7 +243,7 @@ static void end(struct model *model, struct lab *lab) {
 	assert_true(weir_tables_end_removal(lab->tables, state_of(lab, s).id, drained) >= 0);
 }
 
-// Set a flow of one backend of each service, which keeps the service's id until it ends.
+// Give all ids a flow, or end these flows. A flow keeps the id of its service.
 static void set_flows(struct lab *lab, bool any) {
 	for (uint16_t id = 0; id < 64; id++) {
 		lab_set_flows(lab, 0, id, any);

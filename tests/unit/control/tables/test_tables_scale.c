@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables at the design scale. Prints the measurements; the limits are loose, to detect a change of
-// complexity, not of percents.
+// Tables at the design scale. The test prints its measurements. Its limits are generous: they
+// detect only a change of complexity.
 #include "tables_lab.h"
 
 #include <stdio.h>
@@ -82,8 +82,9 @@ TEST(ten_thousand_backends_of_one_service) {
 	measure("many backends", 1, 10000, 65537, 2000, 200);
 }
 
-// The ends of the drains of many services, in one tick, name the binds of each service, as does a
-// list of the services: reading the whole table for each service would take a second.
+// Many services drain at the same time, and their drains end in one tick. Each event names the
+// binds of its service, and so does a list of the services. Reading the whole table for each
+// service would take a second.
 TEST(first_removed_binds_of_a_thousand_services_are_at_hand) {
 	static struct weir_config_bind all[1000];
 	struct lab_room room = {.max_services = 1024, .max_backends = 16384};

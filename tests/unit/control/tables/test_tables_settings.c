@@ -50,7 +50,7 @@ TEST(settings_of_every_policy) {
 			 .rounds = WEIR_ROUNDS_DOCUMENTED},
 			COST | TIMES | WEIR_NEEDS_ROUNDS, 1000, WEIR_ROUNDS_DOCUMENTED},
 		{{.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN,
-			 .rounds = WEIR_ROUNDS_TASKS}, // this policy measures no flows
+			 .rounds = WEIR_ROUNDS_TASKS}, // needs no service times
 			COST | WEIR_NEEDS_ROUNDS, 1000, WEIR_ROUNDS_TASKS},
 		{{.name = WEIR_POLICY_FAIR_SHARE, .rounds = WEIR_ROUNDS_TASKS}, COST | TIMES, 1000,
 			0},
@@ -87,7 +87,7 @@ TEST(settings_of_every_policy) {
 	}
 }
 
-// Only changed settings are published, with any policy.
+// With any policy, settings are published only when they change.
 TEST(unchanged_settings_are_not_published_again) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_config *config = lab_config(1, 4), *copy;
@@ -125,7 +125,7 @@ TEST(unchanged_settings_are_not_published_again) {
 	}
 }
 
-// The row has the smaller of the limits of service and backend.
+// The row contains the smaller limit, that of the service or that of the backend.
 TEST(row_has_the_smaller_limit) {
 	struct weir_config *config = lab_config(1, 3), *copy;
 	struct lab lab;
@@ -152,7 +152,7 @@ TEST(row_has_the_smaller_limit) {
 	lab_config_free(copy);
 }
 
-// A limit needs a row, but no selection.
+// A limit is published in the row. The selection does not change.
 TEST(own_limit_is_one_row) {
 	struct weir_config *config = lab_config(1, 4);
 	struct lab lab;
@@ -176,8 +176,8 @@ TEST(own_limit_is_one_row) {
 	lab_config_free(config);
 }
 
-// A weight reported by a backend replaces the configured weight with any policy, but not a weight
-// set by an operator.
+// With any policy, a weight that a backend reports replaces the configured weight. A weight set by
+// an operator takes precedence.
 TEST(own_weight_replaces_the_configured_one) {
 	struct weir_config *config = lab_config(1, 4);
 	uint32_t before;
@@ -190,7 +190,7 @@ TEST(own_weight_replaces_the_configured_one) {
 	assert_int_equal(weir_tables_set_own_weight(lab.tables, 1, 300), 0);
 	lab_publish(&lab);
 	assert_int_equal(lab_state(&lab, 1).effective_weight, 300);
-	// share 3/6, not 1/4
+	// the share is now 3/6 instead of 1/4
 	assert_in_range(lab_slots(&lab, 0, 1), 2 * before - 10, 2 * before + 10);
 	weir_tables_set_weight(lab.tables, 1, 50);
 	assert_int_equal(lab_state(&lab, 1).effective_weight, 50);
@@ -251,7 +251,7 @@ TEST(automatic_weight_is_that_of_the_cpus_or_the_mean) {
 	lab_config_free(config);
 }
 
-// A weight set at run time applies until it is unset, or the file changes.
+// A weight set at run time replaces the automatic weight until it is unset, or the file changes.
 TEST(automatic_weight_is_a_configured_one) {
 	struct weir_config *config = automatic(), *copy = automatic();
 	struct lab lab;
@@ -270,13 +270,13 @@ TEST(automatic_weight_is_a_configured_one) {
 	weir_tables_set_own_weight(lab.tables, 0, WEIR_WEIGHT_UNSET);
 	weir_tables_set_weight(lab.tables, 0, 7);
 	set_auto(&lab, 1, 100);
-	// 100, the weight at the time of the change
+	// the file now has a fixed weight of 100
 	config->services[0].backends[0].weight_auto = false;
 	lab_apply(&lab, config);
 	assert_int_equal(effective(&lab, 0), 100);
-	lab_apply(&lab, copy); // the previous value is not known any more
+	lab_apply(&lab, copy); // the former automatic weight is lost
 	assert_int_equal(lab_state(&lab, 0).auto_weight, 0);
-	assert_int_equal(effective(&lab, 0), 100); // the mean, here the weight of b1
+	assert_int_equal(effective(&lab, 0), 100); // unknown: the mean, here b1's weight
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(copy);
@@ -349,7 +349,7 @@ TEST(refused_changes) {
 	lab_config_free(config);
 }
 
-// S3: settings of an operator survive the control process.
+// Guarantee S3: an operator's settings stay when control is restarted.
 TEST(s3_run_time_policy_survives_a_restart) {
 	struct weir_config *config = lab_config(2, 2);
 	struct lab lab;
@@ -373,7 +373,7 @@ TEST(s3_run_time_policy_survives_a_restart) {
 	lab_config_free(config);
 }
 
-// S4: the dataplane is restarted.
+// Guarantee S4: the dataplane is restarted, and the policy set at run time stays.
 TEST(s4_run_time_policy_survives_a_new_dataplane) {
 	struct weir_config *config = lab_config(1, 2);
 	struct weir_segment *segment = lab_segment(NULL), *second = lab_attach(segment);
@@ -397,7 +397,7 @@ TEST(s4_run_time_policy_survives_a_new_dataplane) {
 	lab_config_free(config);
 }
 
-// The bit of a policy key that the file contains.
+// Returns the bit for a key of a policy that the file contains.
 static uint32_t given(const char *name) {
 	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
 		if (strcmp(weir_config_policy_keys.key[i].key, name) == 0) {
@@ -424,7 +424,7 @@ TEST(configuration_drops_operator_settings) {
 	lab_apply(&lab, copy);
 	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_ROUND_ROBIN);
 	assert_int_equal(service_of(&lab, 0).runtime_policy, WEIR_POLICY_UNSET);
-	// The file has a setting that is incompatible with the run-time settings.
+	// The policy set at run time does not permit a setting that the file now contains.
 	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
 	copy->services[0].policy.name = WEIR_POLICY_ROUND_ROBIN;
 	copy->services[0].policy.given = given("window");
@@ -472,7 +472,7 @@ TEST(error_window_survives_a_restart) {
 	lab_config_free(config);
 }
 
-// Reported weights from the previous process apply only if the policy uses reports.
+// The former process left reported weights. They apply only if the policy uses reports.
 TEST(adopted_weights_apply_only_with_reports) {
 	struct weir_config *config = lab_config(1, 2), *copy;
 	struct lab lab;
@@ -500,7 +500,7 @@ TEST(adopted_weights_apply_only_with_reports) {
 	lab_config_free(copy);
 }
 
-// The policies stored in the segment may have any value.
+// The segment contains an invalid policy, which another process may have stored.
 TEST(invalid_identity_of_a_policy) {
 	struct weir_config *config = lab_config(1, 1);
 	struct lab lab;
@@ -563,8 +563,8 @@ TEST(parts_by_policy) {
 	}
 }
 
-// The number of other users of a backend: all workers of all instances, or those with the backend
-// in their subset.
+// The setting `sharers` is the number of workers that use a backend: the workers of all instances,
+// or only those that have the backend in their subset.
 TEST(fair_share_gets_the_number_of_sharers) {
 	static const struct {
 		enum weir_policy policy;

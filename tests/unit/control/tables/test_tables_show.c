@@ -101,7 +101,7 @@ TEST(service_state_follows_panic) {
 	assert_int_equal(after.eligible, 1);
 	assert_int_equal(after.backends, 4);
 	assert_true(lab_state(&lab, 0).in_selection);
-	// In panic the members are the same as before, so the selection stays.
+	// in panic mode the members are the same as before, so the selection is not published again
 	assert_int_equal(after.generation, before.generation);
 	lab_close(&lab);
 	lab_config_free(config);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// slow_start.c: backends in slow start, since when, and the values for workers and users.
+// slow_start.c: which backends are in slow start and since when, and the values that workers use
+// and users see.
 #include "tables_lab.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ static void set_health(struct lab *lab, uint16_t id, enum weir_health_state heal
 	assert_true(weir_tables_publish(lab->tables) >= 0);
 }
 
-// Set the time; returns the number of publications.
+// Set the clock to this time. Returns the number of publications.
 static uint32_t at(struct lab *lab, uint64_t ms) {
 	weir_tables_clock(lab->tables, START_MS + ms);
 	return lab_publish(lab);
@@ -39,7 +40,8 @@ static double part(struct lab *lab, uint16_t id) {
 	return share.part != 0 ? (double)share.part / WEIR_POLICY_PART_ONE : 1;
 }
 
-// Four backends that have been in service for long, and a fifth backend that is not in service yet.
+// Opens a service with four backends that have been in service for long. A fifth backend is not in
+// service yet.
 static void open_with(struct lab *lab, struct weir_config *config) {
 	lab_open(lab, NULL);
 	weir_tables_clock(lab->tables, START_MS - 10 * WINDOW_MS);
@@ -50,7 +52,8 @@ static void open_with(struct lab *lab, struct weir_config *config) {
 	at(lab, 0);
 }
 
-// For all policies, the shown values and the values for workers.
+// For each policy, the share of the backend grows during the window. The values for workers and the
+// shown values are compared.
 TEST(share_grows_within_the_window) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_config *config = config_of((enum weir_policy)policy, 5);
@@ -96,7 +99,8 @@ TEST(share_grows_within_the_window) {
 	}
 }
 
-// A step needs the rows of backends in slow start; a table of slots is rebuilt.
+// In each step only the rows of backends in slow start are published. Only a table of slots has to
+// be rebuilt.
 TEST(steps_need_rows) {
 	struct weir_config *config = config_of(WEIR_POLICY_LEAST_LOADED, 5);
 	uint32_t published = 0, steps = 0;
@@ -107,11 +111,11 @@ TEST(steps_need_rows) {
 	for (uint64_t ms = 0; ms < WINDOW_MS + 2000; ms += 100) {
 		uint32_t n = at(&lab, ms);
 
-		assert_true(n <= 2); // a row, and sometimes its stored identity
+		assert_true(n <= 2); // n: the row, and sometimes its stored identity
 		published += n;
 		steps += n > 0;
 	}
-	assert_in_range(steps, 45, 61); // the part is the minimum in the first steps
+	assert_in_range(steps, 45, 61); // in the first steps the share stays at its minimum
 	assert_in_range(published, steps, steps + 2);
 	lab_close(&lab);
 	lab_config_free(config);
@@ -134,7 +138,8 @@ TEST(if_all_are_new_each_has_its_full_share) {
 			assert_true(part(&lab, id) > 0.85);
 		}
 	}
-	// Another backend is added half a window later: 0.1 divided by 0.5.
+	// Another backend starts half a window later. Its part is 0.1, compared with 0.5 of the
+	// other backends.
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	assert_true(fabs(part(&lab, 4) - 0.2) < 0.02);
 	lab_close(&lab);
@@ -178,7 +183,8 @@ TEST(returning_backends_start_again) {
 	lab_config_free(off);
 }
 
-// Backends that have been in service for long do not start again, and slow starts continue.
+// After a restart of control, backends that have been in service for long do not start again. Slow
+// starts that had begun continue.
 TEST(restart_of_control_starts_nothing_again) {
 	struct weir_config *config = config_of(WEIR_POLICY_MAGLEV, 5);
 	struct lab_published before;
@@ -201,7 +207,7 @@ TEST(restart_of_control_starts_nothing_again) {
 	assert_true(fabs(part(&lab, 4) - 0.8) < 0.05);
 	at(&lab, 31000);
 	assert_true(part(&lab, 4) == 1);
-	// With another dataplane no slow start begins again either.
+	// No slow start begins again with another dataplane either.
 	set_health(&lab, 4, WEIR_HEALTH_REFUSING);
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	at(&lab, 46000);

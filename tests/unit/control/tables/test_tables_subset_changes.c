@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subsets.c: the effects when the configuration, a weight or the number of workers changes, or
-// control restarts.
+// subsets.c: what happens to subsets when the configuration, a weight or the number of workers
+// changes, or when control is restarted.
 #include "subsets_lab.h"
 
 #include <errno.h>
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Weight 0 in the file keeps the position of a permanently removed backend, which is not used.
+// A backend was removed for good. With weight 0 in the file it keeps its position in the list, and
+// is not used.
 TEST(weight_0_keeps_the_position) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t gone;
@@ -30,7 +31,8 @@ TEST(weight_0_keeps_the_position) {
 	lab_config_free(config);
 }
 
-// S6: no row is removed, for any subset; a flow needs only its row.
+// Guarantee S6: backends outside of the subset keep their rows. A flow needs only its row, so it
+// stays.
 TEST(s6_rows_of_backends_outside_stay) {
 	struct weir_config *config = lab_config(1, 12),
 			   *with = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
@@ -96,7 +98,7 @@ TEST(changes_of_the_configuration_take_effect) {
 	lab_config_free(grown);
 }
 
-// S3: a new control process finds the published subset, and does not change it.
+// Guarantee S3: a new control process finds the published subset, and publishes nothing.
 TEST(s3_restart_publishes_nothing_new) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 	uint64_t before[LAB_WORKERS];
@@ -123,8 +125,8 @@ TEST(s3_restart_publishes_nothing_new) {
 	lab_config_free(config);
 }
 
-// Reports of backends outside of the subset are kept without effect; they apply when the backend
-// becomes a member.
+// A backend outside of the subset reports a weight. The weight is stored, and applies when the
+// backend becomes a member.
 TEST(reported_weights_apply_only_inside) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint32_t lost, stand_in;
@@ -160,8 +162,9 @@ TEST(reported_weights_apply_only_inside) {
 	lab_config_free(config);
 }
 
-// S3: weights of backends outside of the subset are also stored: a replacement backend gets the
-// same weight after a restart as before.
+// Guarantee S3: weights of backends outside of the subset are stored in the segment. After a
+// restart of control, a backend that replaces a member has the weight that it would have had
+// before.
 TEST(s3_replacement_keeps_its_weight_after_a_restart) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint32_t lost, stand_in;
@@ -190,7 +193,7 @@ TEST(s3_replacement_keeps_its_weight_after_a_restart) {
 				weir_tables_backend_parts(lab.tables,
 					(uint16_t)subset_first_of(before & ~(1ull << lost))),
 		95, 115);
-	// Reports have expired: the configured weights apply again, also after another restart.
+	// Reports have expired, so the configured weights apply again, even after another restart.
 	for (uint16_t id = 0; id < 12; id++) {
 		weir_tables_set_reported_weight(lab.tables, id, 0);
 	}
@@ -203,7 +206,8 @@ TEST(s3_replacement_keeps_its_weight_after_a_restart) {
 	lab_config_free(config);
 }
 
-// S3: published weights that were not reported do not apply to backends outside.
+// Guarantee S3: configured weights are also stored in the segment. After a restart they must not be
+// taken for reported weights.
 TEST(s3_configured_weights_are_no_reports) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct lab lab;
@@ -224,7 +228,8 @@ TEST(s3_configured_weights_are_no_reports) {
 	lab_config_free(config);
 }
 
-// A dataplane with another number of workers has other subsets, one for each worker.
+// Each worker has a subset. When a dataplane with another number of workers starts, the subsets are
+// computed again.
 TEST(rebind_adapts_to_the_number_of_workers) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 	struct weir_subset_state subset;

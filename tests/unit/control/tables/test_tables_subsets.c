@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subsets.c: the backends of each client, and the effect of unusable backends.
+// subsets.c: which backends each client uses, and what happens when backends become unusable.
 #include "subsets_lab.h"
 
 #include <errno.h>
@@ -14,7 +14,8 @@ TEST(subset_equals_that_of_the_algorithm) {
 
 	for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++) {
 		for (int client = 0; client < WEIR_SUBSET_CLIENT_WORKER; client++) {
-			// 12 backends, so that b10 is after b9 and not after b1.
+			// With 12 backends the test shows that b10 comes after b9, and not after
+			// b1.
 			struct weir_config *config =
 				subset_config(12, 5, (enum weir_subset_client)client);
 			uint32_t index = client == WEIR_SUBSET_CLIENT_GROUP ? 2 : 2 * 3 + 1;
@@ -34,7 +35,8 @@ TEST(subset_equals_that_of_the_algorithm) {
 	}
 }
 
-// The order in the file is not relevant: all instances must have the same list.
+// All instances must select subsets from the same list. So the order of backends in the file does
+// not matter.
 TEST(order_of_the_file_does_not_matter) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config_service *service = &config->services[0];
@@ -81,7 +83,8 @@ TEST(unusable_members_are_replaced_and_return) {
 		weir_tables_publish(lab.tables);
 		after = subset_seen_by(&lab, 0);
 		assert_int_equal(after, subset_expected(config, 2, 12, 1ull << lost));
-		// One backend replaces the unusable one, and no other changes (U2, U3).
+		// One backend replaces the unusable backend. The rest of the subset stays the same
+		// (guarantees U2, U3).
 		assert_int_equal(__builtin_popcountll(after), 4);
 		assert_int_equal(__builtin_popcountll(after & before), 3);
 		subset_set_health(&lab, lost, WEIR_HEALTH_HEALTHY);
@@ -116,7 +119,7 @@ TEST(changes_of_other_backends_have_no_effect) {
 	lab_config_free(config);
 }
 
-// If fewer usable backends are left than requested, all usable backends are used.
+// If fewer backends are usable than the subset needs, all usable backends are used.
 TEST(never_fewer_than_requested_while_there_are_more) {
 	struct weir_config *config = subset_config(12, 5, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t down = 0;
@@ -140,8 +143,8 @@ TEST(never_fewer_than_requested_while_there_are_more) {
 	lab_config_free(config);
 }
 
-// Panic is determined for the whole list, and then the subset is taken from the backends that panic
-// uses.
+// Panic mode is determined for all backends of the service. Then the subset is selected from the
+// backends that panic mode permits.
 TEST(panic_is_determined_for_the_whole_list) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_service_state found;
@@ -152,7 +155,8 @@ TEST(panic_is_determined_for_the_whole_list) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	before = subset_seen_by(&lab, 0);
-	// All members are unusable, but most of the list is usable: no panic.
+	// All members are unusable. But most backends of the service are usable, so there is no
+	// panic.
 	for (uint32_t i = 0; i < 12; i++) {
 		if (before >> i & 1) {
 			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
@@ -163,8 +167,8 @@ TEST(panic_is_determined_for_the_whole_list) {
 	assert_int_equal(found.eligible, 8);
 	assert_int_equal(subset_seen_by(&lab, 0) & before, 0);
 	assert_int_equal(subset_seen_by(&lab, 0), subset_expected(config, 2, 12, before));
-	// 5 of 12 are below the threshold: refusing backends are used again, for the half beyond
-	// the share of the healthy backends.
+	// Only 5 of 12 backends are healthy, which is below the threshold. Two members that refuse
+	// are used again. The other half of the subset has healthy backends.
 	for (uint32_t i = 0, more = 3; i < 12 && more > 0; i++) {
 		if ((before >> i & 1) == 0) {
 			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
@@ -179,7 +183,8 @@ TEST(panic_is_determined_for_the_whole_list) {
 	lab_config_free(config);
 }
 
-// In panic every subset has its share of the healthy backends, whichever its members are.
+// In panic mode each subset contains its share of the healthy backends, whichever backends its
+// members are.
 TEST(panic_gives_no_client_only_dead_backends) {
 	struct weir_subset_member members[12];
 	struct weir_subset_count counts[12];
@@ -218,7 +223,8 @@ TEST(panic_gives_no_client_only_dead_backends) {
 			now = subset_seen_by(&lab, 0);
 			assert_int_equal(__builtin_popcountll(now), 4);
 			assert_true(__builtin_popcountll(now & up) >= (int)least);
-			// The number of skipped backends is minimal.
+			// The subset has exactly `least` healthy backends, or all its unhealthy
+			// backends are members without panic, too.
 			assert_true(__builtin_popcountll(now & up) == (int)least ||
 				    (now & ~up & ~own) == 0);
 			n = (uint32_t)weir_tables_subset_members(lab.tables, 0, 0, members);
@@ -233,7 +239,7 @@ TEST(panic_gives_no_client_only_dead_backends) {
 			assert_int_equal(away, stand_ins);
 			used[client] = now;
 		}
-		// The counts agree with the subset of each client.
+		// The counts agree with the subsets of all clients.
 		assert_int_equal(weir_tables_subset_counts(lab.tables, 0, counts), 12);
 		for (uint32_t i = 0; i < 12; i++) {
 			assert_int_equal(counts[i].clients,
@@ -244,7 +250,7 @@ TEST(panic_gives_no_client_only_dead_backends) {
 	}
 }
 
-// The shown subset follows the states also without a dataplane.
+// Without a dataplane, the shown subset still follows the states of backends.
 TEST(subset_is_computed_without_a_dataplane) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_subset_member members[12];
@@ -275,7 +281,7 @@ TEST(every_worker_has_its_own) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
-		// Group 2, member 1 of 3: the instance is number 7.
+		// member 1 of 3 in group 2 is instance number 7
 		uint32_t client = 7 * LAB_WORKERS + worker;
 
 		before[worker] = subset_seen_by(&lab, worker);
@@ -286,7 +292,7 @@ TEST(every_worker_has_its_own) {
 	for (uint16_t id = 0; id < 12; id++) {
 		assert_int_equal(lab_state(&lab, id).in_selection, (all >> id & 1) != 0);
 	}
-	// The worker that loses a member replaces it; the other worker's subset stays.
+	// A worker loses a member and replaces it. The other worker's subset stays the same.
 	lost = subset_first_of(before[0] & ~before[1]);
 	subset_set_health(&lab, lost, WEIR_HEALTH_REFUSING);
 	assert_int_equal(__builtin_popcountll(subset_seen_by(&lab, 0) & before[0]), 3);
@@ -296,7 +302,7 @@ TEST(every_worker_has_its_own) {
 	lab_config_free(config);
 }
 
-// Target shares of the flows of each backend, if every worker has a separate subset.
+// Each worker has a subset. The shares of all backends are the sums over all workers.
 TEST(parts_are_those_of_all_workers) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN};
@@ -308,8 +314,8 @@ TEST(parts_are_those_of_all_workers) {
 		struct lab lab;
 
 		config->services[0].policy.name = policies[p];
-		// A member with a higher weight must reduce only the shares of its own worker's
-		// members.
+		// This backend has a higher weight. It must reduce only the shares of backends in
+		// the same worker's subset.
 		config->services[0].backends[0].weight = 200;
 		lab_open(&lab, NULL);
 		lab_apply(&lab, config);
@@ -382,7 +388,7 @@ TEST(state_shows_members_and_replacements) {
 		assert_int_equal(counts[i].clients > 0, counts[i].usable);
 		sum += counts[i].clients;
 	}
-	assert_int_equal(sum, 12 * 4); // 12 clients of 4 backends each
+	assert_int_equal(sum, 12 * 4); // 12 clients with 4 backends each
 	assert_int_equal(weir_tables_subset(lab.tables, 1, &subset), -ENOENT);
 	assert_int_equal(weir_tables_subset_members(lab.tables, 1, 0, members), -ENOENT);
 	assert_int_equal(weir_tables_subset_counts(lab.tables, 1, counts), -ENOENT);
@@ -390,7 +396,8 @@ TEST(state_shows_members_and_replacements) {
 	lab_config_free(config);
 }
 
-// Members, replacements and a few spares are near, as is an unusable member.
+// Members, backends that replace them, and a few spare backends are near. A member that is unusable
+// is near, too.
 TEST(backends_that_are_far_from_use) {
 	struct weir_config *config = subset_config(40, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *off = lab_config(1, 40);
@@ -425,8 +432,8 @@ TEST(backends_that_are_far_from_use) {
 	lab_config_free(off);
 }
 
-// Disabled by the algorithm, or because the number of backends is not above the size: one subset of
-// all backends.
+// There is only one subset, with all backends: because the algorithm is "none", or because there
+// are not more backends than the size.
 TEST(off_is_one_subset_of_all) {
 	for (int how = 0; how < 2; how++) {
 		struct weir_config *config =

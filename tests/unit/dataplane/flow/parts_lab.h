@@ -144,11 +144,12 @@ static inline void check_counts(const struct pair *pair) {
 	}
 }
 
-// Insert flow n, in one of all possible states.
+// The key of flow n. The number determines family and protocol.
 static inline struct weir_flow_key flow_key(uint32_t n) {
 	return key_of(n, n % 5 == 0 ? 6 : 4, n % 7 == 0 ? 17 : 6);
 }
 
+// Insert flow n at its owner. The number determines the state of the flow; all states occur.
 static inline bool begin(struct pair *pair, uint32_t n, uint64_t now) {
 	static const enum weir_flow_event later[] = {SYN, DATA, FIN, RST, ACK};
 	struct weir_flow_key key = flow_key(n);

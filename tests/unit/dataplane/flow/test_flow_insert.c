@@ -169,8 +169,9 @@ static int64_t oldest_in(
 	return -1;
 }
 
-// The half-open flow that must be evicted for a new one in a full table: from its two buckets, or,
-// for IPv6 if these have a spare slot, from the adjacent buckets. -1: none.
+// Returns the half-open flow that a full table must evict for a new flow, or -1. It is in one of
+// the new flow's two buckets. For IPv6, if none is there and the buckets have a spare slot, it is
+// in an adjacent bucket.
 static int64_t victim_of(
 	struct lab *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
 	bool ipv6 = key->family == 6;
@@ -312,15 +313,15 @@ TEST(flow_that_starts_again_is_hit) {
 	}
 }
 
-// F3: the order of eviction in a full table, independent of idle times between classes. Flows whose
-// client was challenged about a SYN count as established.
+// F3: a full table evicts flows of one class before flows of the next class, however long the flows
+// have been idle. Flows whose client was challenged about a SYN count as established.
 TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 	static const struct {
 		const char *name;
 		enum weir_flow_event event[2];
 		uint8_t protocol;
 	} kinds[] = {
-		// of each pair the first flow is evicted
+		// classes in the order of eviction; each has the first two packets of its flows
 		{"SYN seen", {SYN, SYN}, 6},
 		{"closing", {DATA, FIN}, 6},
 		{"young", {SYN, ACK}, 6},
@@ -459,9 +460,9 @@ TEST(flow_f3_young_flows_are_evicted) {
 	}
 }
 
-// F7: keys chosen by an attacker who knows the hash seed, whose hashes agree in the bits that would
-// select both buckets without a secret: the high bits of the low half, and the high bits of a
-// product.
+// F7: an attacker who knows the hash seed chooses keys whose hashes would select the same two
+// buckets if the table used no secret. The buckets would be selected by the high bits of the hash's
+// low half, and by the high bits of a product.
 TEST(flow_f7_keys_chosen_by_their_hash_share_no_bucket) {
 	struct lab *f = make(192, 100); // a table of 65 buckets
 	const uint32_t count = f->table->family4.bucket_count;
@@ -511,8 +512,9 @@ static uint64_t square_root(uint64_t number) {
 	return root;
 }
 
-// F7: for IPv6, keys with the same hash and the same sum of the source's halves: both factors of
-// the source are the same number, whose square cancels the destination's product.
+// F7: for IPv6, an attacker finds keys with the same hash in another way. Both factors of the
+// source are the same number, whose square cancels the product of the destination. The sum of the
+// source's halves is also the same for all keys.
 TEST(flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket) {
 	const struct weir_hash_keys keys = weir_hash_keys_of(SEED);
 	struct weir_flow_key key = key_of(1, 6, 6);

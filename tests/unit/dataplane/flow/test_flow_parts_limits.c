@@ -22,7 +22,7 @@ TEST(flow_move_into_a_full_table_keeps_all_flows) {
 			assert_true(insert(pair.lab[1], &key, 1, DATA, START) >= 0);
 		}
 	}
-	for (uint32_t found = 0; found < 6; n++) { // more than the share of one part
+	for (uint32_t found = 0; found < 6; n++) { // more flows than the share of one part
 		key = key_of(n, 4, 6);
 		if (owner_of(&pair, &key) == pair.lab[0] &&
 			(crowded == UINT32_MAX || part_of(&pair, &key) == crowded)) {

@@ -202,8 +202,8 @@ TEST(flow_f4_restart_keeps_the_half_open_limit) {
 	drop(f);
 }
 
-// F5: a flow finishes once, with the time since its first packet; data after a forged RST revokes
-// the end.
+// F5: a flow finishes once. Its service time is the time since its first packet. Data after a
+// forged RST show that the flow has not ended.
 TEST(flow_f5_finishes_once_with_its_service_time) {
 	static const struct {
 		const char *name;

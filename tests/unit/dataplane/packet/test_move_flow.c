@@ -595,8 +595,8 @@ TEST(move_flow_reset_ends_once) {
 	}
 }
 
-// Without a token of the rate limit the flow stays, and gets its RST later. A reply that could not
-// be sent was counted as dropped already.
+// If the rate limit permits no RST, the flow stays, and gets its RST later. A packet that is
+// answered by an RST counts as dropped. If the RST cannot be sent, the packet is not counted again.
 TEST(move_flow_reset_waits_for_a_token) {
 	struct weir_pipeline_params params = lab_params();
 	const struct frame_spec last = lab_tcp(2, ACK);

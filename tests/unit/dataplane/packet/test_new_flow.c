@@ -305,7 +305,7 @@ TEST(new_flow_beyond_the_limit_spills_and_is_counted) {
 		for (uint16_t n = 0; n < 40; n++) {
 			assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
 			send_tcp(lab, n, ACK);
-			if (n == 19) { // the limit balances flows that the policy does not balance
+			if (n == 19) { // all backends have reached their limit, with every policy
 				for (uint32_t id = 0; id < 4; id++) {
 					assert_int_equal(backend_of(lab, id)->open_flows, 5);
 				}

@@ -20,7 +20,7 @@ static const uint8_t nops[12] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0};
 static const uint8_t chain[16] = {60, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4};
 static const uint8_t chain_icmp[16] = {60, 0, 1, 4, 0, 0, 0, 0, 58, 0, 1, 4};
 
-// Valid packets of every layer.
+// Valid packets with each kind of header.
 static const struct frame_spec valid[] = {
 	{.family = 4, .protocol = 6, .tcp_flags = 0x10, .payload = 9},
 	{.family = 4, .protocol = 6, .tcp_flags = 0x02, .tcp_options = 12, .tos = 0xb9},

@@ -515,7 +515,7 @@ TEST(pipeline_distribution_hash_is_that_of_the_flow) {
 	lab_free(lab);
 }
 
-// The hash for the distributor. fragment: flags and offset.
+// Returns the hash of a packet for the distributor. fragment: flags and offset of its IPv4 header.
 static uint64_t distribute_from(
 	struct lab *lab, uint16_t source_port, uint16_t fragment, uint8_t id) {
 	const struct frame_spec spec = {.family = 4,

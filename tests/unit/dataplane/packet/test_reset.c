@@ -55,8 +55,9 @@ static struct rte_mbuf *make(uint8_t family, const struct segment *segment, uint
 
 TEST_GROUP(lab_eal);
 
-// RFC 5961, 4.2; RFC 9293, 3.10.7.3: an ACK of no more than the SYN's own number makes the client
-// that has sent it answer with an RST of that number.
+// RFC 5961, 4.2; RFC 9293, 3.10.7.3: a challenge acknowledges the SYN's own sequence number, not
+// the number after it. A client that has sent the SYN answers such an ACK with an RST of that
+// number.
 TEST(reset_challenge_acknowledges_nothing) {
 	for (unsigned int ipv6 = 0; ipv6 < 2; ipv6++) {
 		const struct segment syn = {SYN, 30, 100, 7};

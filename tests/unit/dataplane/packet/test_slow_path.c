@@ -179,9 +179,9 @@ TEST(slow_path_unresolved_next_hop_drops_as_no_neighbour) {
 	lab_free(lab);
 }
 
-// A malicious control process can misdirect packets, not crash a worker: every byte of the row's
-// start gets every value, with the packet in a buffer that ASan checks. A refused row is counted,
-// and the previous row stays in use.
+// A malicious control process can misdirect packets, but cannot crash a worker. The test sets every
+// byte at the start of a row to every value; ASan checks the packet's buffer. A refused row is
+// counted, and the previous row stays in use.
 TEST(slow_path_invalid_rows_do_no_harm) {
 	struct lab *lab = lab_make();
 	const struct weir_refusals *refusals = &lab->segment->refusals[lab->params.worker];

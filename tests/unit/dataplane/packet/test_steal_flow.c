@@ -253,7 +253,8 @@ TEST(steal_flow_moves_no_flow_in_a_flood) {
 		begin(lab, (uint16_t)(1000 + n));
 	}
 	check_move(lab, &move, WEIR_MOVE_LIMIT);
-	// So no flow is listed: the flow's agent would remove the handshake without a move.
+	// The flow must not be listed either: otherwise the agent would remove its handshake,
+	// although the flow does not move.
 	assert_int_equal(move_question(lab, 1, (uint16_t)((from + 1) % 4)).move.stamp, 0);
 	lab_free(lab);
 }

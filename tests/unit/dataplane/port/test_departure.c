@@ -24,7 +24,7 @@ enum style {
 static struct {
 	enum style style;
 	uint64_t put; // total number of packets
-	uint32_t waiting; // number of the last packets that wait in the ring
+	uint32_t waiting; // how many of the last packets still wait in the ring
 } nic;
 
 static struct rte_ring *no_ring = (struct rte_ring *)&nic; // a ring that is not used

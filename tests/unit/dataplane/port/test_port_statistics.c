@@ -122,8 +122,8 @@ static bool has_xstat(const struct weir_port_counters *counters, const char *nam
 	return false;
 }
 
-// A packet refused by a full queue counts as no error of the device, although it is offered several
-// times.
+// A packet that a full queue refuses is not counted as an error of the device, although it is
+// offered to the device several times.
 TEST(refused_packets_are_no_errors) {
 	static const struct {
 		const char *name;

@@ -207,7 +207,7 @@ TEST(a_foreign_socket_of_that_name_does_not_prevent_a_claim) {
 	end(pid);
 }
 
-// The socket has the name and does not listen, so its owner cannot be queried.
+// A foreign socket has the name of the claim. It does not listen, so its owner cannot be queried.
 TEST(a_foreign_socket_that_does_not_listen_does_not_either) {
 	struct lab *lab = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

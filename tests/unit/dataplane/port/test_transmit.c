@@ -103,14 +103,17 @@ TEST(a_full_queue_fills_the_ring_and_the_sender_is_notified) {
 	while (send(lab, 0, WEIR_BURST) == WEIR_BURST) {
 	}
 	assert_int_equal(on_wire(lab, 0), DEVICE_LAB_RING - 1);
-	// The owner takes one burst that it cannot send out of the ring, and no more.
+	// The queue's owner takes one burst out of the ring, which it cannot send. Until that burst
+	// is sent, it takes no more packets.
 	for (unsigned int i = 0; i < 40; i++) {
 		sent += send(lab, 1, WEIR_BURST);
 		assert_int_equal(weir_outlet_drain(&lab->transmit->outlet[0]), 0);
 	}
 	assert_int_equal(sent, WEIR_TX_RING - 1 + WEIR_BURST);
 	assert_false(weir_path_has_room(&lab->transmit->path[0][1], 1));
-	assert_true(weir_path_has_room(&lab->transmit->path[0][0], 1)); // the room is unknown
+	// A worker that sends to the device itself does not know the room there: it always has
+	// room.
+	assert_true(weir_path_has_room(&lab->transmit->path[0][0], 1));
 	assert_int_equal(weir_path_sent(&lab->transmit->path[0][1]), 0);
 	// When the device has room again, all packets are sent, each once.
 	for (unsigned int i = 0; i < DEVICE_LAB_RING - 1; i++) {

@@ -71,7 +71,7 @@ TEST(split_finds_both_costs) {
 
 	for (unsigned int i = 0; i < 5000; i++) {
 		uint16_t steady = (uint16_t)weir_bench_random_below(&random, 65);
-		uint32_t noise = weir_bench_random_below(&random, 101); // noise of 50 on average
+		uint32_t noise = weir_bench_random_below(&random, 101); // 50 cycles on average
 
 		samples[i] = (struct weir_bench_sample){
 			.packets = 64, .steady = steady, .cycles = noise};

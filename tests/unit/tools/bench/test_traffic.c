@@ -194,7 +194,7 @@ TEST(moved_flows_have_another_number) {
 			assert_int_equal(item.number, steady);
 		}
 	}
-	// Replaced three times in total: the last tuple counts, and belongs to no other flow.
+	// The flow was replaced three times. It has the last tuple, which belongs to no other flow.
 	assert_int_equal(weir_bench_traffic_steady(&traffic, 99998, false).number,
 		WEIR_BENCH_EXTRA + 99998 / 7 + 2);
 	weir_bench_traffic_fini(&traffic);

@@ -235,7 +235,7 @@ TEST(uneven_load_wastes_a_third_of_a_thousand_cpus) {
 		{"uneven", 620, 720, 230, 370},
 		{"even", 860, 920, 30, 130},
 	};
-	struct weir_sim_file *over_time = open_scenario("figure_20_1"); // the same, drawn over time
+	struct weir_sim_file *over_time = open_scenario("figure_20_1"); // the load over time
 	struct part part;
 
 	run_part(&part, "figure_20_2", everything, false, 1);

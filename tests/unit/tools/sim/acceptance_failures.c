@@ -62,7 +62,8 @@ TEST(stuck_backend_needs_a_limit_with_round_robin_only) {
 	CHECK("stuck_backend", bands);
 }
 
-// The share is a third to two thirds of the full share: on average 0.513 of the mean share.
+// During slow start the share of a backend grows from a third to two thirds of its full share. On
+// average it is 0.513 of the mean share of all backends.
 TEST(slow_start_reduces_the_share_with_each_policy) {
 	static const struct lab_band bands[] = {
 		{"none", SHARE, 0.98, 1.02},

@@ -122,9 +122,9 @@ def document_has_every_key_as_printed():
     expect(len(keys) > 80)
     for path, span, default, meaning in keys:
         if path.startswith("events[].policy."):
-            path = None  # the same as policy
+            path = None  # described with the keys of `policy`
         elif path.startswith("wait."):
-            path = None  # the same as cost
+            path = None  # described with the keys of `cost`
         if path is None:
             continue
         wanted = (span, default if default == "required" else f"`{default}`", meaning)

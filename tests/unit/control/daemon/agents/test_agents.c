@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents, with an agent in the same process whose answers the test controls. It has two addresses,
-// and refuses probes that are replayed, as weir-agent does.
+// Agents. The test simulates an agent in the same process. The agent has two addresses, and refuses
+// probes that are replays, as weir-agent does.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -267,7 +267,8 @@ TEST(agent_is_probed_and_its_answer_is_accepted) {
 	assert_int_equal(weir_agents_status(lab->agents, 4, &status), -ENOENT);
 }
 
-// After its start weir-control has no state of the agent: it probes at once, not after an interval.
+// After its start weir-control has no report of the agent. So it sends the first probe at once, and
+// not after an interval.
 TEST(first_probe_is_sent_at_once) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -283,7 +284,8 @@ TEST(first_probe_is_sent_at_once) {
 	assert_true(lab->report.max_active_flows == 400);
 }
 
-// The extra probe is sent at once; the next regular probe would be sent after a minute.
+// weir-control confirms a new state by an extra probe, at once. The next regular probe would be
+// sent after a minute.
 TEST(new_word_is_accepted_and_confirmed_at_once) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -304,7 +306,7 @@ TEST(new_word_is_accepted_and_confirmed_at_once) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(lab->probes, probes + 1);
 	assert_int_equal(lab->probe.heard, 2);
-	// The repetition has no new state, but the agent may not have got the confirmation.
+	// The agent repeats its state, because it may not have got the confirmation.
 	answer(lab);
 	run_ms(lab, 20);
 	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_SERIAL), 1);
@@ -315,8 +317,8 @@ TEST(new_word_is_accepted_and_confirmed_at_once) {
 	UNTIL(lab, lab->probes > probes + 1);
 }
 
-// The request for fields is sent within an interval, and repeated when the agent has had time to
-// measure. Then probes become less frequent again.
+// weir-control requests additional fields within an interval. It sends another probe when the agent
+// has had time to measure. Then probes become less frequent again.
 TEST(agent_gets_additional_fields_soon) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -365,7 +367,8 @@ static void send_tcp(struct lab *lab, const struct weir_agent_tcp *tcp) {
 	send_bytes(lab, bytes, sizeof(bytes));
 }
 
-// Two services have backends at one agent, and one of them needs TCP figures.
+// Two backends of different services have the same agent. Only one of the backends needs TCP
+// figures.
 TEST(tcp_figures_are_for_the_backends_that_want_them) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[] = {target_of(lab, 5), target_of(lab, 9)};
@@ -422,7 +425,7 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	send_tcp(lab, &tcp);
 	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_VALUE) == 1);
 	assert_int_equal(lab->tcps, 2);
-	// Figures with the challenge of a probe before the last two probes.
+	// These figures contain the challenge of a probe older than the last two probes.
 	UNTIL(lab, memcmp(lab->probe.challenge, first.challenge, sizeof(first.challenge)) != 0);
 	UNTIL(lab, lab->answered >= 4);
 	first.clock_ms = 5000;
@@ -437,7 +440,8 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	UNTIL(lab, lab->tcps == 3);
 }
 
-// Each extra probe would be answered with another new state: thousands per second.
+// The agent answers each probe with a new state. If each new state caused an extra probe, there
+// would be thousands of probes a second.
 TEST(endless_new_words_are_limited) {
 	struct lab *lab = *state;
 
@@ -460,8 +464,8 @@ TEST(endless_new_words_are_limited) {
 	}
 }
 
-// The loop was busy: more datagrams arrived than it reads at a time, and the answer was the last
-// datagram.
+// The loop was busy. Meanwhile more datagrams arrived than it reads at a time, and the agent's
+// answer was the last one.
 TEST(answer_after_a_flood_is_in_time) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
@@ -511,7 +515,8 @@ TEST(silent_agent_is_detected_in_a_flood) {
 	}
 }
 
-// Probes may be sent a sixteenth of the interval early; the previous probe must have ended by then.
+// A probe may be sent a sixteenth of the interval early. The previous probe must have timed out by
+// then.
 TEST(silent_agent_is_detected_with_a_timeout_of_the_interval) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -523,7 +528,7 @@ TEST(silent_agent_is_detected_with_a_timeout_of_the_interval) {
 	assert_in_range(lab->silent, 3, 4);
 }
 
-// Agents that were due while the loop was busy are not probed all at once.
+// Many agents became due while the loop was busy. They are not probed all at once.
 TEST(agents_are_spread_after_a_busy_loop) {
 	struct weir_agents_target targets[100];
 	struct lab *lab = *state;
@@ -542,7 +547,7 @@ TEST(agents_are_spread_after_a_busy_loop) {
 	UNTIL(lab, weir_agents_counts(lab->agents).probes >= 100);
 }
 
-// None of these answers causes a report or changes the state of the agent.
+// None of these answers leads to a report, or changes the state of the agent.
 TEST(hostile_answers_are_counted_and_ignored) {
 	struct lab *lab = *state;
 	uint8_t good[WEIR_AGENT_MESSAGE_BYTES], bytes[WEIR_AGENT_MESSAGE_BYTES + 1] = {0};
@@ -592,8 +597,8 @@ TEST(hostile_answers_are_counted_and_ignored) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 }
 
-// A recorded lame duck, replayed after the backend has announced "ready" again, and a second answer
-// to a probe.
+// Two replays change nothing: a recorded lame-duck answer after the backend has announced "ready"
+// again, and a second answer to a probe.
 TEST(replays_change_nothing) {
 	struct lab *lab = *state;
 	uint8_t duck[WEIR_AGENT_MESSAGE_BYTES], again[WEIR_AGENT_MESSAGE_BYTES];
@@ -632,8 +637,8 @@ TEST(replays_change_nothing) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 }
 
-// Sums and counts grow; a new process of the agent starts again, without the values of the old
-// process.
+// An answer has sums since the start of the agent's process. The report has the mean since the
+// previous answer. Sums of a new process are not compared with those of the old process.
 TEST(sums_become_means) {
 	struct lab *lab = *state;
 
@@ -680,7 +685,7 @@ TEST(silent_agent_fails_and_is_reported_once) {
 	lab->answers = false;
 	configure(lab, 5);
 	UNTIL(lab, lab->silent >= WEIR_AGENT_SILENT_PROBES + 1);
-	assert_int_equal(lab->gone, 0); // an agent that never answered cannot be lost
+	assert_int_equal(lab->gone, 0); // the agent never answered, so it cannot be lost
 	lab->answers = true;
 	UNTIL(lab, lab->answered >= 2);
 	lab->answers = false;
@@ -704,8 +709,9 @@ TEST(silent_agent_without_a_link_is_not_lost) {
 	assert_int_equal(lab->silent, WEIR_AGENT_SILENT_PROBES);
 }
 
-// If the agent is not reported as lost, its reports stay in use while another source reports about
-// the backend.
+// The agent's port changes, and the agent never answers at the new port. It is reported as lost,
+// because otherwise its old reports would stay in use while another source reports about the
+// backend.
 TEST(moved_agent_that_never_answers_is_lost) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 3);
@@ -739,7 +745,7 @@ TEST(inactive_agent_is_probed_less_often) {
 	assert_int_equal(lab->probe.interval_ms, 40);
 }
 
-// A hastened agent is probed at the interval, so that a check of type agent gets `rise` answers
+// weir_agents_hasten makes probes frequent again. So a check of type agent gets its `rise` answers
 // soon.
 TEST(hastened_agent_is_probed_at_the_interval) {
 	struct lab *lab = *state;
@@ -773,7 +779,7 @@ TEST(words_of_ports_are_reported) {
 		sizeof(lab->answer.port_words[0]));
 }
 
-// Two backends of two services on one server: one agent, probed once for both.
+// Two services have a backend on the same server. Its agent is probed once for both backends.
 TEST(backends_share_an_agent) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
@@ -798,7 +804,8 @@ TEST(backends_share_an_agent) {
 	assert_int_equal(lab->probes, probes);
 }
 
-// A service added by a reload must not wait for the next probe of an idle server.
+// A reload adds a second service at an idle agent. The new service gets a report at once, and not
+// only after the next regular probe.
 TEST(added_service_gets_the_report_of_an_idle_agent_soon) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
@@ -810,13 +817,13 @@ TEST(added_service_gets_the_report_of_an_idle_agent_soon) {
 	lab->answered = 0;
 	assert_int_equal(weir_agents_configure(lab->agents, targets, 1), 0);
 	run_ms(lab, 200);
-	assert_int_equal(lab->answered, 0); // no request is in flight
+	assert_int_equal(lab->answered, 0); // no probe is in flight
 	assert_int_equal(weir_agents_configure(lab->agents, targets, 2), 0);
 	UNTIL(lab, lab->reports_of_9 >= 2);
 }
 
-// A server with IPv4 and IPv6 has two addresses. The agent would refuse probes that look like
-// replays.
+// A server with IPv4 and IPv6 has two addresses, which are probed separately. The agent must not
+// take the probes at one address for replays, which it refuses.
 TEST(server_with_two_addresses_is_probed_at_each) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};

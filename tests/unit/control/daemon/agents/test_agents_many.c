@@ -206,7 +206,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags)
 	return sent;
 }
 
-// Find the socket of weir-control: the other descriptor with datagrams.
+// Find the socket of weir-control: the only datagram socket except the agents' own.
 static int own_socket(const struct lab *lab) {
 	for (int fd = 3; fd < 64; fd++) {
 		int type = 0;
@@ -221,7 +221,8 @@ static int own_socket(const struct lab *lab) {
 	return -1;
 }
 
-// Answers of agents that are due at the same time arrive at the same time.
+// All agents are due after the pause. Their answers arrive together, and must fit into the socket's
+// buffer.
 TEST(answers_after_a_pause_fit_into_the_buffer) {
 	struct lab *lab = *state;
 	int bytes = BUFFER_BYTES;

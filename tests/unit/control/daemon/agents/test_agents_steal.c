@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal requests to an agent in the same process, whose answers the test controls: each request
-// ends once, with its only matching answer, or without an answer.
+// Steal requests to an agent that the test simulates in the same process. Each request ends once:
+// with the only answer that matches it, or without an answer.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -262,7 +262,8 @@ static struct weir_agents_counts counts(const struct lab *lab) {
 	return weir_agents_counts(lab->agents);
 }
 
-// Check that the answer is refused with this reason, and that the request remains pending.
+// Send this answer. Check that it is refused for this reason, and that the request is still
+// pending.
 static void expect_refused(struct lab *lab, const struct weir_agent_steal_answer *answer,
 	enum weir_agent_refusal refusal) {
 	uint64_t before = counts(lab).refused[refusal];
@@ -296,7 +297,8 @@ TEST(request_contains_the_given_fields) {
 	assert_memory_equal(bytes, "\xc6\x33\x64\x0a", 4);
 	assert_int_equal(weir_agent_address_family(lab->request.recipient, &bytes), 4);
 	assert_memory_equal(bytes, "\x7f\x00\x00\x01", 4);
-	// The deadline is in the agent's clock, which has advanced since its answer.
+	// The deadline is a time of the agent's clock, which has advanced since the agent's last
+	// answer.
 	assert_true(lab->request.deadline_ms >= CLOCK_MS + sample.timeout_ms);
 	assert_true(lab->request.deadline_ms < CLOCK_MS + sample.timeout_ms + 60000);
 	first = lab->request.id;
@@ -428,12 +430,13 @@ TEST(late_answer_is_counted_and_ignored) {
 	UNTIL(lab, lab->ended == 1);
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
-	// The next request for the same flow does not accept the late answer either.
+	// The next request for the flow does not accept the late answer either.
 	ask(lab, &sample);
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
 }
 
-// The loop was busy until after the timeout: the caller may have continued with another action.
+// The loop was busy until after the timeout. The answer counts as late, because the caller may
+// already have acted.
 TEST(answer_that_waited_for_the_loop_is_late) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
@@ -543,8 +546,8 @@ TEST(request_to_a_removed_agent_ends) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
 	assert_int_equal(lab->asked, 1);
-	// When the agent is added again, its requests have other numbers: the old answer matches no
-	// request.
+	// When the agent is added again, its requests have other numbers, so the old answer matches
+	// no request.
 	configure(lab);
 	hear(lab);
 	ask(lab, &sample);

@@ -20,8 +20,8 @@ static struct weir_wheel *make(uint64_t now_ms) {
 	return wheel;
 }
 
-// Waits as long as the wheel specifies, over several revolutions of the wheel: each entry is due
-// once, never early, and at most a tick late.
+// The test waits as long as the wheel says, over several revolutions. Each entry is due once, never
+// early, and at most a tick late.
 TEST(every_entry_is_due_in_time) {
 	struct timed *timed = calloc(ENTRIES, sizeof(*timed));
 	struct weir_wheel *wheel = make(1000);
@@ -69,8 +69,9 @@ TEST(entry_is_moved_and_removed) {
 	free(wheel);
 }
 
-// A loop that stalled for minutes gets all entries that became due meanwhile; an entry added with a
-// past time is due with the next tick, so that no loop handles the same entry forever.
+// After a pause of minutes, the wheel returns all entries that became due meanwhile. An entry that
+// is added with a past time becomes due only with the next tick. Otherwise a loop could handle this
+// entry forever.
 TEST(nothing_is_lost_after_a_pause) {
 	struct weir_wheel *wheel = make(0);
 	struct timed timed[3] = {0};

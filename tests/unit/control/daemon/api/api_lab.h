@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The server of the control socket in a thread, with a handler that echoes, and clients with real
-// sockets.
+// Runs the server of the control socket in a thread. Its handler answers the commands below.
+// Clients use real sockets.
 //
 // A system call of a client may return EINTR without a signal: from libuv 1.45 on a loop has an
 // io_uring, and the kernel removes the io_uring some time after the loop of the previous test was
@@ -18,10 +18,15 @@
 #define USER_BYTES (64u << 20) // limit of the memory of lists to clients of one user
 #define SLOW_NS (2 * WEIR_API_TURN_NS)
 
-// Commands: echo -> the request; big -> a very long answer; keep -> no answer until release; later
-// -> an answer a few loop iterations later; slow -> an answer that takes the loop SLOW_NS; rows ->
-// a list of `n` numbers, as the member `list` of an object with `head`, cancelled at the row
-// `cancel`; fail -> an error with broken UTF-8 in its text.
+// Commands of the handler, and their answers:
+// echo: the request
+// big: a very long answer
+// keep: an answer when the command release arrives
+// later: an answer a few loop iterations later
+// slow: an answer for which the loop needs SLOW_NS
+// rows: an object with the members `head` and `list`; `list` has `n` numbers, and is cancelled at
+//       the row `cancel`
+// fail: an error whose text is invalid UTF-8
 struct server {
 	uv_loop_t loop;
 	uv_async_t stop;
@@ -46,7 +51,7 @@ int client(const struct server *server); // returns a connected socket
 // Returns false if the server has closed.
 bool put(int fd, const char *data, size_t bytes);
 void say(int fd, const char *text);
-// Send a text like put; but the server may still have its maximum number of clients.
+// Send a text. This may fail, because the server may have its maximum number of clients.
 void say_if_let(int fd, const char *text);
 // Read one answer; NULL at the end of the connection.
 json_t *hear(int fd);
@@ -54,6 +59,6 @@ json_t *hear(int fd);
 void expect(int fd, const char *code);
 void expect_end(int fd);
 void expect_alive(const struct server *server);
-// Check after many clients that the server is alive: until the server has detected that they
-// closed, it refuses new clients.
+// Check that the server is alive, after many clients have closed. The server refuses new clients
+// until it has detected that the other clients are closed, so this function tries again.
 void expect_alive_soon(const struct server *server);

@@ -139,8 +139,8 @@ TEST(a7_many_values_are_refused_unparsed) {
 	close(fd);
 }
 
-// More clients with slow requests than an iteration has time for: the loop does other work between
-// the requests, and answers all requests.
+// There are more slow requests than one iteration has time for. The loop does other work between
+// them, and answers all of them.
 TEST(a7_loop_does_other_work_between_requests) {
 	struct server *server = *state;
 	int fds[32];
@@ -194,7 +194,8 @@ TEST(a2_long_lists_of_one_user_are_bounded) {
 		fds[i] = client(*state);
 		say(fds[i], "{\"command\": \"rows\", \"n\": 12, \"pad\": 524288}\n");
 	}
-	wait_for_answers(fds, CLIENTS); // reading makes room for later lists
+	// wait before reading, because each read list would make room for another list
+	wait_for_answers(fds, CLIENTS);
 	for (size_t i = 0; i < CLIENTS; i++) {
 		json_t *answer = hear(fds[i]);
 		const char *code = json_string_value(json_object_get(answer, "code"));
@@ -301,7 +302,7 @@ TEST(a5_long_list_does_not_delay_others) {
 	}
 	expect_alive(server);
 	assert_true(read_count(&server->rows) < 2 * MANY_ROWS);
-	close(fd); // no client waits for the first list any more
+	close(fd); // the client of the first list has gone, so the second client gets its list
 	expect(second, "ok");
 	close(second);
 }

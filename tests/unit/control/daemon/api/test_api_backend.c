@@ -29,13 +29,14 @@ TEST(nothing_is_shown_without_reports) {
 	assert_int_equal(json_integer_value(json_object_get(result, "reporting")), 0);
 	assert_true(json_is_null(json_object_get(result, "wasted")));
 	assert_int_equal(json_array_size(json_object_get(result, "backends")), 2);
-	assert_true(json_is_null(json_object_get(result, "again_ms"))); // the service has no agents
+	// the service has no agents to wait for
+	assert_true(json_is_null(json_object_get(result, "again_ms")));
 	json_decref(result);
 	assert_string_equal(
 		lab_code(&web->lab, JSON({"command": "service.waste", "service": "x"})), "not-found");
 }
 
-// The age of the administrative state of w-1; -1: null.
+// Returns the age of w-1's administrative state, or -1 if it is null.
 static json_int_t admin_since_ms(struct web *web) {
 	json_t *holder = NULL;
 	json_t *age =

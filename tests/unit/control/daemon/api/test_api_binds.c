@@ -39,7 +39,8 @@ TEST(vip_is_ready_while_another_one_of_its_service_is_drained) {
 	expect(web, V6, 1, 1);
 	expect(web, V4, 0, 0);
 	binds = bind(web, "drain", V4);
-	assert_int_equal(number(binds, "other_drained_binds"), 1); // drained with this deadline
+	// the answer counts the other bind, which is drained
+	assert_int_equal(number(binds, "other_drained_binds"), 1);
 	json_decref(binds);
 	expect(web, V6, 1, 0);
 	expect(web, V4, 1, 0);
@@ -118,8 +119,9 @@ static bool has_noted(const struct web *web) {
 	return lab_log_has(&web->lab, "removed service old: drain deadline reached");
 }
 
-// The service at the VIP has another name now: connections of the former service break, too, when
-// the VIP moves away. This applies also after the deadline of the removal, which keeps connections.
+// The service at the VIP was renamed. Connections of the former service also break when the VIP
+// moves to another machine. So they count until they end, even after the removal deadline, at which
+// connections are kept.
 TEST(vip_is_not_drained_while_a_renamed_service_has_flows) {
 	const struct web *web = *state;
 	struct weir_share_counters *of_old;
@@ -161,7 +163,7 @@ TEST(vip_is_not_drained_while_a_renamed_service_has_flows) {
 	"\"on_backend_down\": \"reset\", \"drain\": {\"removed_ms\": " removed_ms "}, " \
 	"\"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
 
-// Whether the backend of the removed service "web" has a refuse time.
+// Returns whether backend w-1 of the removed service "web" has the field binds_refuse_ms.
 static bool has_refuse_time(const struct web *web) {
 	json_t *rows = lab_result(&web->lab, JSON({"command": "backend.show"})), *row;
 	bool found = false, has = false;
@@ -193,8 +195,8 @@ static void remove_after(const struct web *web, const char *services) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// Until its deadline a removed service drains. Then its flows have ended, and its backends stay as
-// long as clients may need RSTs.
+// A removed service drains until its deadline. After the deadline its flows have ended. Its
+// backends stay for as long as clients may still send packets, which are answered with an RST.
 TEST(removed_backends_have_the_time_for_which_their_binds_refuse) {
 	const struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
@@ -214,7 +216,7 @@ TEST(removed_backends_have_the_time_for_which_their_binds_refuse) {
 	"\"on_backend_down\": \"reset\", \"backends\": [" \
 	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
 
-// The flows of removed binds are among those of the service's remaining VIP.
+// The service has one VIP left. Its flows include those of the removed binds.
 TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	const struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
@@ -243,7 +245,7 @@ TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	*open = 0;
 }
 
-// Check that the result of a request is null under each of these names. keys: ends with NULL.
+// Check that these members of the result are null. keys: their names, ends with NULL.
 static void expect_unknown(const struct web *web, const char *request, const char *const *keys) {
 	json_t *result = lab_result(&web->lab, "%s", request);
 	const json_t *row = json_is_array(result) ? json_array_get(result, 0) : result;
@@ -256,7 +258,7 @@ static void expect_unknown(const struct web *web, const char *request, const cha
 	json_decref(result);
 }
 
-// A script that waits until no flows are left must not continue.
+// Without a dataplane, the numbers of flows are null. A script that waits for 0 must not continue.
 TEST(without_a_dataplane_flows_are_unknown) {
 	static const char *const of_host[] = {
 		"active_flows", "open_flows", "removed", "open", NULL};

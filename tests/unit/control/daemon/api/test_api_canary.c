@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// canary.plan, canary.start, canary.show, canary.stop, and what a canary does until its end.
+// The commands canary.plan, canary.start, canary.show and canary.stop, and what a canary does until
+// its end.
 #include "daemon_web.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
 	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": [" \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\", \"weight\": 300}]}"
-// Steps that do not end by themselves.
+// Each step takes ten minutes, longer than the test.
 #define START_LONG \
 	JSON({"command": "canary.start", "service": "web", "backend": "w-1", \
 		"steps": [1, 50], "every_ms": 600000})
@@ -90,7 +91,8 @@ static void reload(struct web *web, const char *services) {
 	release(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// Reload with these services; the only change has this text in the diff and the reload.
+// Reload with these services. Check that config.diff and config.reload show a single change, and
+// that its cost has this text.
 static void reload_with(struct web *web, const char *services, const char *wanted) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 
@@ -218,14 +220,15 @@ TEST(running_canary_owns_its_weight_until_it_is_stopped) {
 		JSON({"command": "service.set", "service": "web", "policy": "random"}));
 	refuse(web, "refused", "weirctl canary stop web",
 		JSON({"command": "canary.start", "service": "web", "backend": "w-2"}));
-	// The canary's share stays when other weights change.
+	// When another weight changes, the canary's weight changes so that its share stays the
+	// same.
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-2", "weight": 900})));
 	LAB_UNTIL(weight_of(web, "w-1") == 9);
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-2", "weight": null})));
 	LAB_UNTIL(weight_of(web, "w-1") == 3);
-	// A changed configured weight would discard the canary.
+	// A configured weight takes effect only when the canary has ended.
 	reload_with(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE,
 		"the running canary keeps weight 3 until it ends");
 	assert_int_equal(weight_of(web, "w-1"), 3);
@@ -259,7 +262,7 @@ TEST(failing_canary_is_rolled_back_and_stays_so) {
 	LAB_UNTIL(lab_attached(&web->lab));
 	assert_int_equal(weight_of(web, "w-1"), 0);
 	assert_true(is_in(web, "rolled-back"));
-	assert_true(!has_figures(web, "report")); // figures of the former process are dropped
+	assert_true(!has_figures(web, "report")); // the figures of the killed process are not used
 	reload(web, WEB_SERVICES ", " DNS_SERVICE);
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
@@ -276,7 +279,7 @@ TEST(slow_canary_is_rolled_back) {
 	assert_true(audit_has(web, "canary.rollback", "latency: 14.00 ms"));
 }
 
-// The next process continues, whenever the previous process is killed.
+// weir-control is killed in every step, and the next process continues the canary.
 TEST(good_canary_is_promoted_across_restarts) {
 	struct web *web = *state;
 	json_t *result =
@@ -312,7 +315,7 @@ TEST(few_requests_prolong_a_step) {
 	assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "why")),
 		"0 of 50 new flows of the canary so far");
 	release(list);
-	// The service's policy, maglev, uses no reports, but the canary does.
+	// The policy maglev uses no reports, but the canary uses two of the reported fields.
 	list = lab_result(&web->lab,
 		JSON({"command": "backend.report", "service": "web", "backend": "w-1",
 			"requests_per_second": 10, "errors_per_second": 1, "utilization": 0.5}));
@@ -373,7 +376,7 @@ TEST(reload_with_a_policy_without_weights_rolls_back) {
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
 }
 
-// The backend keeps the weight of the last step.
+// The configured weight of the backend is 0. After the canary it keeps the weight of the last step.
 TEST(canary_without_a_configured_weight) {
 	struct web *web = *state;
 

@@ -163,14 +163,15 @@ TEST(a_packet_is_shown_with_names) {
 	assert_true(json_is_null(json_object_get(packet, "bucket")));
 	assert_int_equal(number_of(packet, "worker"), WORKER);
 	assert_int_equal(number_of(packet, "length"), 60);
-	// The number equals "publications" in stats.show, not the position in the update log.
+	// The packet has the number that stats.show calls "publications". It is not the position in
+	// the update log.
 	assert_int_equal(
 		number_of(packet, "tables"), (json_int_t)segment_of(web)->notes->publications);
 	assert_true(number_of(packet, "time_ns") > 1700000000000000000ll); // nanoseconds since 1970
 	assert_true(json_is_null(json_object_get(reading, "ended")));
 	assert_true(json_is_false(json_object_get(reading, "more")));
 	json_decref(reading);
-	reading = read_packets(fd, capture); // the reading waits for a packet that never arrives
+	reading = read_packets(fd, capture); // this request waits for a packet, but none arrives
 	assert_int_equal(json_array_size(json_object_get(reading, "packets")), 0);
 	json_decref(reading);
 	stop(fd, capture, 1);
@@ -217,7 +218,8 @@ TEST(a_packet_without_a_pipeline_has_nulls) {
 	close(fd);
 }
 
-// More packets of two workers than fit into one answer: in order, without duplicates or gaps.
+// Two workers have more packets than fit into one answer. They are read in the order of their
+// times, without duplicates or gaps.
 TEST(packets_of_workers_are_ordered_by_time) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -328,7 +330,7 @@ TEST(the_end_of_its_connection_ends_it) {
 	close(other);
 }
 
-// The client disconnects while a reading waits for packets.
+// The client disconnects while its request waits for packets.
 TEST(a_reader_may_disconnect_in_the_middle) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -406,8 +408,8 @@ static json_int_t id_of(struct web *web, const char *backend) {
 	return id;
 }
 
-// A backend is removed and another backend gets its id, while a packet of the removed backend waits
-// to be read.
+// The packet of a backend waits to be read. Meanwhile the backend is removed, and another backend
+// gets its id. The packet must still show the removed backend.
 TEST(names_are_those_at_the_time_of_the_packet) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);

@@ -52,7 +52,7 @@ static const char *drain_state(struct web *web, json_t **holder) {
 	return json_is_null(drain) ? "-" : json_string_value(json_object_get(drain, "state"));
 }
 
-// This process, or the next process, handles the deadline.
+// The drain ends at its deadline, even if another control process runs by then.
 TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	struct web *web = *state;
 	uint64_t *open = &weir_segment_backend_counters(
@@ -88,7 +88,7 @@ TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	json_decref(holder);
 }
 
-// Whether w-2 drains, and waits for this reason.
+// Returns whether w-2 drains, and waits for `what`.
 static bool waits_for(struct web *web, const char *what, bool recounted) {
 	json_t *holder = NULL;
 	const json_t *drain =
@@ -103,7 +103,7 @@ static bool waits_for(struct web *web, const char *what, bool recounted) {
 	return is;
 }
 
-// A new dataplane has counted no flows yet; a drain must not end for that reason.
+// A new dataplane has not counted the flows yet. The drain must not end because its count is 0.
 TEST(drain_waits_for_the_dataplane_and_its_recount) {
 	struct web *web = *state;
 	uint64_t *open = &weir_segment_backend_counters(
@@ -131,7 +131,7 @@ TEST(maintenance_takes_no_new_flows) {
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 }
 
-// Check the warning of a request; NULL = none.
+// Check the only warning in the answer to a request; NULL = no warning.
 static void assert_warning(struct web *web, const char *request, const char *warning) {
 	json_t *result = lab_result(&web->lab, "%s", request);
 	const json_t *warnings = json_object_get(result, "warnings");
@@ -207,7 +207,7 @@ TEST(names_that_do_not_match_give_different_errors) {
 		"not-found");
 }
 
-// S6, for control: 400 changes in a burst are all published.
+// Guarantee S6, for control: 400 changes in a burst are all published.
 TEST(many_changes_at_once_are_all_published) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);

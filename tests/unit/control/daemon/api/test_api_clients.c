@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients that are slow, many, idle, or disconnected, and a client for which memory is missing (A3,
-// A4).
+// Clients that are slow, idle or disconnected, many clients, and a client for which memory is
+// missing (guarantees A3 and A4).
 #include "api_lab.h"
 
 #include <stdlib.h>
@@ -31,7 +31,8 @@ void *__wrap_calloc(size_t count, size_t bytes) {
 
 TEST_EACH(api_lab_setup, api_lab_teardown);
 
-// libuv accepts no other connection while a connection waits to be accepted.
+// No memory is left for a client, so its connection cannot be accepted at once. Until it is
+// accepted, libuv accepts no other connection.
 TEST(a_client_without_memory_is_served_later) {
 	int fd;
 
@@ -54,7 +55,8 @@ TEST(a3_slow_reader_does_not_delay_others) {
 	for (int i = 0; i < 50; i++) {
 		expect_alive(*state);
 	}
-	expect(slow[0], "ok"); // this client is not too slow: it gets the complete answer
+	// this client has read nothing so far, but still gets its whole answer
+	expect(slow[0], "ok");
 	for (int i = 0; i < 8; i++) {
 		close(slow[i]);
 	}

@@ -58,7 +58,8 @@ static void ask(int fd, const char *line) {
 	lab_send(fd, line, strlen(line));
 }
 
-// 3,000 flows of 2 ms, of which w-1 has a third; and other samples that must be ignored.
+// Write samples of 3,000 flows of 2 ms each. A third of the flows is at w-1. Other samples must be
+// ignored.
 static void write_flows(struct web *web) {
 	uint16_t w1 = id_of(web, "web", "w-1"), w2 = id_of(web, "web", "w-2");
 	uint16_t dns = id_of(web, "dns", "w-1");
@@ -141,7 +142,7 @@ TEST(invalid_arguments_are_refused) {
 		lab_code(&web->lab, JSON({"command": "policy.compare", "service": "x"})), "not-found");
 }
 
-// A disconnected client, or the end of the process, leaks no resources.
+// A client may disconnect, or the process may end, during a comparison. Nothing leaks.
 TEST(clients_and_dataplanes_may_disconnect_meanwhile) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);

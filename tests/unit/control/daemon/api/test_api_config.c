@@ -87,7 +87,8 @@ TEST(reload_applies_what_differs_and_keeps_states) {
 	assert_int_equal(json_integer_value(json_object_get(one, "effective_weight")), 5);
 	one = lab_backend(&web->lab, &holder, "dns", "w-3");
 	assert_string_equal(text_of(one, "address"), "10.0.1.14");
-	assert_true(segment->roots->selection[web_id] == selection); // the selection is unchanged
+	// the selection of web was not published again
+	assert_true(segment->roots->selection[web_id] == selection);
 	assert_int_equal(dns_id, web_id == 0 ? 1 : 0);
 	json_decref(holder);
 	result = lab_result(&web->lab, JSON({"command": "config.diff"}));
@@ -95,7 +96,7 @@ TEST(reload_applies_what_differs_and_keeps_states) {
 	json_decref(result);
 }
 
-// The run-time weight stays as long as the configured weight is unchanged.
+// A weight set at run time applies until the configured weight changes.
 TEST(reload_says_which_weights_set_by_hand_it_replaces) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
@@ -121,7 +122,8 @@ TEST(reload_says_which_weights_set_by_hand_it_replaces) {
 	json_decref(holder);
 }
 
-// Under its new name, the backend gets new flows.
+// The backend is in maintenance under its old name. Under its new name it would get new flows, so a
+// warning is shown.
 TEST(renamed_backend_that_took_no_new_flows_is_warned_of) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
@@ -207,7 +209,8 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	json_decref(result);
 }
 
-// The answers of diff and reload show it, and no change waits any more.
+// The file has the running value again, so no change waits any more. config.diff and config.reload
+// show that the waiting change was taken back.
 TEST(change_that_waits_is_taken_back) {
 	static const char *const commands[] = {"config.diff", "config.reload", "config.diff"};
 	struct web *web = *state;
@@ -306,7 +309,8 @@ TEST(invalid_file_is_refused_with_every_error) {
 		lab_code(&web->lab, JSON({"command": "service.show", "service": "dns"})), "ok");
 }
 
-// A valid file for which the segment has no room: refused, and nothing changes.
+// The file is valid, but the segment has no room for it. The reload is refused, and nothing
+// changes.
 TEST(configuration_that_does_not_fit_is_refused) {
 	struct web *web = *state;
 	size_t room = 256 * 1024, used = 0;

@@ -64,7 +64,8 @@ TEST(lookup_finds_a_known_flow) {
 	json_decref(found);
 }
 
-// Other policies choose by the state at the start of a flow, so the backend is unknown before.
+// Policies other than Maglev select the backend when the flow begins, by the state at that time. So
+// the backend of a future flow is unknown.
 TEST(lookup_of_a_new_flow_without_slots) {
 	struct web *web = *state;
 	json_t *found;
@@ -109,7 +110,8 @@ TEST(lookup_of_a_drained_backends_flow_reports_the_drain) {
 	begin_known_flow(web, backend);
 	set_admin(web, "drain", backend);
 	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
-	assert_string_equal(text_of(found, "backend"), backend); // the flow stays at its backend
+	// the flow stays at the drained backend
+	assert_string_equal(text_of(found, "backend"), backend);
 	expect_in(found, "flow table of worker 0; backend drained: only existing flows continue");
 	expect_in(found, "; a new flow would go to ");
 	assert_string_not_equal(text_of(found, "chosen"), backend);
@@ -117,7 +119,7 @@ TEST(lookup_of_a_drained_backends_flow_reports_the_drain) {
 	set_admin(web, "ready", backend);
 }
 
-// If all backends are drained, each gets new flows nevertheless.
+// All backends are drained. They get new flows nevertheless, because of panic mode.
 TEST(lookup_of_a_flow_in_panic_mode_reports_it) {
 	struct web *web = *state;
 	json_t *found;
@@ -145,7 +147,7 @@ static void set_on_backend_down(struct web *web, const char *value) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// The effect on the next packet of the flow, depending on on_backend_down.
+// The answer shows what happens to the next packet of the flow. This depends on on_backend_down.
 TEST(lookup_of_a_flow_of_a_backend_that_is_down_reports_the_effect) {
 	static const char *const cases[][2] = {
 		{"keep", "; backend in maintenance: only existing TCP flows continue; a new flow "},
@@ -200,7 +202,7 @@ static void reload(struct web *web) {
 	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
 }
 
-// The removed destination drains.
+// The service was removed, and its destination drains.
 TEST(lookup_of_a_removed_destination_has_its_service) {
 	struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
@@ -225,7 +227,8 @@ TEST(lookup_of_a_removed_destination_has_its_service) {
 	reload(web);
 }
 
-// Lookups of a new and of an existing flow; the whole service, or one of its two binds, is drained.
+// The whole service is drained, or one of its two binds. Both a new and an existing flow are looked
+// up.
 TEST(lookup_of_a_drained_destination_reports_it) {
 	struct web *web = *state;
 	json_t *found;
@@ -290,8 +293,8 @@ TEST(lookup_that_no_worker_answers_times_out) {
 	json_t *found;
 
 	lab_dataplane_hang(web->dataplane, true);
-	// More lookups than a mailbox holds: later lookups fail at once because the mailbox is
-	// full.
+	// There are more lookups than the mailbox has room for. When it is full, further lookups
+	// fail at once.
 	for (int i = 0; i < 5; i++) {
 		assert_string_equal(lab_code(&web->lab,
 			JSON({"command": "flow.lookup", "protocol": "tcp", "source": "192.0.2.1",
@@ -309,7 +312,8 @@ TEST(lookup_that_no_worker_answers_times_out) {
 	json_decref(found);
 }
 
-// Lookups of read-only users leave room for deletions, even if workers do not answer.
+// Read-only users send many lookups, and workers do not answer. There must be room for a deletion
+// nevertheless.
 TEST(lookups_leave_room_for_a_deletion) {
 	static const char flow[] = "\"protocol\": \"tcp\", \"source\": \"192.0.2.1\", "
 				   "\"source_port\": 9, \"destination\": \"198.51.100.10\", "
@@ -387,7 +391,7 @@ TEST(lookup_arguments_are_checked) {
 	"\"backends\": [{\"name\": \"w-0\", \"address\": \"10.0.1.10\"}"
 #define SUBSET_WORKERS 3
 
-// A service of 8 backends, of which each of 3 workers has 5.
+// Starts a service with 8 backends and 3 workers. Each worker has a subset of 5 backends.
 static void start_with_subsets(struct web *web) {
 	char text[2048];
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s", SUBSET_SERVICE);
@@ -410,7 +414,7 @@ static void stop_with_subsets(struct web *web) {
 	lab_fini(&web->lab);
 }
 
-// The name of the backend in a worker's table for a hash.
+// Returns the name of the backend that a worker selects for a flow with this hash.
 static void own_choice(struct web *web, uint32_t worker, uint64_t hash, char name[32]) {
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	struct weir_reader reader;
@@ -434,7 +438,8 @@ static void own_choice(struct web *web, uint32_t worker, uint64_t hash, char nam
 	assert_true(name[0] != '\0');
 }
 
-// Returns whether the workers agree.
+// Check the choice that is shown for each worker. Returns whether all workers select the same
+// backend.
 static bool expect_own_choices(struct web *web, const json_t *found) {
 	const json_t *list = json_object_get(found, "chosen_by_worker");
 	uint64_t hash = strtoull(text_of(found, "hash"), NULL, 16);
@@ -458,7 +463,7 @@ static bool expect_own_choices(struct web *web, const json_t *found) {
 	return agree;
 }
 
-// The worker of a new flow is unknown: the choice of each worker is shown.
+// Which worker will get a new flow is unknown. So the choice of each worker is shown.
 TEST(lookup_with_a_subset_for_each_worker) {
 	uint32_t agree = 0, differ = 0;
 	struct web web;
@@ -551,7 +556,7 @@ TEST(deletions_are_audited) {
 	json_decref(audit);
 }
 
-// With "steal" a service has counters, which are 0 without requests.
+// Only a service with "steal" has counters. In this configuration no service has them.
 TEST(steals_of_a_service_are_shown) {
 	struct web *web = *state;
 	json_t *result = lab_result(&web->lab, JSON({"command": "flow.steals"}));
@@ -580,7 +585,7 @@ TEST(pending_lookup_ends_with_the_dataplane) {
 	lab_dataplane_stop(web->dataplane);
 	answer = lab_read_answer(fd);
 	code = text_of(answer, "code");
-	// The order of the two events is a race, but one of them must occur.
+	// The request times out, or the loss of the dataplane is detected before.
 	assert_true(strcmp(code, "no-dataplane") == 0 || strcmp(code, "timeout") == 0);
 	json_decref(answer);
 	close(fd);

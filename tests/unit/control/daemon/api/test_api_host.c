@@ -117,8 +117,9 @@ TEST(drain_takes_the_backends_of_all_services_out) {
 	assert_int_equal(number(host, "draining"), 3);
 	assert_int_equal(number(host, "open_flows"), 2);
 	assert_string_equal(drain_text(host, "state"), "draining");
-	assert_string_equal(drain_text(host, "at_deadline"), "-"); // both keep and drop
-	// Panic: the only backend of a service still gets new flows.
+	// "-", because one service keeps its flows at the deadline and another one drops them
+	assert_string_equal(drain_text(host, "at_deadline"), "-");
+	// The service "alone" is in panic mode: its only backend still gets new flows.
 	assert_int_equal(json_array_size(json_object_get(host, "in_use")), 1);
 	assert_string_equal(
 		json_string_value(json_array_get(json_object_get(host, "in_use"), 0)), "alone/a-1");
@@ -127,7 +128,7 @@ TEST(drain_takes_the_backends_of_all_services_out) {
 	json_decref(host);
 	assert_true(admin_is(own, "web", "w-1", "drain") && admin_is(own, "mail", "m-1", "drain"));
 	assert_true(admin_is(own, "web", "w-2", "ready") && admin_is(own, "mail", "m-2", "ready"));
-	// The host also drains after a restart, and until the last flow has ended.
+	// The drain also continues after a restart, until the last flow has ended.
 	lab_kill(&own->lab);
 	lab_start(&own->lab);
 	LAB_UNTIL(lab_attached(&own->lab));
@@ -170,7 +171,7 @@ TEST(drain_can_be_repeated_and_leaves_maintenance_alone) {
 	*open -= 1;
 }
 
-// The counters of dropped flows decrease at once, so weir-control reads them before.
+// The counts of dropped flows become 0 soon after the deadline. So weir-control reads them before.
 TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
 	struct own *own = *state;
 	uint64_t *kept = open_flows(own, "web", "w-1"), *dropped = open_flows(own, "alone", "a-1");
@@ -192,7 +193,7 @@ TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
 		json_string_value(json_array_get(json_object_get(host, "dropped_from"), 0)),
 		"alone/a-1");
 	json_decref(host);
-	// An earlier process ended the drain.
+	// The drain was ended by an earlier process, which knew the counts.
 	lab_kill(&own->lab);
 	lab_start(&own->lab);
 	LAB_UNTIL(lab_attached(&own->lab));
@@ -218,8 +219,8 @@ static void reload(struct own *own, const char *services) {
 	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
 }
 
-// Connections break when the server is stopped, even if the backend was removed: before the drain,
-// with its service, or, from a remaining service, during the drain.
+// Stopping the server breaks all its connections, also those of removed backends. A backend may
+// have been removed before the drain, together with its service, or during the drain.
 TEST(host_is_not_drained_while_removed_backends_have_flows) {
 	struct own *own = *state;
 	uint16_t mail = backend_id(own, "mail", "m-1"), web = backend_id(own, "web", "w-1");
@@ -236,7 +237,7 @@ TEST(host_is_not_drained_while_removed_backends_have_flows) {
 	assert_int_equal(number(host, "backends"), 2);
 	assert_int_equal(number(host, "removed"), 1);
 	assert_int_equal(number(host, "active_flows"), 3);
-	// no drain: the flows are those of the removed backend
+	// there is no drain, so only the flows of the removed backend count
 	assert_int_equal(number(host, "open_flows"), 2);
 	json_decref(host);
 	host = drain(own, "");
@@ -332,7 +333,8 @@ TEST(host_in_a_hundred_services_is_drained_by_one_command) {
 	assert_int_equal(number(host, "services"), SERVICES);
 	assert_int_equal(number(host, "draining") + number(host, "drained"), SERVICES);
 	json_decref(host);
-	// Workers skip closed rows; this dataplane waits for the selections that follow.
+	// Real workers skip closed rows at once. This simulated dataplane does not, so the test
+	// waits for the new selections.
 	for (int i = 0; i < SERVICES; i += 33) {
 		char name[8];
 

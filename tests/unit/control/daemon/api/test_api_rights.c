@@ -51,7 +51,7 @@ static int teardown(void **state) {
 
 // --- peers --------------------------------------------------------------------------------
 
-// Runs in a child with another user: no assertions.
+// The functions below run in a child process with another user, so they must not use assertions.
 static int connect_plainly(const struct lab *lab) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct timeval timeout = {.tv_sec = 15};
@@ -114,7 +114,8 @@ static enum outcome ask_as(
 	return (enum outcome)WEXITSTATUS(status);
 }
 
-// A member of the group with read access: the group of the socket, which is root's in this lab.
+// Send a request as a user in the group of the control socket, which has read access. In this lab
+// it is the group of root.
 static enum outcome ask_as_member(struct lab *lab, const char *request) {
 	const gid_t groups[] = {0};
 
@@ -151,8 +152,8 @@ static const struct row {
 	{"{\"command\":\"stats.show\"}", true},
 	{"{\"command\":\"health.show\"}", true},
 	{"{\"command\":\"audit.show\"}", true},
-	// config.diff blocks control's loop while a file is read and compared: 32 connections that
-	// request it continuously would delay all other requests for seconds.
+	// config.diff blocks control's loop while it reads and compares a file. If 32 connections
+	// requested it all the time, other requests would wait for seconds.
 	{"{\"command\":\"config.diff\"}", false},
 	{"{\"command\":\"config.diff\",\"path\":null}", false},
 	// The user chooses the file, which may be unreadable for this user.
@@ -198,7 +199,8 @@ TEST(other_user_cannot_even_read) {
 		skip();
 	}
 	assert_int_equal(ask_as(lab, MEMBER, groups, 1, rows[0].request), NO_ANSWER);
-	// The admin group permits changes, but not connecting: its members belong to both groups.
+	// Members of the admin group also need the group of the socket: the admin group permits
+	// changes, but no connections.
 	assert_int_equal(ask_as(lab, MEMBER, groups, 2, rows[0].request), NO_ANSWER);
 }
 
@@ -240,7 +242,7 @@ TEST(own_user_may_change_without_an_admin_group) {
 	assert_int_equal(ask_as(lab, 0, groups, 1, rows[20].request), DONE);
 }
 
-// The maximum number of connections, each of which sends requests continuously.
+// Opens the maximum number of connections, and sends requests through all of them continuously.
 static void keep_all_places_busy(const struct lab *lab) {
 	static const char request[] = "{\"command\":\"version\"}\n";
 	int fds[WEIR_API_CLIENTS];
@@ -299,7 +301,7 @@ TEST(a6_client_that_may_change_gets_in_if_all_places_are_taken) {
 		skip();
 	}
 	pid = start_member(lab, keep_all_places_busy);
-	// Another read-only client is refused, because all connections are busy.
+	// All connections are in use, so a further read-only client is refused.
 	LAB_UNTIL(ask_as_member(lab, rows[0].request) == OTHER_ERROR);
 	for (int i = 0; i < 100; i++) {
 		assert_string_equal(lab_code(lab, "%s", rows[0].request), "ok");
@@ -323,7 +325,7 @@ TEST(a6_flood_of_connections_delays_no_client) {
 		assert_string_equal(lab_code(lab, "%s", rows[0].request), "ok");
 		assert_true(lab_now_ms() < end);
 	}
-	// The loop runs: signals are handled in it.
+	// Signals are handled in the loop, so a reload shows that the loop runs.
 	assert_int_equal(kill(lab->control, SIGHUP), 0);
 	LAB_UNTIL(lab_log_has(lab, "reload"));
 	for (int i = 0; i < FLOOD; i++) {

@@ -66,13 +66,15 @@ TEST(one_service_in_full) {
 	assert_true(json_is_null(json_object_get(one, "service_time_ms")));
 	assert_true(json_is_null(json_object_get(one, "samples")));
 	json_decref(holder);
-	list = lab_result(&web->lab, JSON({"command": "service.show"})); // not included in the list
+	// the list of all services lacks these members
+	list = lab_result(&web->lab, JSON({"command": "service.show"}));
 	assert_null(json_object_get(json_array_get(list, 0), "shares"));
 	assert_null(json_object_get(json_array_get(list, 0), "settings"));
 	json_decref(list);
 }
 
-// When the answer arrives, the table is published, and flows have not moved (S6).
+// Guarantee S6: when the answer arrives, the new table is published, and existing flows have not
+// moved.
 TEST(s6_policy_is_changed_at_run_time) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -102,7 +104,8 @@ TEST(s6_policy_is_changed_at_run_time) {
 	json_decref(holder);
 }
 
-// w-1 has weight 100 and w-2 300. Nothing is measured yet, so shares differ by the weights alone.
+// w-1 has weight 100 and w-2 has weight 300. Nothing has been measured, so shares can differ only
+// by these weights.
 TEST(weight_set_says_whether_the_policy_uses_weights) {
 	struct web *web = *state;
 	char name[80];
@@ -164,7 +167,7 @@ static bool cost_is(const struct weir_segment *segment, uint16_t backend, uint64
 	return __atomic_load_n(&segment->costs[backend], __ATOMIC_RELAXED) == cost;
 }
 
-// The complete path: a worker's samples become the costs that workers read, and are shown.
+// Workers write samples. Control computes costs from them, which workers read and commands show.
 TEST(service_times_are_collected_only_if_needed) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -191,7 +194,7 @@ TEST(service_times_are_collected_only_if_needed) {
 	assert_int_equal(number_of(one, "samples"), 0);
 	set_policy(&web->lab, "null");
 	assert_true(cost_is(segment, 0, 0));
-	sample(segment, 0, 2000000); // a sample that no policy requested
+	sample(segment, 0, 2000000); // no policy needs this sample
 	since = lab_now_ms(); // wait for four times the interval of reading the rings
 	LAB_UNTIL(lab_now_ms() - since > 200);
 	assert_int_equal(ring->tail - segment->control_boxes[0].samples.head, 1);
@@ -249,8 +252,9 @@ TEST(refusals) {
 	"\"window\": 10}, \"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}]}"
 
-// A full ring of slow samples, so that one iteration of the loop does not read all samples: the
-// next iteration follows at once. Otherwise reading would take 131 iterations of 50 ms.
+// The ring is full of samples, and each takes long, so one iteration of the loop cannot read all of
+// them. The next iteration must follow at once: with pauses of 50 ms, 131 iterations would take
+// seconds.
 TEST(samples_left_by_one_turn_are_read_in_the_next) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -271,8 +275,8 @@ TEST(samples_left_by_one_turn_are_read_in_the_next) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// The file applies again when it names another policy; its settings also apply to the operator's
-// policy.
+// An operator has set a policy. When the file names another policy, the file applies again.
+// Settings in the file also apply to the operator's policy.
 TEST(reload_with_another_policy) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one, *answer;

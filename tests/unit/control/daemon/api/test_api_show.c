@@ -88,7 +88,8 @@ TEST(backend_show_shows_shares_and_counters) {
 	assert_int_equal(number_of(one, "effective_weight"), 100);
 	assert_int_equal(number_of(one, "new_flows"), went);
 	assert_int_equal(number_of(one, "active_flows"), went);
-	// A quarter of the weight: an exact quarter of slots, about a quarter of flows.
+	// w-1 has a quarter of the weights, so it has a quarter of the slots, and about a quarter
+	// of the flows.
 	assert_true(json_real_value(json_object_get(one, "share_percent")) > 24.5);
 	assert_true(json_real_value(json_object_get(one, "share_percent")) < 25.5);
 	assert_true(json_real_value(json_object_get(one, "achieved_percent")) == went / 10.0);
@@ -96,7 +97,7 @@ TEST(backend_show_shows_shares_and_counters) {
 	json_decref(holder);
 }
 
-// A small share, as of each of 30,000 backends.
+// With 30,000 backends each share is small, but must not be shown as 0.
 TEST(a_small_share_is_not_0) {
 	static const char *const requests[] = {
 		"{\"command\": \"service.set\", \"service\": \"web\", "
@@ -153,7 +154,7 @@ static void reload_with(struct web *web, const char *services) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// Check the rows, written as "service/name service/name ".
+// Check the rows of an answer. expected: "service/name " for each row.
 static void expect_rows(const struct web *web, const char *command, const char *outer,
 	const char *key, const char *expected) {
 	json_t *result = lab_result(&web->lab, JSON({"command": "%s"}), command), *row;
@@ -168,7 +169,8 @@ static void expect_rows(const struct web *web, const char *command, const char *
 	json_decref(result);
 }
 
-// The rows of metrics.show, which are arrays: services as their name, backends as above.
+// Check the rows of metrics.show. expected: "service " for a service, "service/name " for a
+// backend.
 static void expect_metrics(const struct web *web, const char *expected) {
 	json_t *result = lab_result(&web->lab, JSON({"command": "metrics.show"})), *row;
 	char text[512] = "";
@@ -194,7 +196,8 @@ static size_t count_backends(const struct web *web) {
 	return count;
 }
 
-// Added objects are listed in the order of the file; removed objects that still drain come last.
+// Objects are listed in the order of the file, also those that a reload has added. Removed objects
+// that still drain come last.
 TEST(lists_have_the_order_of_the_file) {
 	static const char expected[] = "new/n-1 web/w-3 web/w-2 web/w-1 dns/w-1 ";
 	struct web *web = *state;

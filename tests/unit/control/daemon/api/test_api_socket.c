@@ -58,7 +58,7 @@ TEST(socket_is_only_for_owner_and_group) {
 	assert_true(S_ISSOCK(st.st_mode));
 	assert_int_equal(st.st_mode & 0777, 0660);
 	assert_int_equal(stat(opened.pid_path, &st), 0);
-	// only the owner may open the file: a process that can open it can lock it
+	// only the owner may open the file, because each process that can open it can also lock it
 	assert_int_equal(st.st_mode & 0777, 0600);
 	weir_api_socket_close(&opened);
 	assert_int_equal(stat(opened.path, &st), -1);
@@ -120,7 +120,7 @@ TEST(socket_of_a_killed_process_is_replaced) {
 	close(ready[1]);
 }
 
-// A process serves the socket without a lock (the pid file was removed by hand).
+// The pid file was removed by hand, so a process serves the socket without holding the lock.
 TEST(socket_served_without_a_lock_is_not_replaced) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

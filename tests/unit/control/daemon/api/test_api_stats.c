@@ -40,9 +40,9 @@ static bool is_busy_unknown(struct web *web, size_t worker) {
 	return is;
 }
 
-// The lab's workers count 30 busy cycles of 100 in an iteration. Control reads busy and idle cycles
-// one after the other, so an iteration may end in between: with more iterations the error becomes
-// smaller.
+// A worker of the lab counts 30 busy cycles and 70 idle cycles in each iteration. Control reads
+// both counters one after the other, and an iteration may end in between. The error becomes smaller
+// with the number of iterations.
 static bool is_busy_as_the_lab(double percent) {
 	return percent > 29 && percent < 31;
 }
@@ -120,15 +120,15 @@ static json_int_t of_segment(struct web *web, const char *key) {
 	return us;
 }
 
-// The grace period is measured: it ends when the workers report again, not earlier.
+// The grace period ends when all workers have reported again, and its measured duration includes
+// the silence.
 TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 	struct web *web = *state;
 	uint64_t began;
 
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	lab_dataplane_hang(web->dataplane, true);
-	// A change other than a drain, whose end would be another publication after this grace
-	// period.
+	// This change causes one publication. A drain would cause another publication at its end.
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.maintenance", "backend": "w-2"})));
 	began = lab_now_ms(); // the grace period begins at the publication
 	assert_true(lab_retired_bytes(&web->lab) > 0); // for control the memory is still in use
@@ -151,7 +151,8 @@ static json_int_t grace_periods(struct web *web) {
 	return periods;
 }
 
-// A publication during a grace period counts as adopted only at the end of the next grace period.
+// The second change is published during the grace period of the first one. It counts as adopted
+// only after another grace period.
 TEST(adoption_is_awaited_for_each_publication) {
 	struct web *web = *state;
 	json_int_t published, measured;
@@ -205,7 +206,7 @@ static const json_t *find_row(
 	return NULL;
 }
 
-// Values in both metrics.show and backend.show are equal.
+// metrics.show and backend.show have equal values.
 TEST(metrics_show_agrees_with_backend_show) {
 	static const char *const same[] = {
 		"address",
@@ -262,7 +263,8 @@ TEST(history_of_an_unknown_name_is_refused) {
 	json_decref(list);
 }
 
-// Whether a drain event of a service exists. It belongs to no backend, and changes no state.
+// Returns whether the history contains an event of the drain of a service. Such an event belongs to
+// no backend, and changes no state.
 static bool has_drain_event(struct lab *lab, const char *service, const char *why) {
 	json_t *history = lab_result(lab, "{\"command\": \"health.history\"}"), *change;
 	bool found = false;

@@ -61,7 +61,8 @@ TEST(status_counts_services_without_an_eligible_backend) {
 	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
 }
 
-// The port's device is no kernel interface: DPDK controls it.
+// DPDK controls the device of the port, so the port is no interface of the kernel. Its link state
+// is in the segment.
 TEST(a_port_without_a_link_is_critical) {
 	struct web *web = *state;
 	struct weir_port_counters *counters =
@@ -104,8 +105,8 @@ static bool has_reason(const struct web *web, const char *reason) {
 	return has;
 }
 
-// A drained service is no fault, whatever the state of its backends; but routes to it are needed as
-// long as it has flows.
+// A drained service is no fault, whatever the states of its backends. But as long as it has flows,
+// routes to it must stay.
 TEST(status_of_drained_services) {
 	struct web *web = *state;
 	json_t *status;
@@ -132,7 +133,7 @@ TEST(status_of_drained_services) {
 	set_service(web, "ready", "web");
 	set_service(web, "ready", "dns");
 	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
-	// One service is drained and the other has a fault: no service is usable.
+	// One service is drained and the other has a fault. So no service is usable.
 	set_service(web, "drain", "web");
 	LAB_UNTIL(has_reason(web, "no eligible backend in 1 of 2 services: dns"));
 	LAB_UNTIL(is_level(web, "critical"));
@@ -176,7 +177,8 @@ static void reload(const struct web *web) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// Without next hops healthy backends get no packets: no service is usable.
+// All backends are healthy, but their next hops are unknown. They get no packets, so no service is
+// usable.
 TEST(status_is_critical_without_next_hops) {
 	struct web *web = *state;
 	json_t *status;
@@ -197,7 +199,7 @@ TEST(status_is_critical_without_next_hops) {
 	LAB_UNTIL(is_level(web, "ok"));
 }
 
-// A removed service stays while it has flows, but is not a fault.
+// A removed service stays as long as it has flows. This is not a fault.
 TEST(status_leaves_out_removed_services) {
 	struct web *web = *state;
 	json_t *status;
@@ -261,7 +263,7 @@ static const json_t *value_of(
 	return NULL;
 }
 
-// Whether an unprobed agent is silent is unknown.
+// Check whether it is known if w-1's agent is silent. It is unknown if the agent is not probed.
 static void expect_silence(const struct web *web, bool known) {
 	json_t *result = lab_result(&web->lab, JSON({"command": "metrics.show"}));
 	const json_t *value = value_of(result, "backend", "w-1", "agent_silent");
@@ -299,7 +301,8 @@ TEST(status_warns_while_no_agent_is_probed_for_lack_of_keys) {
 	expect(web, NULL, "ok", "");
 	expect_agent(web, "starting");
 	expect_silence(web, true);
-	web_write_keys(web, KEY_1, 0644); // the agents continue to be probed
+	// weir-control keeps the previous keys, so it still probes the agents
+	web_write_keys(web, KEY_1, 0644);
 	expect_warning(web, "mode 0644 is too permissive", "; the previous keys stay in use");
 	expect(web, NULL, "ok", "");
 	expect_agent(web, "starting");
@@ -307,7 +310,8 @@ TEST(status_warns_while_no_agent_is_probed_for_lack_of_keys) {
 	assert_string_equal(web_reload_warning(web, text), "");
 }
 
-// Check the numbers of keys. new: negative = the answer must have no keys.
+// Check the numbers of keys in the answer to a reload. new < 0: the answer must have no
+// "agent_keys".
 static void expect_keys(const struct web *web, int read, int new, int removed) {
 	json_t *result = lab_result(&web->lab, "{\"command\": \"config.reload\"}");
 	const json_t *keys = json_object_get(result, "agent_keys");
@@ -352,7 +356,8 @@ TEST(reload_without_a_dataplane_warns_of_keys) {
 	web->dataplane = lab_dataplane_start(&web->lab, 2);
 }
 
-// Flows of the removed services may continue for a moment.
+// No service is left, so no traffic should be routed here, although flows of removed services may
+// continue for a moment.
 TEST(without_services_no_traffic_is_wanted) {
 	struct web *web = *state;
 

@@ -116,8 +116,8 @@ TEST(list_shows_numbers_only) {
 	json_decref(list);
 }
 
-// One member becomes unusable, another backend replaces it, and the old state returns with the
-// member.
+// One member becomes unusable, and another backend replaces it. When the member is usable again, it
+// returns to the subset.
 TEST(member_is_replaced_and_comes_back) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *subset = first_subset(show(fleet, &holder, "web")), *backend = NULL;
@@ -204,7 +204,8 @@ TEST(service_shows_its_subset) {
 	json_decref(list);
 }
 
-// Flows go to the subset; when that changes, existing flows stay where they are (S6).
+// Guarantee S6: new flows go to the subset. When the subset changes, existing flows stay at their
+// backends.
 TEST(s6_flows_stay_when_the_subset_changes) {
 	struct fleet *fleet = *state;
 	uint32_t before[6], total = 0, backends = 0;
@@ -240,7 +241,7 @@ static void set_admin(const struct fleet *fleet, const char *command, int backen
 		JSON({"command": "backend.%s", "service": "web", "backend": "b-%d"}), command, backend));
 }
 
-// The shown state follows changes, with or without a dataplane.
+// The shown subset follows changes of states even without a dataplane.
 TEST(shown_state_is_current_without_a_dataplane) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *subset = first_subset(show(fleet, &holder, "web"));
@@ -262,7 +263,7 @@ TEST(shown_state_is_current_without_a_dataplane) {
 	LAB_UNTIL(lab_attached(&fleet->lab));
 }
 
-// Panic is shown, and the members that are used only because of panic.
+// Panic mode is shown, and which members are used only because of panic mode.
 TEST(panic_is_shown) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *service = show(fleet, &holder, "web");
@@ -291,8 +292,8 @@ TEST(panic_is_shown) {
 #define LARGE_WORKERS 8
 #define LARGE_SIZE 1400
 
-// Whether all backends are in use. The first publication has only the backends whose next hops are
-// known: at most 256 are found in a tick.
+// Returns whether all members of all subsets are in use. At first some are not, because their next
+// hops are unknown: at most 256 next hops are looked up in a tick.
 static bool all_are_in_use(struct lab *lab) {
 	json_t *list = lab_result(lab, JSON({"command": "subset.show", "service": "large"}));
 	json_t *subset;

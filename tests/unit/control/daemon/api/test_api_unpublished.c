@@ -16,7 +16,8 @@
 	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\", \"weight\": " weight "}, " \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}"
 #define TWO WEB("100") "]}"
-// w-3 is chosen as soon as its next hop is resolved; the other weight applies at once.
+// The weight of w-1 changes at once. The new backend w-3 is selected as soon as its next hop is
+// resolved.
 #define THREE WEB("90") ", {\"name\": \"w-3\", \"address\": \"10.0.1.13\"}]}"
 
 static int setup(void **state) {
@@ -77,7 +78,8 @@ static unsigned int times_logged(const struct web *web, const char *text) {
 	return n;
 }
 
-// Fill the heap while workers are stalled. Returns the weight that was not published.
+// Workers are stalled, so replaced tables stay in the heap until it is full. Returns the first
+// weight that could not be published.
 static int fill_the_heap(struct web *web) {
 	int weight = 200;
 
@@ -136,8 +138,8 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	assert_int_equal(times_logged(web, "cannot publish: "), 1);
 }
 
-// A drain needs a row, which always fits. If the selection that follows does not fit, this is
-// reported, too.
+// The row of a drained backend always fits. But if the new selection does not fit, weir-control
+// reports this, too.
 TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -164,8 +166,8 @@ TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	assert_int_equal(times_logged(web, "all changes are published"), 2);
 }
 
-// The whole heap was in use: the next control process cannot publish until a grace period is over.
-// It keeps its configuration, and reports this.
+// All memory of the heap has been in use. So the next control process cannot publish until a grace
+// period is over. It keeps its configuration, and reports that the configuration waits.
 TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -194,12 +196,14 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(all_is_published(web));
 	assert_int_equal(times_logged(web, "the configuration is published"), 1);
-	LAB_UNTIL(takes_flows(web, 2)); // w-3: its selection follows when the next hop is resolved
+	// the selection with w-3 follows when its next hop is resolved
+	LAB_UNTIL(takes_flows(web, 2));
 	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // the backend is drained
 	assert_int_equal(times_logged(web, "the configuration is not published yet: "), 1);
 }
 
-// The configuration waits, and the operator restores the file meanwhile: the last read file counts.
+// A configuration waits to be published. Meanwhile the operator restores the file and reloads. The
+// file that was read last counts.
 TEST(reload_replaces_a_waiting_configuration) {
 	struct web *web = *state;
 
@@ -235,7 +239,7 @@ static bool is_at_rest(struct web *web) {
 	       __atomic_load_n(&news->updates, __ATOMIC_ACQUIRE) == before;
 }
 
-// Write an invalid reference into the root of a service's selection.
+// Overwrite the reference to a service's selection with an invalid one, as a hostile process could.
 static void spoil_selection(struct weir_segment *rude, weir_ref bad) {
 	struct weir_news *news = rude->news;
 
@@ -244,7 +248,7 @@ static void spoil_selection(struct weir_segment *rude, weir_ref bad) {
 	__atomic_store_n(&news->updates, news->updates + 1, __ATOMIC_RELEASE);
 }
 
-// A corrupt table is refused by the workers, rebuilt by control, and logged once for each worker.
+// All workers refuse an invalid table. Control rebuilds it, and logs one line for each worker.
 TEST(refused_table_is_rebuilt_and_logged_once) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane), *rude;

@@ -79,7 +79,7 @@ static enum weir_drain_phase phase(struct own *own) {
 	return (enum weir_drain_phase)lab_state(&own->lab, own->id).drain;
 }
 
-// Check that the last event is this event.
+// Check that the history's last event has this backend and this reason.
 static void assert_event(struct own *own, const char *backend, const char *why) {
 	struct weir_states_change change;
 
@@ -91,7 +91,8 @@ static void assert_event(struct own *own, const char *backend, const char *why) 
 	assert_int_equal(change.from, change.to);
 }
 
-// Check that the last event is this event of the first bind of s0.
+// Check that the last event names the first configured bind of s0: `before` and `after` are the
+// text around the bind.
 static void assert_bind_event(struct own *own, const char *before, const char *after) {
 	char why[WEIR_STATES_EVENT_BYTES];
 
@@ -127,7 +128,8 @@ TEST(drain_is_over_when_no_open_flow_is_left) {
 	assert_event(own, "b0", "drained: no open flows");
 }
 
-// A slow worker may be in the middle of a burst with new flows.
+// A slow worker has not read the new tables yet. It may be in the middle of a burst, and start
+// flows at the drained backend.
 TEST(drain_is_not_over_before_a_slow_worker_has_adopted_it) {
 	struct own *own = *state;
 	struct weir_service_state service;
@@ -188,7 +190,7 @@ static void add_bind(struct own *own, uint16_t port) {
 	service->bind_count++;
 }
 
-// The number of flows is that of both VIPs.
+// The flows of both VIPs are counted together, because flows are not counted for each bind.
 TEST(end_of_the_drain_of_a_vip_names_its_bind) {
 	struct own *own = *state;
 	struct weir_address address = own->config->services[0].binds[0].address;
@@ -212,8 +214,8 @@ TEST(end_of_the_drain_of_a_vip_names_its_bind) {
 	assert_bind_event(own, "bind ", ": drained: no open flows");
 }
 
-// The service keeps the flows of backends that are down; flows of the drained backend are still
-// reset.
+// The service keeps flows of backends that are down. Nevertheless the deadline of a drain resets
+// the flows of the drained backend.
 TEST(flows_are_dropped_at_the_deadline) {
 	struct own *own = *state;
 	uint8_t flags;
@@ -317,8 +319,8 @@ TEST(drain_continues_after_a_restart_of_the_dataplane) {
 	own->id = lab_id(&own->lab, "s0", "b0");
 	weir_drains_follow(&own->drains, own->lab.tables);
 	assert_int_equal(own->drains.count, 1);
-	// The new process has not counted the flow yet: this does not end the drain, but the
-	// deadline does.
+	// The new dataplane has not counted the flow yet. A count of 0 must not end the drain, but
+	// the deadline ends it.
 	lab_publish(&own->lab);
 	lab_quiescent(&own->lab);
 	assert_false(tick(own, NOW + 9 * SECOND));
@@ -349,7 +351,7 @@ TEST(deadline_applies_without_a_dataplane) {
 	assert_int_equal(own->drains.count, 0);
 }
 
-// Remove the service's bind, or the service, whose flows are then reset.
+// whole: remove the service, otherwise one bind. Its flows are reset in the end.
 static void remove_at(struct own *own, uint64_t now_ns, bool whole) {
 	struct weir_config *next = own->config;
 
@@ -373,8 +375,8 @@ static uint32_t removed(const struct own *own) {
 	return weir_tables_removed_count(own->lab.tables);
 }
 
-// Tick at the deadline of remove_at. The time in which clients are refused begins with the time of
-// the tables.
+// Tick at the deadline of remove_at. The tables' clock must be set, because the time in which
+// clients are refused begins at that clock.
 static bool tick_at_deadline(struct own *own) {
 	weir_tables_clock(own->lab.tables, (NOW + 10 * SECOND) / 1000000);
 	return tick(own, NOW + 10 * SECOND);
@@ -410,7 +412,7 @@ TEST(removed_bind_is_gone_with_the_last_flow_of_its_service) {
 	assert_int_equal(removed(own), 0);
 }
 
-// The longest texts of two binds, and the number of further binds.
+// The event contains the two longest possible texts of binds, and the number of the other binds.
 TEST(end_of_the_drain_of_many_removed_binds_names_two) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
@@ -456,7 +458,8 @@ TEST(removed_service_is_down_at_its_deadline) {
 	assert_int_equal(removed(own), 0);
 }
 
-// Operators who wait for the drain of a host must not stop a server that has connections.
+// The drain of a removed backend continues while its flows are open. Otherwise an operator who
+// waits for the drain of a host would stop a server that has connections.
 TEST(drain_of_a_removed_backend_goes_on_and_keeps_its_flows) {
 	struct own *own = *state;
 
@@ -469,11 +472,13 @@ TEST(drain_of_a_removed_backend_goes_on_and_keeps_its_flows) {
 	weir_drains_follow(&own->drains, own->lab.tables);
 	assert_false(tick(own, NOW + SECOND - 1));
 	assert_int_equal(own->drains.count, 1);
-	assert_true(tick(own, NOW + SECOND)); // on_backend_down decides about the backend's flows
+	// the service of a removed backend does not drop its flows: on_backend_down decides about
+	// them
+	assert_true(tick(own, NOW + SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
 	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_RESET, 0);
 	assert_int_equal(lab_state(&own->lab, own->id).drain_left, 1);
-	begin(own, 0); // drained again
+	begin(own, 0); // a second drain
 	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
 	set_open(own, 0, 0);
 	lab_settle(&own->lab);
@@ -501,7 +506,8 @@ TEST(several_begin_all_or_none) {
 	assert_int_equal(lab_state(&own->lab, ids[0]).drain, WEIR_DRAIN_DRAINED);
 }
 
-// Reading the counters of all drains, for 64 workers, would block the loop most of the time.
+// Each tick reads the counters of only some drains. With many drains and 64 workers, reading all
+// counters would block the loop most of the time.
 TEST(tick_looks_at_a_part_of_many_drains) {
 	static const struct lab_room room = {
 		.workers = 64, .max_services = 512, .max_backends = 512};
@@ -539,7 +545,8 @@ TEST(tick_looks_at_a_part_of_many_drains) {
 	lab_config_free(config);
 }
 
-// The removed backend still has flows, so it gets its former id again.
+// A backend is removed and added again. It still has flows, so it gets its former id, and does not
+// drain.
 TEST(readded_backend_does_not_drain) {
 	struct own *own = *state;
 	struct weir_config *without = lab_config_copy(own->config);
@@ -559,7 +566,7 @@ TEST(readded_backend_does_not_drain) {
 	lab_config_free(without);
 }
 
-// Values left by another control process, or random ones.
+// The segment contains values of a drain phase that another process left, or random values.
 TEST(absurd_phases_in_the_segment_are_not_adopted) {
 	static const struct {
 		uint32_t admin, phase;

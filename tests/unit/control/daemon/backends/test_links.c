@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Links: which failures are no result about a backend.
+// Links: which failures of checks are no result about the backend, because the link failed.
 #include <string.h>
 
 #include "links.h"
@@ -31,7 +31,8 @@ TEST(failures_without_a_link_are_no_result) {
 	assert_false(excuses(&links, 1, 9000, "")); // port 1 has a link
 }
 
-// The link failed and came back while the check ran, or a neighbour was resolved again.
+// The link failed and came back while the check was running, or while a neighbour was being
+// resolved again.
 TEST(failures_just_after_a_link_is_back_are_no_result) {
 	struct weir_links links = two_ports();
 
@@ -48,7 +49,7 @@ TEST(an_unknown_port_needs_all_links_down) {
 	(void)state;
 	links.ports[0].down = true;
 	assert_false(excuses(&links, -1, 9000, ""));
-	assert_false(excuses(&links, 7, 9000, "")); // a port of a dataplane that had more ports
+	assert_false(excuses(&links, 7, 9000, "")); // the dataplane has no port 7 any more
 	links.ports[1].down = true;
 	assert_true(excuses(&links, -1, 9000, "no result: port wan has no link"));
 	assert_true(excuses(&links, 7, 9000, "no result: port wan has no link"));

@@ -82,8 +82,9 @@ static uint16_t id_of(const struct own *own, uint32_t backend) {
 	return lab_id(&own->lab, "s0", name);
 }
 
-// A second in which these backends fail 10 connections each, counted by two workers, and the other
-// backends establish 10 connections each. Publishes changes; returns whether anything changed.
+// Simulate one second. The `failing` backends (a bitmap) fail 10 connections each, and the other
+// backends establish 10 connections each; two workers count half each. Publishes changes. Returns
+// whether anything changed.
 static bool second(struct own *own, uint32_t failing) {
 	bool changed;
 
@@ -102,7 +103,7 @@ static bool second(struct own *own, uint32_t failing) {
 	return changed;
 }
 
-// The ejected backends, as bits.
+// Returns the ejected backends as a bitmap.
 static uint32_t ejected(const struct own *own) {
 	uint32_t bits = 0;
 
@@ -158,8 +159,10 @@ TEST(failing_backend_is_ejected_and_readmitted) {
 TEST(panic_and_share_limit_ejections) {
 	struct own *own = *state;
 
-	// Two of four backends may be ejected, and half of the backends remain: no panic.
-	second(own, 3); // 10 of 10 failed, and a third of other connections: may be random
+	// Two of the four backends may be ejected: half of the backends remain, which is no panic.
+	// each failed 10 of 10 connections, the rest of the backends a third of theirs: may be
+	// random
+	second(own, 3);
 	assert_int_equal(ejected(own), 0);
 	second(own, 3);
 	assert_int_equal(ejected(own), 3);
@@ -172,7 +175,8 @@ TEST(panic_and_share_limit_ejections) {
 	weir_tables_set_health(own->lab.tables, id_of(own, 3), WEIR_HEALTH_REFUSING);
 	weir_tables_publish(own->lab.tables);
 	for (uint32_t i = 0; i < 3; i++) {
-		second(own, 3); // with a third ejection, one of four backends would be left
+		// one backend refuses, so a second ejection would leave only one of four backends
+		second(own, 3);
 	}
 	assert_int_equal(__builtin_popcount(ejected(own) & 3), 1);
 }
@@ -201,7 +205,7 @@ TEST(ejections_survive_a_reload) {
 	}
 }
 
-// A new server replaces the one that failed.
+// A new server at another address replaces the failed server, so its backend is not ejected.
 TEST(another_address_is_not_ejected) {
 	struct own *own = *state;
 	struct weir_config *other = lab_config(1, 4);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rejections with real tables: for which backends a report counts, and that the report ejects them.
+// Reports that a host rejects tunnel packets, with real tables: for which backends a report counts,
+// and that reports eject these backends.
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static void on_changed(void *context) {
 	(void)context;
 }
 
-// Both services have the same hosts.
+// Both services have backends on the same hosts.
 static struct weir_config *make_config(void) {
 	struct weir_config *config = lab_config(2, 4);
 
@@ -88,7 +89,7 @@ static bool is_ejected(const struct own *own, const char *service, const char *b
 	return lab_state(&own->lab, lab_id(&own->lab, service, backend)).ejected;
 }
 
-// Host 10.0.0.1 (b1 of both services) rejects a datagram to s1.
+// Returns a report that host 10.0.0.1 rejects a datagram to s1. The host is b1 of both services.
 static struct weir_unreachable_report report(const struct own *own, uint16_t client_port) {
 	return (struct weir_unreachable_report){.kind = WEIR_UNREACHABLE_PORT,
 		.protocol = IPPROTO_UDP,
@@ -122,7 +123,8 @@ TEST(rejecting_host_is_ejected_from_its_services) {
 					"errors, port unreachable");
 }
 
-// A flood of forged messages about all backends ejects as many backends as the limits allow.
+// A flood of forged messages names all backends in turn. It ejects only as many backends as the
+// limits allow.
 TEST(forged_storm_ejects_one) {
 	struct own *own = *state;
 	uint32_t ejected = 0;
@@ -143,7 +145,8 @@ TEST(forged_storm_ejects_one) {
 	assert_int_equal(ejected, 1);
 }
 
-// An established connection shows that packets arrive.
+// An established connection shows that packets arrive at the backend. So the messages about the
+// backend do not count.
 TEST(established_connections_contradict_messages) {
 	struct own *own = *state;
 
@@ -160,7 +163,8 @@ TEST(established_connections_contradict_messages) {
 	}
 }
 
-// With IPv6, a host that decapsulates rejects packets that arrive in fragments.
+// A host that decapsulates IPv6 rejects packets that arrive in fragments. Such messages count for
+// no backend.
 TEST(packets_in_fragments_count_for_no_backend) {
 	struct own *own = *state;
 	struct weir_unreachable_report one = report(own, 1);
@@ -192,7 +196,7 @@ TEST(other_reports_count_for_no_backend) {
 	one.host.bytes[3] = 99; // the host is no backend
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 	one = report(own, 1);
-	one.protocol = IPPROTO_TCP; // s0 has another VIP
+	one.protocol = IPPROTO_TCP; // for TCP this VIP belongs to no service
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 	one = report(own, 1);
 	one.vip_port++;

@@ -107,7 +107,7 @@ TEST(words_are_passed_to_the_states) {
 	report = (struct weir_report){.word = WEIR_HEALTH_WORD_DOWN};
 	weir_reports_take(own->reports, 2, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_REFUSING);
-	// When the agent is lost, its announced state expires, except lame-duck.
+	// When an agent is lost, the state that it announced expires. Only lame-duck stays.
 	weir_reports_source_gone(own->reports, 1, "agent");
 	weir_reports_source_gone(own->reports, 2, "http");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
@@ -123,8 +123,8 @@ static void assert_why(struct own *own, uint16_t id, const char *why) {
 	assert_string_equal(status.why, why);
 }
 
-// A port's state counts if the service has a bind at TCP 80, and if the state is worse than the
-// host's.
+// The announced state of port 80/TCP counts for the backend, because the service has a bind at that
+// port. It counts only if it is worse than the state of the host.
 TEST(word_of_a_port_counts_where_a_bind_covers_it) {
 	static const struct {
 		uint8_t host;
@@ -169,7 +169,8 @@ TEST(word_of_a_port_counts_where_a_bind_covers_it) {
 	assert_int_equal(status.facts.word, WEIR_HEALTH_WORD_DOWN);
 }
 
-// The worst of several ports counts, at both ends of a range; for UDP ports the reason names UDP.
+// Several ports have states, and two binds cover them, one with a range. The worst state counts. If
+// the port is a UDP port, the reason names UDP.
 TEST(worst_port_of_all_binds_counts) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
@@ -199,7 +200,7 @@ TEST(worst_port_of_all_binds_counts) {
 	assert_why(own, 1, "UDP port 1000: starting");
 }
 
-// An agent that announces states of ports only.
+// The agent announces states of ports, but no state of the host.
 TEST(word_of_a_port_ends_without_one_of_the_host) {
 	struct own *own = *state;
 	struct weir_report report = {
@@ -218,8 +219,9 @@ TEST(word_of_a_port_ends_without_one_of_the_host) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// An agent-check, or X-Weir-State of an HTTP server, does not replace the states of ports that the
-// agent announces: the backend would be ready and down in turn.
+// Reports of two sources arrive in turn. A state from an agent-check or from X-Weir-State does not
+// replace the states of ports that the agent has announced. Otherwise the backend would change
+// between ready and down.
 TEST(word_of_a_port_stays_with_the_words_of_another_source) {
 	struct own *own = *state;
 	struct weir_report down = {.word = WEIR_HEALTH_WORD_READY,
@@ -248,7 +250,7 @@ TEST(word_of_a_port_stays_with_the_words_of_another_source) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// lame-duck does not expire, even if the server was stopped before the agent.
+// After the loss of the agent, its lame-duck state stays, even if the server was stopped before.
 TEST(lame_duck_with_a_port_that_is_down_stays_one) {
 	struct own *own = *state;
 	struct weir_report report = {.word = WEIR_HEALTH_WORD_LAME_DUCK,
@@ -261,7 +263,8 @@ TEST(lame_duck_with_a_port_that_is_down_stays_one) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
 }
 
-// The agent's next answer may be a minute away.
+// A reload moves the bind to another port. The state that the agent announced for that port counts
+// at once, because the next answer may arrive a minute later.
 TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	struct own *own = *state;
 	struct weir_config_bind *bind = &own->config->services[0].binds[0];
@@ -276,7 +279,7 @@ TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
 	assert_why(own, 1, "port 443: no listening socket");
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_HEALTHY);
-	// A reload does not announce again a state that was discarded before.
+	// An operator has discarded the state. A reload does not apply it again.
 	weir_states_set_word(own->states, 1, WEIR_HEALTH_WORD_NONE, "operator", "ready");
 	reload(own);
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
@@ -287,7 +290,7 @@ TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// At-limit begins with a report of 75 %, and ends below half of that.
+// A backend is at its limit when its queue is 75 % full, and until the queue is below half of that.
 TEST(full_accept_queue_counts_as_at_limit) {
 	static const struct {
 		double queue;
@@ -315,7 +318,8 @@ TEST(full_accept_queue_counts_as_at_limit) {
 	assert_false(at_limit(own));
 }
 
-// The limit is divided by balancers, not by their workers, and is at least one.
+// The limit is divided by the number of balancers that use the backend. It is not divided by the
+// number of workers, and is at least one.
 TEST(limit_is_divided) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(MAX_ACTIVE), .max_active_flows = 1000};
@@ -328,13 +332,14 @@ TEST(limit_is_divided) {
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 100);
 	own->config->services[0].subset =
-		(struct weir_config_subset){// a quarter of the fleet uses the backend
+		(struct weir_config_subset){// only a quarter of the fleet uses each backend
 			.algorithm = WEIR_SUBSET_RANDOM,
 			.size = 1};
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / 3);
 	own->config->instance.clients = own->config->instance.members = 1;
-	// The number of users is rounded up, so that together they stay below the limit
+	// The number of balancers that use a backend is rounded up. So all of them together stay
+	// below the limit.
 	own->config->services[0].subset.size = 3;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000);
@@ -344,7 +349,7 @@ TEST(limit_is_divided) {
 	report.max_active_flows = 3;
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
-	// Another source does not withdraw the limit, its own source does.
+	// Only the source that reported the limit can withdraw it.
 	report.given = 0;
 	weir_reports_take(own->reports, 1, &report, "http");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
@@ -352,8 +357,8 @@ TEST(limit_is_divided) {
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
 }
 
-// With the active requests of all clients, the limit is the number of this instance's flows, and a
-// part of the room.
+// The report contains the active requests of all clients. The limit of this instance is its own
+// flows, plus a part of the room that is left.
 TEST(limit_follows_active_requests) {
 	static const struct {
 		double active;
@@ -361,9 +366,10 @@ TEST(limit_follows_active_requests) {
 	} cases[] = {
 		// all active requests are from this instance
 		{0, 0, 250}, {800, 0, 50}, {800, 800, 850}, {800, 500, 550}, {1000, 500, 500},
-		{1200, 500, 450}, // above the limit: the limit of every instance is below its flows
-		{1200, 0, 1}, {0, 600, 700}, // more flows started since the report
-		{1000, 2000, 1000}, // never more than the total limit
+		// more requests than the limit: each instance gets a limit below its own flows
+		{1200, 500, 450}, {1200, 0, 1},
+		{0, 600, 700}, // more flows have started since the report
+		{1000, 2000, 1000}, // never above the limit of the backend
 	};
 	struct own *own = *state;
 	struct weir_report report = {
@@ -400,7 +406,7 @@ TEST(weight_is_applied_and_withdrawn) {
 	report.weight_percent = 0;
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 0);
-	// As in HAProxy: at most 256, or the configured weight if it is larger
+	// As in HAProxy, the weight is at most 256, or the configured weight if that is larger.
 	report.weight_percent = 1000;
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 256);
@@ -420,7 +426,7 @@ TEST(weight_is_applied_and_withdrawn) {
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
 }
 
-// Three minutes without reports, or four intervals if that is longer.
+// Reports expire after three minutes, or after four intervals if that is longer.
 TEST(reports_expire_without_newer_ones) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT),
@@ -453,7 +459,8 @@ static void take_cpus(struct own *own, uint16_t id, double cpus, double mhz) {
 	lab_publish(&own->lab);
 }
 
-// CPUs x GHz x 10. The weight stays when the backend is silent, or no longer reports CPUs.
+// The weight is CPUs x GHz x 10. It stays if the backend becomes silent or no longer reports its
+// CPUs.
 TEST(cpus_make_an_automatic_weight) {
 	static const struct {
 		double cpus, mhz;
@@ -489,8 +496,9 @@ TEST(cpus_make_an_automatic_weight) {
 	assert_int_equal(lab_state(&own->lab, 3).effective_weight, 100);
 }
 
-// The speed of one CPU is that of the table, the measured speed, or the frequency; 1 GCU counts as
-// 3 GHz.
+// The weight is computed from the speed of one CPU. The speed is read from the configured table, or
+// was measured by the agent, or is the frequency of the CPU. A measured speed of 1 GCU counts as 3
+// GHz.
 TEST(measured_speed_makes_an_automatic_weight) {
 	static struct weir_config_gcu table[] = {{"CPU of 2026", 2}, {"CPU of 2016", 0.5}};
 	const uint32_t fields = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU);
@@ -509,7 +517,7 @@ TEST(measured_speed_makes_an_automatic_weight) {
 	assert_int_equal(weir_reports_capacity(own->reports, 1, &capacity), 0);
 	assert_int_equal(capacity.source, WEIR_CAPACITY_FROM_MEASURED);
 	assert_true(capacity.cpus == 8 && capacity.gcu == 1.25);
-	// A reload with a table applies to earlier reports.
+	// After a reload, the new table also applies to earlier reports.
 	own->config->gcu = table;
 	own->config->gcu_count = 2;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
@@ -517,7 +525,8 @@ TEST(measured_speed_makes_an_automatic_weight) {
 	assert_int_equal(weir_reports_capacity(own->reports, 1, &capacity), 0);
 	assert_int_equal(capacity.source, WEIR_CAPACITY_FROM_TABLE);
 	assert_string_equal(capacity.cpu, "CPU of 2016");
-	report.given = WEIR_REPORT(CPUS); // the speed cannot be measured: the CPU model is enough
+	// the agent cannot measure the speed, but its CPU model is in the table
+	report.given = WEIR_REPORT(CPUS);
 	report.cpus = 2;
 	assert_int_equal(weir_reports_take(own->reports, 1, &report, "agent"), WEIR_REPORT(CPUS));
 	assert_int_equal(lab_state(&own->lab, 1).auto_weight, 30);
@@ -533,7 +542,8 @@ TEST(measured_speed_makes_an_automatic_weight) {
 	own->config->gcu_count = 0;
 }
 
-// A percentage refers to the automatic weight, also if that weight is the mean.
+// A percentage refers to the automatic weight, even if that weight is only the mean of other
+// backends.
 TEST(percent_of_an_automatic_weight) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = 50};
@@ -546,7 +556,8 @@ TEST(percent_of_an_automatic_weight) {
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 50);
 	take_cpus(own, 2, 8, 3000);
-	weir_reports_second(own->reports, now_ms()); // the mean as changed by other backends
+	// the mean changes with the weights of other backends
+	weir_reports_second(own->reports, now_ms());
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 120);
 	take_cpus(own, 1, 8, 1000);
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 40);
@@ -564,7 +575,7 @@ TEST(report_of_an_unknown_backend_changes_nothing) {
 	assert_int_equal(own->changes, 0);
 }
 
-// The fields used by a policy, in addition to the limit, which is always used.
+// Returns the fields that the policy uses, without the limit of flows, which is always used.
 static uint32_t wants_with(struct own *own, const struct weir_config_policy *policy) {
 	const uint32_t always = WEIR_REPORT(MAX_ACTIVE);
 	uint32_t wants;
@@ -581,7 +592,7 @@ static uint32_t wants_with(struct own *own, const struct weir_config_policy *pol
 #define FAILED (WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS))
 #define TIMES (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT))
 
-// Exactly the fields that a policy uses: an agent reports only requested fields.
+// An agent reports only requested fields. So exactly the fields that the policy uses are requested.
 TEST(agents_measure_the_used_fields) {
 	static const struct {
 		struct weir_config_policy policy;
@@ -639,8 +650,9 @@ TEST(agents_measure_the_used_fields) {
 	assert_int_equal(weir_reports_fields_used(own->reports, 60000), 0);
 }
 
-// With reports of other sources a backend is not silent: reports of a removed source must be
-// withdrawn, or would apply forever.
+// A backend has several sources of reports, and one of them is removed from the configuration. Its
+// reports are withdrawn. They would not expire, because the backend still reports from other
+// sources.
 TEST(removed_sources_withdraw_their_reports) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
@@ -682,7 +694,8 @@ TEST(removed_sources_withdraw_their_reports) {
 	assert_int_equal(lab_state(&own->lab, 3).own_weight, 0);
 }
 
-// The state in X-Weir-State stays when load is not read.
+// The check no longer reads load headers, so the reported load is withdrawn. The state from
+// X-Weir-State stays.
 TEST(load_in_orca_headers_ends_when_they_are_not_read) {
 	struct own *own = *state;
 	struct weir_config_health_check *check = &own->config->services[0].health_check;
@@ -705,7 +718,8 @@ TEST(load_in_orca_headers_ends_when_they_are_not_read) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_STARTING);
 }
 
-// The service has no agent_check then.
+// The service has a health check of type agent_check, but no agent_check beside it. A reload must
+// keep the reports.
 TEST(reload_keeps_what_a_health_check_of_type_agent_check_reported) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
@@ -723,7 +737,8 @@ TEST(reload_keeps_what_a_health_check_of_type_agent_check_reported) {
 	assert_int_equal(lab_state(&own->lab, 1).own_weight, 50);
 }
 
-// The reason is not the last reason of the host, which may be old.
+// When the state of a port ends, the reason names the port. It is not the reason of the host, which
+// may be old.
 TEST(end_of_a_word_of_a_port_is_the_reason) {
 	struct own *own = *state;
 	struct weir_report ready = {.word = WEIR_HEALTH_WORD_READY, .why = "weir-agent ready"};

@@ -87,7 +87,7 @@ static void reload(struct own *own, struct weir_config *config) {
 	own->config = config;
 }
 
-// Start another control process, which has only the contents of the tables.
+// Start another control process. It finds only what is stored in the tables.
 static void restart(struct own *own) {
 	weir_states_free(own->states);
 	lab_restart(&own->lab);
@@ -126,7 +126,8 @@ TEST(checks_and_words_become_one_state) {
 	assert_int_equal(own->changes, 5);
 }
 
-// Checks begin again however DOWN ends: the server may have been started again between two checks.
+// When DOWN ends, checks begin again, whatever ended it. The server may have been restarted between
+// two checks.
 TEST(end_of_down_begins_the_checks_again) {
 	struct own *own = *state;
 	uint16_t id = lab_id(&own->lab, "s0", "b1");
@@ -144,14 +145,14 @@ TEST(end_of_down_begins_the_checks_again) {
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_STARTING);
 	say(own, "b1", WEIR_HEALTH_WORD_READY);
 	assert_int_equal(own->rechecks, 1);
-	// Failed checks discard the announced state, which the agent may repeat.
+	// Failing checks discard the announced state. The agent may announce it again.
 	say(own, "b1", WEIR_HEALTH_WORD_DOWN);
 	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
 	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
 	say(own, "b1", WEIR_HEALTH_WORD_READY);
 	assert_int_equal(own->rechecks, 2);
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_REFUSING);
-	// Checks that have passed again do not discard it.
+	// Checks that fail and then pass again do not discard the announced state.
 	say(own, "b1", WEIR_HEALTH_WORD_DOWN);
 	judge(own, "b1", WEIR_HEALTH_VERDICT_PASSING);
 	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
@@ -214,7 +215,8 @@ TEST(checks_that_are_added_and_removed) {
 	assert_int_equal(health(own, "b3"), WEIR_HEALTH_HEALTHY);
 	restart(own);
 	assert_int_equal(health(own, "b2"), WEIR_HEALTH_LAME_DUCK);
-	// A check is added: until it has another verdict, all backends keep their states.
+	// A check is added to the service. All backends keep their states until the check has a
+	// result.
 	unchecked = lab_config_copy(own->config);
 	unchecked->services[0].health_check.type = WEIR_CHECK_TCP;
 	reload(own, unchecked);
@@ -237,7 +239,7 @@ TEST(removed_backend_loses_its_state) {
 	reload(own, less);
 	assert_int_equal(weir_states_status(own->states, id, &status), -ENOENT);
 	say(own, "b2", WEIR_HEALTH_WORD_DOWN);
-	// A different address is a different machine.
+	// Another address is another machine, so no state is kept.
 	moved->services[0].backends[2].address.bytes[3] ^= 0x40;
 	reload(own, moved);
 	assert_int_equal(health(own, "b2"), WEIR_HEALTH_STARTING);
@@ -281,7 +283,8 @@ TEST(next_hops_are_in_the_history_when_they_change) {
 
 	judge(own, "b0", WEIR_HEALTH_VERDICT_PASSING);
 	own->changes = 0;
-	weir_states_next_hop(own->states, id, true, ""); // no change: the next hop is resolved
+	// the next hop was already resolved, so nothing changes
+	weir_states_next_hop(own->states, id, true, "");
 	assert_true(weir_states_history(own->states, 0, &change));
 	assert_string_equal(change.source, "check");
 	weir_states_next_hop(own->states, id, false, "no ARP/ND reply");

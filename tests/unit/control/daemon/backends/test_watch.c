@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Results of checks and next hops reach the workers: real checks of real listeners in a separate
-// network namespace, next hops of a port with a gateway_mac.
+// The results of checks, and next hops, reach the workers. Real listeners in a separate network
+// namespace are checked. The port has a gateway_mac, so next hops are known.
 #include "daemon_lab.h"
 #include "shell.h"
 
@@ -157,7 +157,7 @@ TEST(health_show_shows_the_last_check) {
 	json_decref(list);
 }
 
-// Block packets of checks on this host.
+// Make packets to a backend fail on this host, so that its checks have no result.
 static void block(const char *address) {
 	SHELL("ip addr del %s/32 dev lo && ip route add prohibit %s", address, address);
 }
@@ -170,7 +170,7 @@ static void unblock(const char *address) {
 	"{\"type\": \"tcp\", \"port\": 8080, \"interval_ms\": 200, \"timeout_ms\": 200, " \
 	"\"rise\": 1, \"fall\": 5}" // limits at which a busy machine fails no check
 
-// Checks without a result change no state; the log shows that checks have no result.
+// Checks without a result change no state. The log shows which backends have no results.
 TEST(unchecked_backends_are_logged) {
 	struct own_lab *own = *state;
 
@@ -193,7 +193,7 @@ TEST(unchecked_backends_are_logged) {
 		&own->lab, "info  health checks of all backends have results again, after "));
 }
 
-// Whether the status of a service, or of all (NULL), warns of this.
+// Returns whether the status has this warning. service: NULL = status of all services.
 static bool status_warns(const struct own_lab *own, const char *service, const char *text) {
 	json_t *status = service == NULL
 		? lab_result(&own->lab, JSON({"command": "status"}))
@@ -220,7 +220,7 @@ static json_int_t unchecked(const struct own_lab *own) {
 	return n;
 }
 
-// Check the rows of b-1, which has results, and of b-2, which has no results since it was blocked.
+// Check the rows of both backends. b-1 has results. b-2 is blocked, and has had no results since.
 static void expect_unchecked(const struct own_lab *own, const char *command) {
 	json_t *rows = lab_result(&own->lab, "{\"command\": \"%s\"}", command);
 	json_t *one = json_array_get(rows, 0), *two = json_array_get(rows, 1);
@@ -233,7 +233,7 @@ static void expect_unchecked(const struct own_lab *own, const char *command) {
 	json_decref(rows);
 }
 
-// The value in the only service's row of metrics.show; -1: null.
+// Returns a value of the only service in metrics.show; -1 = null.
 static json_int_t unchecked_of_metrics(const struct own_lab *own) {
 	json_t *figures = lab_result(&own->lab, JSON({"command": "metrics.show"})), *name;
 	json_t *columns = json_object_get(json_object_get(figures, "columns"), "service");
@@ -321,7 +321,8 @@ TEST(s4_checks_continue_over_a_dataplane_restart) {
 	LAB_UNTIL(new_flows_to(own, "b-2") == 100);
 }
 
-// S3 with checks: the verdicts of the killed control are used until new verdicts exist.
+// Guarantee S3, with checks: the next process uses the results of the killed process until it has
+// its own results.
 TEST(s3_checks_continue_over_a_control_restart) {
 	struct own_lab *own = *state;
 
@@ -387,7 +388,7 @@ TEST(gateway_of_a_port_changes_with_a_reload) {
 	"}, \"backends\": [" EIGHT(1) ", " EIGHT(2) ", " EIGHT(3) ", " EIGHT(4) ", " EIGHT( \
 		5) ", " EIGHT(6) ", " EIGHT(7) ", " EIGHT(8) "]}"
 
-// The number of backends with this check interval.
+// Returns how many backends are checked at this interval.
 static uint32_t checked_every(const struct own_lab *own, json_int_t interval_ms) {
 	json_t *list = lab_result(&own->lab, JSON({"command": "health.show"})), *one;
 	uint32_t count = 0;
@@ -409,7 +410,7 @@ static int eight_listener(void) {
 	return fd;
 }
 
-// Find the member of the only subset.
+// Find the only member of the subset.
 static void find_member(const struct own_lab *own, char *ret_name, size_t bytes) {
 	json_t *shown = lab_result(&own->lab, JSON({"command": "subset.show", "service": "web"}));
 	json_t *subset = json_array_get(json_object_get(json_array_get(shown, 0), "subsets"), 0);
@@ -424,7 +425,8 @@ static void set_admin(const struct own_lab *own, const char *command, const char
 		&own->lab, JSON({"command": "backend.%s", "backend": "%s"}), command, backend));
 }
 
-// With a subset, its member and two spares are checked as configured, other backends less often.
+// The subset has one member. The member and two spare backends are checked at the configured
+// interval, other backends less often.
 TEST(backends_that_are_far_from_use_are_checked_less_often) {
 	struct own_lab *own = *state;
 	int fd = eight_listener();
@@ -432,15 +434,15 @@ TEST(backends_that_are_far_from_use_are_checked_less_often) {
 
 	start(own, DIVIDED("20"));
 	LAB_UNTIL(checked_every(own, 20) == 3 && checked_every(own, 200) == 5);
-	// A spare replaces the failed member: with one spare less, another backend becomes near.
+	// A spare backend replaces the drained member, and another backend becomes a spare.
 	find_member(own, member, sizeof(member));
 	set_admin(own, "drain", member);
 	LAB_UNTIL(checked_every(own, 20) == 4 && checked_every(own, 200) == 4);
 	close(fd);
 }
 
-// A backend gets its shorter interval with the publication that makes it near, not at the next
-// tick.
+// A publication makes a backend a spare. Its checks become frequent with this publication, not only
+// with the next tick.
 TEST(pace_follows_each_publication) {
 	struct own_lab *own = *state;
 	int fd = eight_listener();
@@ -488,7 +490,7 @@ static json_int_t agents_configured(const struct own_lab *own) {
 	return n;
 }
 
-// One descriptor is enough to read the file, but the agents need two sockets.
+// With one descriptor control can read the file, but the agents need two sockets.
 TEST(failures_for_lack_of_descriptors_are_retried) {
 	struct own_lab *own = *state;
 	struct rlimit before;

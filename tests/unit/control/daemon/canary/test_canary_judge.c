@@ -15,11 +15,12 @@ struct judged {
 #define WORSE WEIR_CANARY_WORSE
 #define UNDECIDED WEIR_CANARY_UNDECIDED
 
-// The limit is 1.5 times the errors, after 50 requests.
+// The canary is worse if its errors are more than 1.5 times those of other backends. Both sides
+// need at least 50 requests.
 static const struct judged cases[] = {
 	// too few requests of the canary
 	{0, 0, 0, 0, true, UNDECIDED}, {49, 0, 1000, 0, true, UNDECIDED},
-	{49, 49, 1000, 0, true, UNDECIDED}, // also if all fail
+	{49, 49, 1000, 0, true, UNDECIDED}, // undecided even if all requests fail
 	{1000, 0, 49, 0, true, UNDECIDED}, // too few requests of other backends
 	// good only at the end of a step
 	{50, 0, 50, 0, true, GOOD}, {50, 0, 50, 0, false, UNDECIDED},
@@ -71,7 +72,7 @@ TEST(failed_flows_count_beside_reports) {
 
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), WORSE);
 	assert_non_null(strstr(why, "of 100 new flows"));
-	// Only one side reports: its step does not end.
+	// Other backends report requests, but the canary does not. The step does not end.
 	memset(&canary.flows.errors, 0, sizeof(canary.flows.errors));
 	canary.reported.requests = 0;
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
@@ -79,7 +80,8 @@ TEST(failed_flows_count_beside_reports) {
 }
 
 TEST(latency_against_the_others) {
-	struct weir_canary_plan plan = weir_canary_plan_default(); // limit of 1.3 times
+	// the default limit is 1.3 times the latency of other backends
+	struct weir_canary_plan plan = weir_canary_plan_default();
 	struct weir_canary_side canary = {.reported = {.requests = 100, .latency_count = 100}};
 	struct weir_canary_side others = {.reported = {.requests = 100, .latency_count = 100}};
 	char why[WEIR_CANARY_WHY_BYTES];
@@ -101,8 +103,8 @@ TEST(latency_against_the_others) {
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), GOOD);
 }
 
-// A mean over fewer requests than min_requests decides nothing, regardless of the number of
-// requests without a latency.
+// The mean latency counts only if at least min_requests requests have a latency. Requests without a
+// latency do not help.
 TEST(few_latencies_prolong_a_step) {
 	struct weir_canary_plan plan = weir_canary_plan_default(); // min_requests of 50
 	struct weir_canary_side canary = {.reported = {.requests = 100, .latency_count = 49}};

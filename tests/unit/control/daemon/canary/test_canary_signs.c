@@ -27,7 +27,7 @@ TEST(flows_since_the_start_of_the_step) {
 	weir_canary_count_flows(&signs, segment, 0, 1);
 	assert_true(signs.canary.flows.requests == 10 && signs.canary.flows.errors == 4);
 	assert_true(signs.others.flows.requests == 100 && signs.others.flows.errors == 1);
-	// Another dataplane counts from 0.
+	// The counters of a new dataplane begin at 0.
 	memset(weir_segment_backend_counters(segment, 1, 1), 0, sizeof(struct weir_share_counters));
 	memset(weir_segment_service_counters(segment, 1, 0), 0, sizeof(struct weir_share_counters));
 	weir_canary_count_flows(&signs, segment, 0, 1);
@@ -44,8 +44,8 @@ static struct weir_canary_counts counts_of(
 	return counts;
 }
 
-// Without this limit, one backend with a wrong rate would hide the errors of every canary of its
-// service.
+// The errors of a backend count at most as its requests. Otherwise a backend with a wrong error
+// rate would hide the errors of every canary of the service.
 TEST(errors_of_a_backend_are_no_more_than_its_requests) {
 	struct weir_report report = {.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS),
 		.requests_per_second = 100,
@@ -71,7 +71,7 @@ TEST(rates_count_for_the_time_that_passed) {
 	assert_true(counts_of(&report, 0, 1000, 60000).requests == 0);
 }
 
-// The requests of a report count once, however long it remains the last report.
+// The requests in a report count only once, even if no newer report arrives for long.
 TEST(numbers_count_once) {
 	struct weir_report report = {
 		.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT),
@@ -96,8 +96,8 @@ static void add_of(struct weir_canary_counts *counts, const char *source, uint32
 	weir_canary_add_report(counts, &status, 1000, 60000);
 }
 
-// The source with the least information determines the figures: figures that one side does not have
-// are not compared.
+// Figures that only one side has are not compared. So the source with the fewest fields determines
+// which figures are used.
 TEST(figures_have_the_blindest_source) {
 	const uint32_t both = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS);
 	struct weir_canary_signs signs = {.counted = false};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replays of recordings made by this test: flows of a Poisson process, assigned in turn, with
-// exponential durations at each backend.
+// Replays of recordings that the test makes: flows begin as a Poisson process, are assigned to the
+// backends in turn, and have exponential durations.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static double exponential(struct weir_prng *random, double mean) {
 	return -mean * log(1 - uniform);
 }
 
-// time_ms[i]: mean duration at backend i.
+// time_ms[i] is the mean duration of flows at backend i.
 static void record(struct recording *recording, const double *time_ms) {
 	struct weir_prng random = {7};
 	double now_ns = 1e12;
@@ -66,7 +66,7 @@ static void record_equal(struct recording *recording) {
 	record(recording, equal);
 }
 
-// Backend 0 is ten times as slow as the others.
+// Flows of backend 0 last ten times as long as flows of other backends.
 static void record_slow(struct recording *recording) {
 	const double slow[BACKENDS] = {200, 20, 20, 20, 20, 20, 20, 20, 20, 20};
 
@@ -129,8 +129,8 @@ TEST(slices_make_no_difference) {
 	free(recording.flows);
 }
 
-// The recorded flows were assigned in turn: a replay of that policy gives nearly the same, if flows
-// last as long as other flows at the replayed backend.
+// The recorded flows were assigned in turn. A replay of round-robin gives nearly the same result if
+// each flow lasts as long as flows of its new backend last.
 TEST(replay_of_the_policy_in_use_is_near_to_the_recording) {
 	struct recording recording;
 	double was, scaled, measured;
@@ -140,7 +140,9 @@ TEST(replay_of_the_policy_in_use_is_near_to_the_recording) {
 	scaled = replay(&recording, WEIR_POLICY_ROUND_ROBIN).result.spread;
 	recording.params.scaled = false;
 	measured = replay(&recording, WEIR_POLICY_ROUND_ROBIN).result.spread;
-	assert_true(was > 5); // 20 of 38 flows in progress are at the slow backend
+	// 20 of the 38 flows in progress are at the slow backend, ten times as many as at another
+	// backend
+	assert_true(was > 5);
 	assert_float_equal(scaled / was, 1, 0.1);
 	assert_true(measured < was / 2);
 	free(recording.flows);
@@ -184,7 +186,8 @@ TEST(weights_and_subsets_are_those_of_the_service) {
 		outcome.flows_of[1], 29 * outcome.flows_of[0] / 10, 31 * outcome.flows_of[0] / 10);
 	outcome = replay(&recording, WEIR_POLICY_MAGLEV);
 	assert_in_range(outcome.flows_of[1], 2 * outcome.flows_of[0], 4 * outcome.flows_of[0]);
-	// Worker 0 has backend 0, worker 1 the other backends.
+	// The subset of worker 0 contains only backend 0. The subset of worker 1 contains all other
+	// backends.
 	recording.params.subsets = 2;
 	for (uint32_t i = 0; i < BACKENDS; i++) {
 		recording.backends[i].subsets = i == 0 ? 1 : 2;
@@ -199,7 +202,7 @@ TEST(limits_spill_or_reject) {
 	struct outcome outcome;
 
 	record_slow(&recording);
-	recording.params.settings.max_active_flows = 1; // limit of all workers together
+	recording.params.settings.max_active_flows = 1; // the workers share this limit
 	outcome = replay(&recording, WEIR_POLICY_ROUND_ROBIN);
 	assert_true(outcome.result.spilled > 0);
 	assert_int_equal(outcome.result.flows, FLOWS);

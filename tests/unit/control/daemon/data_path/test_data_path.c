@@ -195,7 +195,8 @@ TEST(syn_leaves_encapsulated_to_the_backend, setup, teardown) {
 	}
 }
 
-// The source is the port's, if it has one, otherwise the kernel's choice, as in weir-control.
+// The outer source address is that of the port. If the port has none, the kernel selects the
+// address, as in weir-control.
 TEST(outer_source_is_the_requested_one, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
@@ -208,7 +209,8 @@ TEST(outer_source_is_the_requested_one, setup, teardown) {
 	weir_data_path_close(lab->path, &flow);
 }
 
-// A forwarding host has unreachable routes for its VIPs.
+// A host that forwards packets has unreachable routes for its VIPs. Checks reach the backends
+// nevertheless.
 TEST(unreachable_vips_are_reached, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP6);
 	struct weir_data_path_flow flow;
@@ -245,8 +247,7 @@ TEST(local_vip_is_not_the_data_path, setup, teardown) {
 	SHELL("ip addr del " VIP4 "/32 dev lo");
 }
 
-// The effect of rp_filter on a host with unreachable routes to VIPs, or routes through other
-// interfaces.
+// rp_filter of the host may drop the answers of backends. This depends on the route to the VIP.
 TEST(dropped_answers_are_reported, setup, teardown) {
 	static const struct {
 		const char *filter, *route; // rp_filter, and the route to the VIP
@@ -343,7 +344,8 @@ TEST(deleted_device_is_reported_once, setup, teardown) {
 	assert_int_equal(flow.port, 0);
 }
 
-// The socket is closed after the flow: its RST still goes to the backend.
+// The flow is closed before its socket. The RST that closing the socket causes still goes to the
+// backend.
 TEST(reset_of_an_ended_flow_goes_to_its_backend, setup, teardown) {
 	static const uint8_t ack[] = {0x50, 0x04, 0, 0};
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
@@ -371,7 +373,7 @@ TEST(reset_of_an_ended_flow_goes_to_its_backend, setup, teardown) {
 	close(raw);
 }
 
-// Any user may bind a socket to the device, but its packets are not forwarded.
+// Any user can bind a socket to the device. Packets of such a socket are dropped.
 TEST(packets_of_others_are_dropped, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct sockaddr_in any = {.sin_family = AF_INET}, vip = any, own = any;
@@ -389,7 +391,8 @@ TEST(packets_of_others_are_dropped, setup, teardown) {
 	assert_int_equal(setsockopt(datagram, SOL_SOCKET, SO_BINDTODEVICE, "weir-check", 11), 0);
 	assert_int_equal(bind(stranger, (struct sockaddr *)&own, sizeof(own)), -1);
 	assert_int_equal(errno, EADDRINUSE);
-	assert_int_equal(connect_to(stranger, VIP4), 0); // a connection from another port
+	// this connection uses a port that no check has
+	assert_int_equal(connect_to(stranger, VIP4), 0);
 	assert_int_equal(bind(datagram, (struct sockaddr *)&own, sizeof(own)), 0);
 	assert_int_equal(sendto(datagram, "x", 1, 0, (struct sockaddr *)&vip, sizeof(vip)), 1);
 	watch_lab_idle(&lab->loop, 50);
@@ -430,8 +433,8 @@ static unsigned int count_lines(const char *command) {
 	return lines;
 }
 
-// Rules left by previous processes are replaced, also those of another user. Rules of a running
-// process stay.
+// Rules that ended processes have left are replaced, even if another user made them. Rules of a
+// running process stay.
 TEST(rules_do_not_accumulate) {
 	struct weir_data_path_tunnel first, second;
 	char why[256];

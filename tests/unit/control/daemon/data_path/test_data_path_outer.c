@@ -15,8 +15,8 @@ static const uint8_t inner6[60] = {0x60 | TOS >> 4, (TOS & 0xf) << 4, 0, 0, 0, 2
 	0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0xf8, 0, 0x01, 0xbb, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x04, 0xff,
 	0xff};
 
-// Expected headers are written by hand from docs/reference/packet-formats.md; their checksums come
-// from another implementation.
+// The expected headers were written by hand from docs/reference/packet-formats.md. Their checksums
+// were computed by another program.
 TEST(outer_headers_equal_those_of_the_dataplane) {
 #define SOURCE6 0x20, 0x01, 0x0d, 0xb8, 0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2
 #define BACKEND6 0x20, 0x01, 0x0d, 0xb8, 0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11

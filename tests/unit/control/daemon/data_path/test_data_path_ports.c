@@ -25,7 +25,8 @@ TEST(ports_are_each_given_once_until_none_is_left) {
 	assert_int_equal(weir_data_path_ports_take(&ports), -EADDRNOTAVAIL);
 }
 
-// Late packets of a connection must not reach a new connection, so its port is reused last.
+// A port that becomes free is used again after all other ports. So late packets of its connection
+// do not reach a new connection.
 TEST(ports_are_reused_last) {
 	struct weir_data_path_ports ports;
 	int first;

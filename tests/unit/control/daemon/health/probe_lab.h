@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For the tests of single probes: the result of a probe, and a loop for it.
+// For tests of single probes: the result of a probe, and a loop that runs the probe.
 #pragma once
 
 #include "health_http.h"
@@ -19,8 +19,8 @@ void probe_done(void *context, enum weir_probe_outcome outcome, const char *deta
 	const struct weir_report *report);
 bool probe_has_result(void *context);
 
-// Run a probe over curl until its result. After the probe has started to connect, the loop does
-// other work for stall_ms.
+// Run a probe with libcurl until it has a result. When the probe has started to connect, the loop
+// does other work for stall_ms.
 struct result probe_curl(const char *address, uint16_t port,
 	const struct weir_config_health_check *check, unsigned int stall_ms);
 // Run a probe and check its result. what: name of the check, for the message.

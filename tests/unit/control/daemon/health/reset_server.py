@@ -29,7 +29,7 @@ def wait_for_request(connection):
 
 
 class Web(http.server.BaseHTTPRequestHandler):
-    # Without Nagle's algorithm: the answer might still wait for an ACK when the connection is reset
+    # Nagle's algorithm is off, because otherwise the answer might still wait for an ACK when the connection is reset
     disable_nagle_algorithm = True
 
     def answer(self):

@@ -178,7 +178,8 @@ static bool has_passed(void *context) {
 	return status_of(context, 7).passed;
 }
 
-// Two failures, then passes: a fall of 3 is not reached, and the count of failures restarts.
+// Two failures are followed by passes, and fall is 3: the backend stays healthy. Then failures are
+// counted from 0 again.
 TEST(health_survives_fewer_failures_than_fall) {
 	struct lab *lab = *state;
 
@@ -232,7 +233,8 @@ TEST(health_of_far_backends_is_checked_less_often) {
 	assert_true(near > 3 * far);
 }
 
-// After a failure checks are frequent at once, as after a pass of a refusing backend.
+// A backend far from use is checked at the full pace as soon as a check fails, or as soon as a
+// check of a refusing backend passes.
 TEST(health_of_far_backends_changes_at_full_speed) {
 	struct lab *lab = *state;
 
@@ -257,8 +259,8 @@ static bool has_failed(void *context) {
 	return status_of(context, 7).streak == 1 && !status_of(context, 7).passed;
 }
 
-// Failed checks are repeated after the retry interval, until `fall` is reached or a check passes;
-// all other checks keep the interval.
+// After a failed check the next check follows after the retry interval, until `fall` is reached or
+// a check passes. All other checks follow after the usual interval.
 TEST(health_of_failed_checks_is_retried) {
 	struct lab *lab = *state;
 	uint64_t begin;
@@ -296,8 +298,8 @@ TEST(health_of_failed_checks_is_retried) {
 	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_PASSING);
 }
 
-// After a restart, the server's checks count anew, at once and not after the interval. Then the
-// backend has its former pace again.
+// When a server is restarted, its checks are counted from 0. They begin at once, and not after the
+// interval. Then the former pace continues.
 TEST(health_of_a_restarted_server_is_checked_at_once) {
 	struct lab *lab = *state;
 	uint64_t begin;
@@ -325,7 +327,8 @@ TEST(health_of_a_restarted_server_is_checked_at_once) {
 	assert_true(status_of(lab, 7).passes <= 5); // one regular check may have followed
 }
 
-// A failure ends the frequent checks: the server will listen later, or never.
+// The first check after the restart fails: the server will listen later, or never. So checks are
+// not frequent any more.
 TEST(health_of_a_restarted_server_that_fails_keeps_its_pace) {
 	struct lab *lab = *state;
 
@@ -351,7 +354,8 @@ static bool has_more_checks(void *context) {
 	return checks_of(lab, 7) > 2;
 }
 
-// A backend that becomes near does not wait for the next check at the slow pace.
+// A backend that becomes near is checked soon. It does not wait until the next check at the slow
+// pace is due.
 TEST(health_of_a_backend_that_becomes_near_is_checked_soon) {
 	struct lab *lab = *state;
 	uint64_t begin;
@@ -383,7 +387,8 @@ static bool has_passed_ten_times(void *context) {
 	return status_of(context, 7).passes >= 10;
 }
 
-// States adopted by a restarted control process are not reported again.
+// A new control process adopts the states of the former process. It does not report them as
+// changes.
 TEST(health_starts_in_the_initial_state) {
 	struct lab *lab = *state;
 
@@ -398,7 +403,7 @@ static bool has_ended(void *context) {
 	return status_of(context, 7).checked;
 }
 
-// Checks without free descriptors have no result about the backend.
+// Control has no free descriptors, so checks give no result about the backend.
 TEST(health_local_failures_do_not_count) {
 	struct lab *lab = *state;
 	struct rlimit before, none;
@@ -430,8 +435,8 @@ static bool is_checked_again(void *context) {
 	return !is_unchecked(context);
 }
 
-// A backend is unchecked after several checks without a result, until a check has a result. A
-// changed check has no result yet.
+// A backend is unchecked if several of its checks in a row had no result. This ends when a check
+// has a result. A check with changed parameters has no result yet.
 TEST(health_without_results_is_unchecked) {
 	struct lab *lab = *state;
 	struct rlimit before, none;
@@ -635,8 +640,8 @@ static uint64_t all_passes(struct lab *lab) {
 	return passes;
 }
 
-// 3900 backends do not answer for 400 ms each, far more than can be in flight: 100 other backends
-// are still checked five times in two seconds.
+// 3900 backends do not answer. Each of their checks lasts 400 ms, and not all of them can run at a
+// time. Nevertheless each of 100 other backends is checked five times in two seconds.
 TEST(health_of_refusing_backends_delays_no_others) {
 	struct lab *lab = *state;
 	struct rlimit limit;
@@ -663,7 +668,8 @@ TEST(health_of_refusing_backends_delays_no_others) {
 	assert_true(status_of(lab, 3999).fails > 1);
 }
 
-// 1000 backends, one second: about one check each millisecond, also in the second round.
+// 1000 backends are checked each second. About one check is started each millisecond, also in the
+// second round.
 TEST(health_checks_of_many_are_spread_over_the_interval) {
 	struct lab *lab = *state;
 	uint64_t start = uv_hrtime(), last = start, before = 0;
@@ -715,7 +721,7 @@ static int enter(void **state) {
 TEST_GROUP(enter);
 TEST_EACH(setup, teardown);
 
-// Checks of one configuration start together, and are then spread.
+// The checks of one configuration start together. Later they are spread over the interval.
 TEST(checks_get_different_offsets) {
 	struct lab *lab = *state;
 	unsigned int twice = 0;

@@ -90,7 +90,8 @@ static struct weir_health_status status_of(const struct lab *lab) {
 TEST_GROUP(watch_lab_enter);
 TEST_EACH(setup, teardown);
 
-// rise and fall apply as for any check; no probe runs.
+// A check of type agent uses the agent's answers and runs no probe. rise and fall apply as for
+// other checks.
 TEST(agent_answers_are_a_verdict) {
 	static const struct {
 		enum weir_probe_outcome outcome;
@@ -120,7 +121,8 @@ TEST(agent_answers_count_anew_after_a_restart) {
 
 	configure(lab, WEIR_CHECK_AGENT);
 	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
-	weir_health_restart(lab->health, 7); // one of two answers came before the restart
+	// of the two required answers, one arrived before the restart and does not count
+	weir_health_restart(lab->health, 7);
 	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
 	assert_int_equal(lab->calls, 0);
 	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
@@ -134,7 +136,7 @@ TEST(agent_answers_count_anew_after_a_restart) {
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
 }
 
-// Answers of agents are no verdict for another type of check.
+// If the check has another type, the agent's answers do not affect its result.
 TEST(other_checks_ignore_agent_answers) {
 	struct lab *lab = *state;
 

@@ -42,7 +42,8 @@ TEST(body_is_found_in_parts_of_any_size) {
 	static const char letters[] = "ab";
 	char body[12], text[24];
 
-	// Every word of up to 4 letters in texts of two letters, compared with strstr.
+	// Search each word of up to 4 letters in texts of two letters. The result must be that of
+	// strstr.
 	srandom(7);
 	for (int round = 0; round < 20000; round++) {
 		size_t words = 1 + (size_t)random() % 6, bytes = (size_t)random() % 20;
@@ -188,8 +189,8 @@ TEST(header_gives_the_load) {
 	assert_true(report.requests_per_second == 10);
 	assert_true(report.weight == 250);
 	assert_int_equal(report.word, WEIR_HEALTH_WORD_READY);
-	// Load is used only if the check is configured for it; otherwise the weight would be
-	// unexpected.
+	// Load in an answer is used only if the check is configured for this. Otherwise an operator
+	// would not expect the weight.
 	report = LOAD(false, "passed: HTTP 200", "X-Load-Balancing-Endpoint-Weight: 250\r\n");
 	assert_int_equal(report.given, 0);
 	report = LOAD(true, "passed: HTTP 200", "HTTP/1.1 100 Continue\r\n",
@@ -212,8 +213,8 @@ TEST(invalid_load_is_refused_and_shown) {
 	assert_non_null(strstr(detail, "HTTP 200; invalid load report: "));
 }
 
-// Weir may use none of the values that vLLM and other servers report: the detail shows this to the
-// operator.
+// vLLM and other servers may report only values that Weir does not use. The detail of the check
+// shows this to the operator.
 TEST(load_without_a_value_in_use_is_shown) {
 	struct weir_report report = LOAD(true,
 		"passed: HTTP 200; load report without a value that Weir uses",

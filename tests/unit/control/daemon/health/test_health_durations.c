@@ -30,7 +30,8 @@ TEST(durations_of_unnamed_services_are_not_counted) {
 	weir_health_durations_fini(&durations);
 }
 
-// A counter of Prometheus may begin anew, but must not continue the counter of another service.
+// A counter of Prometheus may start again from 0. But a counter must not continue the counter of
+// another service.
 TEST(durations_begin_anew_with_another_service) {
 	struct weir_health_durations durations = {0};
 

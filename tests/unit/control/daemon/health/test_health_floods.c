@@ -165,8 +165,8 @@ TEST(floods_of_http_end_the_probe) {
 		"HTTP 200, body without \"never\"");
 }
 
-// The headers determine the result: the probe does not wait for a body, whether slow, endless or
-// too large.
+// Only the headers determine the result. The probe does not wait for the body, which may be slow,
+// endless or too large.
 TEST(body_that_never_ends_does_not_matter) {
 	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
 		.status_first = 200,

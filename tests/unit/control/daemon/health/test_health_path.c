@@ -145,7 +145,8 @@ TEST(check_without_a_data_path_has_no_result) {
 	expect_no_result(*state, "no result: weir-control was started without --data-path-checks");
 }
 
-// A server at the VIP of this host answers, or refuses: it is no backend.
+// The VIP is an address of this host, and a server of this host answers or refuses. This is no
+// result about the backend.
 TEST(check_of_a_local_vip_has_no_result) {
 	static const enum weir_config_check types[] = {WEIR_CHECK_TCP, WEIR_CHECK_HTTP};
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
@@ -183,7 +184,8 @@ TEST(check_of_a_silent_backend_fails) {
 	}
 }
 
-// If the checks of one VIP have no result, or pass, the loss of another VIP is still detected.
+// Checks are counted for each VIP. If those of one VIP pass or have no result, the failure of
+// another VIP is still detected.
 TEST(failures_are_counted_for_each_vip) {
 	struct lab *lab = *state;
 
@@ -199,7 +201,8 @@ TEST(failures_are_counted_for_each_vip) {
 	SHELL("ip addr del " VIP "/32 dev lo");
 }
 
-// A route breaks the return path: answers of a backend would be dropped, so a timeout is no result.
+// A route breaks the way back, so answers of a backend would be dropped. A timeout is no result
+// about the backend.
 TEST(check_without_a_return_path_has_no_result) {
 	struct lab *lab = *state;
 

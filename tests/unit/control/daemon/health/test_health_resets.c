@@ -18,7 +18,8 @@
 #include "probe_lab.h"
 
 #define ROUNDS 20
-// stall of the loop, in every second round: the server has answered and reset by then
+// In every second round the loop stalls for this time, and the server has answered and reset before
+// the loop continues.
 #define STALL_MS 20
 
 #define HEAD "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 6\r\n\r\n"
@@ -262,8 +263,8 @@ static pid_t start_python(const char *dir) {
 	return pid;
 }
 
-// Start an nginx that answers as soon as the first line is too long, and closes with the rest
-// unread.
+// Start an nginx that answers when the first line is too long. It then closes without reading the
+// rest.
 static pid_t start_nginx(const char *dir) {
 	char path[80];
 	const char *words[] = {"nginx", "-p", dir, "-c", path, "-e", "stderr", NULL};

@@ -94,7 +94,8 @@ TEST(starts_of_failing_backends_have_half) {
 	assert_int_equal(add(lab, LIMIT, STARTS, false), LIMIT / 2);
 }
 
-// While other starts wait, those of failing backends are replaced only up to an eighth.
+// While other starts wait, at most an eighth of the running checks may be checks of failing
+// backends. When more of them run and end, other checks replace them.
 TEST(starts_of_failing_backends_have_an_eighth_while_others_wait) {
 	struct lab *lab = *state;
 

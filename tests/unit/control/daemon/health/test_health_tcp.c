@@ -10,7 +10,7 @@
 
 static const struct weir_config_health_check check = {.type = WEIR_CHECK_TCP, .timeout_ms = 150};
 
-// The loop does other work for stall_ms as soon as the probe has started.
+// Runs a probe. As soon as the probe has started, the loop does other work for stall_ms.
 static struct result probe_stalled(const char *address, uint16_t port, unsigned int stall_ms) {
 	struct result result = {0};
 	struct weir_probe_params params = {

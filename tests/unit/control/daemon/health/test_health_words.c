@@ -50,7 +50,8 @@ static void on_rest(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
 	}
 }
 
-// Closing at once would lose the answer, because an HTTP/2 client sends further data.
+// An HTTP/2 client sends further data. If the server closed before reading it, the client would
+// lose the answer.
 static void on_written(uv_write_t *request, int status) {
 	const struct lab *lab = request->handle->data;
 
@@ -235,7 +236,7 @@ TEST(lame_duck_of_a_503_passes) {
 	assert_true(lab->reports > 1); // the state is reported again
 }
 
-// Invalid UTF-8 would omit a row of JSON, and escape sequences must not reach a terminal.
+// Invalid UTF-8 would remove a row of JSON. Escape sequences could change the state of a terminal.
 TEST(detail_of_a_hostile_server_is_printable) {
 	static const char answer[] = // HTTP/2: SETTINGS, and HEADERS of a whole response
 		"\0\0\0\4\0\0\0\0\0"
@@ -262,8 +263,7 @@ TEST(state_is_withdrawn_by_an_answer_without_it) {
 	// A failing answer withdraws no state.
 	expect_silence(lab, HTTP("500 Oops", ""));
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
-	// The check failed, so the announced states were dropped, and no state remains to be
-	// withdrawn.
+	// The failed check has discarded the announced state, so there is no state to withdraw.
 	expect_silence(lab, HTTP("200 OK", ""));
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
 	assert_int_equal(say(lab, HTTP("503 Draining", "X-Weir-State: starting\r\n")).word,
@@ -280,7 +280,8 @@ TEST(state_is_withdrawn_by_an_answer_without_it) {
 	assert_int_equal(lab->verdicts, 0);
 }
 
-// States announced before a reload, and before this process.
+// A state that was announced before a reload is withdrawn, also one that was announced to an
+// earlier process.
 TEST(state_is_withdrawn_by_another_check) {
 	struct lab *lab = *state;
 
@@ -399,7 +400,7 @@ TEST(silent_agent_times_out) {
 	struct lab *lab = *state;
 
 	lab->check.timeout_ms = 20;
-	lab->answer = "ready\n"; // to clients that send a line
+	lab->answer = "ready\n"; // the agent would answer only after it gets a line
 	lab->check.type = WEIR_CHECK_AGENT_CHECK;
 	configure(lab);
 	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
@@ -407,7 +408,7 @@ TEST(silent_agent_times_out) {
 	assert_string_equal(status_of(lab).detail, "timeout after 20 ms");
 }
 
-// As in HAProxy, failure to connect to the agent is not an error.
+// If the agent cannot be reached, the backend does not fail. HAProxy does the same.
 TEST(agent_check_alongside_gives_no_verdict) {
 	struct lab *lab = *state;
 	struct weir_health_status status;
@@ -435,7 +436,7 @@ TEST(drain_remains_after_a_reload) {
 	assert_int_equal(say(lab, "ready\n").word, WEIR_HEALTH_WORD_READY);
 }
 
-// A process that has ended reported the drain.
+// The drain was reported by a process that has ended, so a failed check discards it.
 TEST(drain_is_dropped_when_the_check_fails) {
 	struct lab *lab = *state;
 	struct weir_config_health_check http = lab->check;
@@ -465,7 +466,8 @@ TEST(drain_is_dropped_when_the_check_fails) {
 	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_READY);
 }
 
-// An operator has overruled the announced drain. A repeated drain counts again.
+// An operator overrules the drain that the agent announced. If the agent announces it again, it
+// counts again.
 TEST(drain_is_dropped_when_it_is_overruled) {
 	struct lab *lab = *state;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Change rig: a configuration in use, of two services s0 and s1 with three backends each, and the
-// configuration of a reload.
+// A rig for changes by a reload: the configuration in use and the new configuration. Both have two
+// services, s0 and s1, with three backends each.
 #pragma once
 
 #include <netinet/in.h>

@@ -7,7 +7,8 @@
 
 #define WORKERS 3
 
-// Buckets 0, 1 and 2 belong to these workers, the other buckets to no worker.
+// Each of the buckets 0, 1 and 2 belongs to the worker of the same number. The other buckets belong
+// to no worker.
 struct lab {
 	struct weir_bucket_look look;
 	struct weir_bucket_loads loads;
@@ -66,7 +67,7 @@ TEST(busy_time_is_divided_by_packets) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 1), 0);
 	assert_near(lab->loads.worker[0].share, 0.8);
 	assert_false(lab->loads.worker[1].alive); // the worker has counted no cycles
-	// The average of half the old value and half the new value.
+	// Half of the old value, plus half of the new value.
 	work(lab, 0, 200, 800);
 	lab->look.packets[0] += 10;
 	weir_bucket_loads_tick(&lab->loads, &lab->look);
@@ -74,7 +75,7 @@ TEST(busy_time_is_divided_by_packets) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 3), 0.1);
 }
 
-// Packets before the move were work of the old worker, later packets are work of the new worker.
+// Packets before the move count for the old worker. Later packets count for the new worker.
 TEST(moved_bucket_counts_for_both_workers) {
 	struct lab *lab = *state;
 
@@ -86,9 +87,9 @@ TEST(moved_bucket_counts_for_both_workers) {
 	work(lab, 0, 600, 400);
 	work(lab, 1, 400, 600);
 	weir_bucket_loads_tick(&lab->loads, &lab->look);
-	// a hundred packets of a hundredth each
+	// a hundred packets, each of a hundredth of a worker's time
 	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0);
-	// A move between two readings: half of the packets count for each worker.
+	// The bucket moves between two readings, so half of the packets count for each worker.
 	lab->look.owner[0] = 2;
 	lab->look.packets[0] += 100;
 	work(lab, 0, 0, 1000);
@@ -98,7 +99,8 @@ TEST(moved_bucket_counts_for_both_workers) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0);
 }
 
-// Worker 0 distributes packets; its own packets cost as much as packets of other workers.
+// Worker 0 receives packets and hands some over to worker 1. Handing over is no load of its
+// buckets: a packet of its own buckets costs as much as a packet of other workers.
 TEST(distributing_is_no_load_of_a_bucket) {
 	struct lab *lab = *state;
 
@@ -115,8 +117,8 @@ TEST(distributing_is_no_load_of_a_bucket) {
 	assert_near(weir_bucket_loads_base(&lab->loads, 1), 0);
 }
 
-// Every worker distributes a port: distributing a packet is assumed to cost half as much as
-// processing one.
+// Every worker receives packets of a port and hands some over. Handing over a packet is assumed to
+// cost half as much as processing a packet.
 TEST(all_workers_may_distribute) {
 	struct lab *lab = *state;
 

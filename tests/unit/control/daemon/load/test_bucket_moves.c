@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket moves: workers simulated millisecond by millisecond, whose buckets move as requested,
-// late, or not at all.
+// Bucket moves in a simulation. Workers are simulated millisecond by millisecond. Their buckets
+// move as requested, late, or not at all.
 #include "bucket_moves.h"
 #include "test.h"
 
@@ -33,7 +33,7 @@ struct sim {
 	double noise; // noise of the number of packets in a millisecond
 	uint64_t seed, ms;
 	enum manner manner;
-	double move_s; // CPU time of both workers for each move
+	double move_s; // CPU time that each move costs in both workers together
 	bool stealing;
 	bool restarted; // requests of a previous control process may be in flight
 	uint32_t requests, moved;
@@ -81,8 +81,8 @@ static void sim_free(struct sim *sim) {
 	free(sim);
 }
 
-// Set this total load: `hot` of the load in the first buckets of the first worker, then of the
-// second worker, and so on; the rest evenly in all buckets.
+// Set the total load. A part `hot` of it is in hot_buckets buckets: the first buckets of the first
+// worker, then those of the second worker, and so on. The rest is spread evenly over all buckets.
 static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets) {
 	uint32_t each = WEIR_BUCKETS / sim->workers;
 
@@ -218,7 +218,8 @@ static void run_ms(struct sim *sim, uint32_t ms) {
 	}
 }
 
-// Like run_ms, for long times: while no bucket is in transit, one step lasts until the next tick.
+// Run for a long time. It is faster than run_ms: while no bucket is in transit, one step lasts
+// until the next tick.
 static void run_on(struct sim *sim, uint32_t ms) {
 	uint64_t end = sim->ms + ms;
 
@@ -261,8 +262,8 @@ TEST(skewed_load_is_even_within_two_seconds) {
 			double load = (high ? 0.7 : 0.1) * workers[i];
 			uint32_t moved;
 
-			// A high load is more than the first workers can handle; a low load is what
-			// they can handle.
+			// The workers with the hot buckets cannot handle a high load, but can
+			// handle a low load.
 			skew(sim, load, 0.9, workers[i] * 4);
 			sim->noise = 0.3;
 			assert_true(unevenness(sim) > 1.5);
@@ -295,7 +296,7 @@ TEST(even_load_moves_nothing) {
 	}
 }
 
-// Guarantee B1.
+// Guarantee B1: an idle machine moves nothing.
 TEST(idle_machine_moves_nothing) {
 	struct sim *sim = sim_new(4);
 
@@ -307,8 +308,9 @@ TEST(idle_machine_moves_nothing) {
 	sim_free(sim);
 }
 
-// Two workers have loads of 0.65 and 0.35 of their time, in buckets of 0.01. What a move costs,
-// divided by WEIR_BUCKET_REST_S, is a share of a worker's time: 0.001, 0.1, 0.4.
+// Two workers use 0.65 and 0.35 of their time, in buckets of 0.01. A move costs move_s, divided by
+// WEIR_BUCKET_REST_S: 0.001, 0.1 or 0.4 of a worker's time. The more a move costs, the fewer moves
+// pay.
 TEST(moves_stop_where_they_do_not_pay) {
 	static const struct {
 		double move_s;
@@ -342,7 +344,8 @@ TEST(moves_stop_where_they_do_not_pay) {
 	}
 }
 
-// Receiving for all is work that no bucket takes away: its worker ends with fewer buckets.
+// Worker 1 receives the packets of all workers. No move can take this work away, so it must end
+// with fewer buckets.
 TEST(distributing_counts_as_work_of_its_worker) {
 	struct sim *sim = sim_new(4);
 
@@ -355,7 +358,7 @@ TEST(distributing_counts_as_work_of_its_worker) {
 	sim_free(sim);
 }
 
-// A distributing worker without other work does not count as idle.
+// Worker 0 receives packets and has few buckets. It does not count as idle.
 TEST(busy_worker_without_buckets_gets_none) {
 	struct sim *sim = sim_new(2);
 	uint32_t moved;
@@ -401,7 +404,7 @@ TEST(moving_hot_spot_stays_within_the_bound) {
 	}
 }
 
-// Guarantee B5.
+// Guarantee B5: a bucket that is too large to move is reported, and is not moved to and fro.
 TEST(elephant_is_reported_and_does_not_oscillate) {
 	struct sim *sim = sim_new(4);
 	uint32_t bucket, worker, times = 0, moved;
@@ -429,8 +432,8 @@ TEST(elephant_is_reported_and_does_not_oscillate) {
 	moved = sim->moved;
 	run_ms(sim, 5000);
 	assert_int_equal(sim->moved, moved);
-	// A client that repeatedly makes a bucket an elephant, here for 21 minutes, does not fill
-	// the log.
+	// A client makes a bucket too large again and again, for 21 minutes. This does not fill the
+	// log.
 	for (uint32_t i = 0; i < 2520; i++) {
 		sim->load[5] = i % 2 == 0 ? 0.8 : 0;
 		run_on(sim, 5 * TICK);
@@ -458,8 +461,8 @@ TEST(no_request_while_switched_off) {
 	sim_free(sim);
 }
 
-// A refused bucket stays, the thief's waiting time increases each time, and the plan stays
-// consistent.
+// All requests are refused. The buckets stay, and the thief waits longer after each refusal. The
+// planned loads stay correct.
 TEST(refused_requests_become_less_frequent) {
 	struct sim *sim = sim_new(4);
 	uint32_t first;
@@ -481,7 +484,7 @@ TEST(refused_requests_become_less_frequent) {
 	sim_free(sim);
 }
 
-// Requests to a stalled worker time out, and are repeated when it runs again.
+// Requests to a stalled worker time out. They are repeated when the worker runs again.
 TEST(requests_to_silent_workers_time_out) {
 	struct sim *sim = sim_new(4);
 
@@ -497,7 +500,8 @@ TEST(requests_to_silent_workers_time_out) {
 	sim_free(sim);
 }
 
-// B4: buckets with lost answers have moved nevertheless, before or after the timeout.
+// Guarantee B4: the owners of buckets count, not the answers. Buckets have moved although the
+// answers are lost.
 TEST(owners_are_authoritative_for_any_answer) {
 	struct sim *sim = sim_new(4);
 
@@ -561,7 +565,7 @@ static struct weir_bucket_request first_request(struct sim *sim) {
 	return request;
 }
 
-// A bucket that moves to another worker than requested, because of a request between workers.
+// A worker moves the requested bucket to a third worker, because that worker has requested it, too.
 TEST(bucket_may_move_elsewhere_than_requested) {
 	struct sim *sim = sim_new(4);
 	struct weir_bucket_request request;
@@ -586,7 +590,7 @@ TEST(bucket_may_move_elsewhere_than_requested) {
 	sim_free(sim);
 }
 
-// Only the first answer to a request counts: a confirmed bucket is in transit.
+// Only the first answer to a request counts. A confirmed bucket is in transit.
 TEST(other_answers_change_nothing) {
 	struct sim *sim = sim_new(2);
 	struct weir_bucket_request request;
@@ -607,12 +611,14 @@ TEST(other_answers_change_nothing) {
 	sim->look.owner[request.bucket] = request.thief;
 	weir_bucket_moves_note(sim->moves, &sim->look, now);
 	assert_int_equal(weir_bucket_moves_pending(sim->moves), pending - 1);
-	load -= WEIR_BUCKET_MOVE_S / WEIR_BUCKET_REST_S; // the effect of this move's cost has ended
+	// the cost of the move no longer counts as load of the thief
+	load -= WEIR_BUCKET_MOVE_S / WEIR_BUCKET_REST_S;
 	assert_true(fabs(weir_bucket_moves_load(sim->moves, request.thief) - load) < 1e-9);
 	sim_free(sim);
 }
 
-// A new control process has only the workers' counters and the owners of buckets.
+// A new control process has no state of its own. It reads the workers' counters and the owners of
+// buckets.
 TEST(new_process_continues_from_the_owners) {
 	struct sim *sim = sim_new(16);
 
@@ -632,7 +638,7 @@ TEST(new_process_continues_from_the_owners) {
 	sim_free(sim);
 }
 
-// A stalled worker neither gives nor takes buckets, and keeps its own.
+// A stalled worker neither gives nor takes buckets.
 TEST(stalled_worker_takes_no_part) {
 	struct sim *sim = sim_new(4);
 
@@ -645,8 +651,7 @@ TEST(stalled_worker_takes_no_part) {
 	sim_free(sim);
 }
 
-// A stalled worker does not prevent other workers from balancing their load, whatever its load was
-// when it stalled.
+// A worker stalls, with or without load. The other workers still balance their load.
 TEST(stalled_worker_is_not_included_in_the_mean) {
 	static const double left[] = {0, 0.9}; // loads, with the stalled worker
 

@@ -45,7 +45,7 @@ static void compute(struct rig *rig) {
 	assert_int_equal(weir_change_costs(&of, &rig->difference), 0);
 }
 
-// Check the only change that has a cost, or is removed.
+// Compare both configurations, and check the cost of the change `what`.
 static void assert_cost(struct rig *rig, const char *what, enum weir_change_effect effect,
 	uint64_t flows, const char *text) {
 	compute(rig);
@@ -98,7 +98,8 @@ TEST(cost_of_a_removed_backend_without_flows) {
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0, "no open flows");
 }
 
-// The cost includes flows of removed backends and of backends that are down.
+// Only flows of backends that are down or removed are affected by on_backend_down, so only they are
+// the cost of changing it.
 TEST(cost_of_another_on_backend_down) {
 	struct rig *rig = *state;
 
@@ -106,7 +107,7 @@ TEST(cost_of_another_on_backend_down) {
 	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_NONE, 0, "no open flows");
 	weir_difference_fini(&rig->difference);
 	weir_segment_backend_counters(rig->lab.segment, 0, lab_id(&rig->lab, "s0", "b0"))
-		->active_flows = 12; // these flows keep their backend
+		->active_flows = 12; // these flows stay at their backend while it is not down
 	lab_remove_backend(rig->from, 0, 0);
 	lab_remove_backend(rig->to, 0, 0);
 	lab_apply(&rig->lab, rig->from);
@@ -115,7 +116,7 @@ TEST(cost_of_another_on_backend_down) {
 		"12 open flows of backends that are down or removed: TCP is reset");
 }
 
-// The same reload adds the removed backend again: its flows stay.
+// The reload also adds the removed backend again, so its flows stay and cost nothing.
 TEST(another_on_backend_down_costs_a_returning_backend_nothing) {
 	struct rig *rig = *state;
 	struct weir_config *without = lab_config_copy(rig->from);
@@ -192,8 +193,8 @@ TEST(cost_of_a_moved_bind) {
 	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
 }
 
-// The flows of one bind are not counted. Flows of a bind that an earlier reload removed are among
-// the flows of the service.
+// Flows are not counted for each bind. So the cost is the flows of the whole service, including
+// flows of a bind that an earlier reload removed.
 TEST(cost_of_a_bind_says_that_the_flows_are_those_of_the_service) {
 	struct rig *rig = *state;
 	struct weir_config_service *from = &rig->from->services[0];
@@ -230,7 +231,7 @@ TEST(cost_of_weights_is_none) {
 	assert_cost(rig, "service s0 backend b0 weight", WEIR_CHANGE_NONE, 0, NULL);
 }
 
-// A weight set at run time ends if the configured weight differs, and with the address.
+// A weight set at run time ends when the configured weight changes, or when the address changes.
 TEST(weight_set_by_hand_is_replaced) {
 	struct rig *rig = *state;
 	const struct weir_segment *control = rig->lab.control;
@@ -272,8 +273,8 @@ TEST(policy_set_by_hand_is_replaced) {
 	assert_cost(rig, "service s0 policy", WEIR_CHANGE_NONE, 0, NULL);
 }
 
-// A backend with another name begins without run-time settings: the removal of the former name
-// reports this.
+// The backend gets another name, and loses its run-time settings. The removal of the former name
+// shows these settings.
 TEST(removed_backend_says_what_was_set_by_hand) {
 	struct rig *rig = *state;
 	const struct weir_segment *control = rig->lab.control;
@@ -350,8 +351,8 @@ TEST(removed_bind_says_that_its_drain_ends) {
 	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, text);
 }
 
-// maglev finds the backends again, unless the selection changes; a backend without new flows is not
-// in the selection.
+// After a restart maglev selects the same backends again, unless the selection has changed. Flows
+// of a backend that gets no new flows are lost, because it is not in the selection.
 TEST(cost_of_a_restart) {
 	struct rig *rig = *state;
 	uint16_t id = lab_id(&rig->lab, "s0", "b1");
@@ -376,7 +377,8 @@ TEST(cost_of_a_restart) {
 		"with another hash_seed it breaks up to 20 open flows");
 }
 
-// The flows of a removed service or bind stay, but a worker that starts cannot find them again.
+// A removal alone breaks no flows. But a restarted worker has lost its flows, and does not find
+// them again in the tables.
 TEST(cost_of_a_restart_with_removals) {
 	struct rig *rig = *state;
 
@@ -391,8 +393,8 @@ TEST(cost_of_a_restart_with_removals) {
 		"it breaks up to 20 of 20 open flows");
 }
 
-// Subsets follow from the numbers of the instance and, if each worker has a subset, from the number
-// of workers.
+// The subset of a service depends on the numbers of the instance. If each worker has a subset, it
+// also depends on the number of workers.
 TEST(cost_of_a_restart_with_other_subsets) {
 	struct rig *rig = *state;
 	const struct weir_config_subset subset = {
@@ -450,9 +452,9 @@ static void set_weight(struct rig *rig, uint32_t weight) {
 	lab_publish(&rig->lab);
 }
 
-// Flows that began before a change of weights may have other backends than the new selection has
-// for them; flows that began after it have the same. Until workers use the new selection, all flows
-// may be older.
+// Weights have changed. Flows that began before may be at other backends than the new selection has
+// for them, and would be lost. Flows that began afterwards are safe. Until all workers use the new
+// selection, each flow may be an older flow.
 TEST(cost_of_a_restart_after_a_change_of_weights) {
 	struct rig *rig = *state;
 
@@ -489,7 +491,7 @@ TEST(cost_of_a_restart_after_a_backend_is_added) {
 	lab_config_free(more);
 }
 
-// The flows of a bind stay when it is removed, but a worker that starts does not find them.
+// A bind was removed. Its flows stay, but a restarted worker does not find them again.
 TEST(cost_of_a_restart_after_a_bind_was_moved) {
 	struct rig *rig = *state;
 
@@ -501,7 +503,7 @@ TEST(cost_of_a_restart_after_a_bind_was_moved) {
 	lab_apply(&rig->lab, rig->from);
 }
 
-// Spilled flows have other backends than the selection has for them.
+// A spilled flow is not at the backend that the selection has for it, so a restart loses it.
 TEST(cost_of_a_restart_counts_spilled_flows) {
 	struct rig *rig = *state;
 	const int id = weir_tables_service_find(rig->lab.tables, "s0");
@@ -528,7 +530,8 @@ TEST(cost_of_a_restart_counts_flows_that_were_moved) {
 	assert_int_equal(cost_now(rig).open, 25);
 }
 
-// The publications of an earlier process are unknown.
+// A new control process does not know when tables were published. So all flows may be older than
+// the selection.
 TEST(cost_of_a_restart_after_a_restart_of_control) {
 	struct rig *rig = *state;
 

@@ -30,7 +30,8 @@ static void assert_warning(struct rig *rig, const char *path, const char *reason
 	weir_config_errors_fini(&errors);
 }
 
-// Under another name, the backend gets new flows.
+// A backend that got no new flows is renamed. Under its new name it gets new flows, so a warning is
+// shown.
 TEST(renamed_backends_that_took_no_new_flows_are_warned_of) {
 	struct rig *rig = *state;
 	struct weir_config_backend *backend = &rig->to->services[0].backends[2];
@@ -50,7 +51,7 @@ TEST(renamed_backends_that_took_no_new_flows_are_warned_of) {
 	assert_warning(rig, NULL, NULL);
 	snprintf(backend->name, WEIR_CONFIG_NAME_BYTES, "b2");
 	assert_warning(rig, NULL, NULL);
-	// Another backend gets the address of the renamed backend.
+	// The address of the renamed backend is given to another backend.
 	rig->to->services[0].backends[1].address = rig->from->services[0].backends[2].address;
 	assert_warning(rig, "services[0].backends[1]",
 		"gets new flows, because the maintenance of s0/b2, which has the same address, "
@@ -58,7 +59,8 @@ TEST(renamed_backends_that_took_no_new_flows_are_warned_of) {
 		"s0/b1");
 }
 
-// Backends that already are in other services keep their states.
+// A service is renamed. Another service has a backend with the same address, but that backend keeps
+// its states, and causes no warning.
 TEST(backends_of_a_renamed_service_are_warned_of) {
 	struct rig *rig = *state;
 	const uint16_t id = lab_id(&rig->lab, "s1", "b1");

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-// Guarantee of estimates.h: for a service whose policy needs no measurements, none are collected.
+// Guarantee of estimates.h: if the policy of a service needs no measurements, none are collected
+// for it.
 TEST(nothing_is_collected_for_policies_that_need_nothing) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_RANDOM};
@@ -36,15 +37,15 @@ TEST(nothing_is_collected_for_policies_that_need_nothing) {
 	}
 }
 
-// Only what the policy needs: if one service needs costs, costs of other services are not
-// collected.
+// One service needs costs. Costs of the other services are not collected.
 TEST(only_services_that_need_estimates_have_them) {
 	struct weir_estimates_extent extent;
 	struct estimates_lab lab;
 
 	estimates_lab_open(&lab, 3, 2);
 	lab_policy(&lab, 1, WEIR_POLICY_FAIR_SHARE);
-	lab_policy(&lab, 2, WEIR_POLICY_LEAST_LOADED); // its error window is automatic
+	// this policy needs the mean service time, because its error window is automatic
+	lab_policy(&lab, 2, WEIR_POLICY_LEAST_LOADED);
 	lab_apply_follow(&lab);
 	assert_true(weir_estimates_measures(lab.estimates));
 	extent = weir_estimates_extent(lab.estimates);
@@ -66,7 +67,7 @@ TEST(only_services_that_need_estimates_have_them) {
 	estimates_lab_close(&lab);
 }
 
-// Reported times need no measurement by workers.
+// The policy uses service times that backends report, so workers do not measure them.
 TEST(reported_times_are_not_measured) {
 	struct estimates_lab lab;
 
@@ -88,7 +89,7 @@ TEST(costs_are_cleared_when_unneeded) {
 	lab_sample(&lab, 0, 0, 4 * LAB_MS);
 	lab_collect(&lab);
 	assert_int_equal(lab_cost(&lab, 0), 4 * LAB_MS);
-	// a backend with unknown cost: the mean of the known costs
+	// a backend without a known cost gets the mean of the known costs
 	assert_int_equal(lab_cost(&lab, 1), 4 * LAB_MS);
 	lab_policy(&lab, 0, WEIR_POLICY_ROUND_ROBIN);
 	lab_apply_follow(&lab);
@@ -100,7 +101,7 @@ TEST(costs_are_cleared_when_unneeded) {
 	estimates_lab_close(&lab);
 }
 
-// A policy set at run time is handled like a configured policy.
+// A policy that was set at run time has estimates like a configured policy.
 TEST(run_time_policy_is_used) {
 	struct estimates_lab lab;
 
@@ -117,7 +118,7 @@ TEST(run_time_policy_is_used) {
 	estimates_lab_close(&lab);
 }
 
-// Samples from before the request, or of other services, are not used.
+// A sample that was written before estimates were needed is not used.
 TEST(old_samples_are_skipped) {
 	struct estimates_lab lab;
 
@@ -131,8 +132,8 @@ TEST(old_samples_are_skipped) {
 	estimates_lab_close(&lab);
 }
 
-// The id of a removed backend is reused: the new backend starts without history, and waiting
-// samples belong to the previous backend.
+// A removed backend's id is given to a new backend. The new backend starts without history. Samples
+// that still wait belong to the removed backend.
 TEST(new_owner_of_an_id_starts_without_history) {
 	struct estimates_lab lab;
 	struct weir_estimate estimate;
@@ -164,8 +165,8 @@ TEST(new_owner_of_an_id_starts_without_history) {
 	estimates_lab_close(&lab);
 }
 
-// A restarted control process starts with the existing costs, until the costs are stale or newer
-// costs exist.
+// A new control process adopts the existing costs. They are used until they are stale, or until
+// newer costs exist.
 TEST(costs_of_the_previous_process_are_kept) {
 	struct estimates_lab lab;
 
@@ -197,7 +198,8 @@ TEST(costs_of_the_previous_process_are_kept) {
 	estimates_lab_close(&lab);
 }
 
-// Costs that no policy needs are not kept for a later policy.
+// The former process left costs that no policy needs. They are cleared, so that a later policy does
+// not use them.
 TEST(unneeded_costs_of_the_previous_process_are_cleared) {
 	struct estimates_lab lab;
 
@@ -211,7 +213,7 @@ TEST(unneeded_costs_of_the_previous_process_are_cleared) {
 	estimates_lab_close(&lab);
 }
 
-// Estimates outlive the dataplane: the new segment gets them at once.
+// The dataplane is restarted. The estimates stay, and are written to its new segment at once.
 TEST(estimates_survive_a_restart_of_the_dataplane) {
 	struct weir_segment *segment = lab_segment(NULL), *second = lab_attach(segment);
 	struct estimates_lab lab;
@@ -236,8 +238,8 @@ TEST(estimates_survive_a_restart_of_the_dataplane) {
 	estimates_lab_close(&lab);
 }
 
-// With another window or statistic collection restarts, and the cost is kept until there are new
-// samples; with another measure it is not kept.
+// After a change of the window or the statistic, samples are collected from the start. The cost
+// stays until there are new samples. After a change of the measure, the cost does not stay.
 TEST(change_of_settings) {
 	struct weir_config_policy *policy;
 	struct estimates_lab lab;
@@ -267,8 +269,8 @@ TEST(change_of_settings) {
 	estimates_lab_close(&lab);
 }
 
-// A service needs less than before: samples from the previous policy must not write costs that are
-// no longer maintained.
+// The new policy of a service needs no costs. Samples from before must not write costs, because
+// costs are no longer maintained.
 TEST(policy_that_needs_less_takes_effect) {
 	struct estimates_lab lab;
 
@@ -292,7 +294,8 @@ TEST(policy_that_needs_less_takes_effect) {
 	estimates_lab_close(&lab);
 }
 
-// Every policy follows every other policy, with samples and reports at every moment.
+// Each policy is followed by each other policy, with samples and reports before and after the
+// change.
 TEST(every_change_of_policy) {
 	struct estimates_lab lab;
 	struct weir_report report = {.given = WEIR_REPORT_ALL,
@@ -340,7 +343,7 @@ TEST(every_change_of_policy) {
 	estimates_lab_close(&lab);
 }
 
-// CPU time for removing all but one of this many services, with four backends each.
+// Returns the CPU time for removing all services except one. Each service has four backends.
 static double remove_s(uint32_t services) {
 	const struct lab_room room = {
 		.max_services = services, .max_backends = 4 * services, .heap_bytes = 512 << 20};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shares of reported requests in progress, for policies that count flows: from counters of the
-// workers and reports of the backends to the signals that workers read.
+// For policies that count flows: each worker gets a share of the requests in progress that a
+// backend reports. Tests the path from the workers' counters and the reports to the signals that
+// workers read.
 #include <string.h>
 
 #include "backend_signal.h"
@@ -31,8 +32,8 @@ static void report(struct estimates_lab *lab, uint16_t id, double active) {
 		WEIR_REPORT(ACTIVE));
 }
 
-// Rounds of reports, every 100 ms: 4 or 8 own flows at each backend, of which one pair begins in
-// each round, and the flows of other instances.
+// Simulate rounds of 100 ms. In each round, each backend has 4 or 8 flows of this instance, and two
+// of its flows are new. The backend reports these flows and the flows of other instances.
 static void run(struct estimates_lab *lab, uint32_t rounds) {
 	for (uint32_t round = 0; round < rounds; round++) {
 		lab->now += LAB_SECOND / 10;
@@ -83,7 +84,7 @@ TEST(workers_get_their_share) {
 	}
 }
 
-// The number of workers that use each backend, as published.
+// Count for each backend how many workers use it, by the published subsets.
 static void count_users(const struct estimates_lab *lab, uint32_t users[BACKENDS]) {
 	struct weir_subset_part part[BACKENDS];
 	struct weir_service_state state;
@@ -99,8 +100,9 @@ static void count_users(const struct estimates_lab *lab, uint32_t users[BACKENDS
 	}
 }
 
-// Each worker has 4 or 8 flows at each backend that it uses, and two other instances as many. At
-// the rest there are flows of others alone.
+// Simulate rounds. Each worker has 4 or 8 flows at each backend that it uses. Two other instances
+// have as many flows at these backends. Backends that no worker uses have only flows of other
+// instances.
 static void run_users(struct estimates_lab *lab, const uint32_t users[BACKENDS]) {
 	for (uint32_t round = 0; round < 40; round++) {
 		lab->now += LAB_SECOND / 10;
@@ -113,7 +115,8 @@ static void run_users(struct estimates_lab *lab, const uint32_t users[BACKENDS])
 	}
 }
 
-// Of four backends the instance uses two, or each worker two others.
+// The service has four backends. Either the instance uses two of them, or each worker uses two
+// others.
 TEST(in_a_subset_the_share_is_that_of_its_workers) {
 	static const enum weir_subset_client clients[] = {
 		WEIR_SUBSET_CLIENT_INSTANCE, WEIR_SUBSET_CLIENT_WORKER};
@@ -144,7 +147,8 @@ TEST(in_a_subset_the_share_is_that_of_its_workers) {
 	}
 }
 
-// Its flows are left, and others go on sending to it.
+// Three backends are in maintenance. They still have flows of this instance, and other instances
+// send new flows to them.
 TEST(backend_in_maintenance_is_not_in_the_averages) {
 	uint32_t users[BACKENDS];
 	struct estimates_lab lab;
@@ -178,7 +182,8 @@ TEST(without_reports_there_are_none) {
 	lab.now += 3 * LAB_SECOND;
 	report(&lab, 0, 16);
 	weir_estimates_second(lab.estimates, lab.now);
-	expect_share(&lab, 1, 18.0 / 3 / lab.lab.segment->workers); // the mean of the shares
+	// the report of this backend is too old, so it gets the mean of the shares
+	expect_share(&lab, 1, 18.0 / 3 / lab.lab.segment->workers);
 	lab.now += 30 * LAB_SECOND;
 	weir_estimates_second(lab.estimates, lab.now);
 	for (uint16_t id = 0; id < BACKENDS; id++) {
@@ -201,7 +206,7 @@ TEST(errors_are_added) {
 	lab.now += LAB_SECOND / 2;
 	weir_estimates_report(lab.estimates, 2, &failing, lab.now, why, sizeof(why));
 	assert_in_range(weir_signal_share_errors(lab_cost(&lab, 2)), 15, 50);
-	lab.now += LAB_SECOND * 31 / 10; // no report is valid: only errors count
+	lab.now += LAB_SECOND * 31 / 10; // reports are too old, so only the errors count
 	weir_estimates_second(lab.estimates, lab.now);
 	assert_in_range(weir_signal_errors(lab_cost(&lab, 2)), 1, 50);
 	estimates_lab_close(&lab);
@@ -242,7 +247,8 @@ TEST(other_policies_and_other_processes_find_none) {
 	estimates_lab_close(&lab);
 }
 
-// An earlier dataplane gets no shares: its workers would read a share as a signal of no errors.
+// An earlier dataplane gets no shares, because its workers would read a share as a signal without
+// errors.
 TEST(earlier_dataplane_gets_none) {
 	struct estimates_lab lab;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory runs out at every allocation of a new configuration, and of new samples: some estimates
-// are missing until the next attempt, without other errors.
+// For a new configuration, and for new samples, each allocation fails in turn. Some estimates are
+// missing until the next attempt. There are no other errors.
 #include <string.h>
 
 #include "estimates_lab.h"
@@ -82,7 +82,8 @@ TEST(each_failed_allocation_is_survived) {
 	estimates_lab_close(&lab);
 }
 
-// A sample without memory for its statistics is lost; the next one has memory.
+// Without memory for its statistics, a sample is lost. The next sample is used, because memory is
+// available again.
 TEST(failed_allocation_at_a_sample_is_survived) {
 	struct estimates_lab lab;
 

@@ -89,7 +89,7 @@ static int give_times(struct estimates_lab *lab, uint32_t given, double ms, doub
 	return weir_estimates_report(lab->estimates, 0, &report, lab->now, why, sizeof(why));
 }
 
-// The mean of n requests counts like n times of one request.
+// A report has the mean time of n requests. It counts like n reports of one request.
 TEST(means_count_by_their_number_of_requests) {
 	const uint32_t both = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
 	struct estimates_lab lab;
@@ -164,8 +164,8 @@ static void expect_errors(struct estimates_lab *lab, uint16_t id, uint32_t least
 	assert_in_range(weir_signal_errors(lab_cost(lab, id)), least, most);
 }
 
-// Half a second after a backend started to fail, its errors count for each of two workers; after
-// the last report of errors they expire within the window.
+// A backend starts to fail. After half a second its errors count as active flows of each of two
+// workers. After the last report of errors they expire within the error window.
 TEST(errors_count_as_active_flows) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_POWER_OF_TWO};
@@ -211,8 +211,8 @@ TEST(errors_count_as_active_flows) {
 	}
 }
 
-// A backend that fails in half a millisecond is not the cheapest one, whether its time is measured
-// or unknown.
+// A backend fails after half a millisecond. It must not count as the cheapest backend, whether its
+// service time is measured or unknown.
 TEST(errors_cost_as_much_as_the_window) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_FAIR_SHARE,
 		WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN,
@@ -247,7 +247,8 @@ TEST(errors_cost_as_much_as_the_window) {
 	}
 }
 
-// Requests in progress and latency, plus errors; withdrawn when reports stop.
+// The signal contains requests in progress and latency. Errors are added. It is withdrawn when
+// reports stop.
 TEST(probes) {
 	struct weir_report report = {.given = WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_MEDIAN) |
 					      WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(REQUESTS) |

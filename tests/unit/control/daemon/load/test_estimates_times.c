@@ -28,7 +28,7 @@ TEST(mean_over_all_workers) {
 	estimates_lab_close(&lab);
 }
 
-// A window of 386: older samples do not count.
+// The window contains 386 samples. Older samples do not count.
 TEST(only_the_window_counts) {
 	struct estimates_lab lab;
 
@@ -67,8 +67,8 @@ TEST(estimate_without_newer_samples_is_unknown) {
 	estimates_lab_close(&lab);
 }
 
-// A service of n backends, each of which reports ten times. Returns the time of one report in
-// seconds.
+// A service has n backends, each of which reports ten times. Returns the seconds that one report
+// takes.
 static double report_s(uint32_t n) {
 	const struct lab_room room = {.max_services = 1, .max_backends = n, .heap_bytes = 64 << 20};
 	struct weir_report report = {.given = WEIR_REPORT(SERVICE_TIME), .service_time_ms = 7};
@@ -96,11 +96,11 @@ TEST(report_cost_does_not_depend_on_the_number_of_backends) {
 	double few = report_s(100), many = report_s(10000);
 
 	print_message("%.0f ns, with 100 times as many %.0f ns\n", few * 1e9, many * 1e9);
-	// more than 1 because of caches; 100 if each report accessed all backends
+	// a factor of up to 20 for caches; it would be 100 if each report accessed all backends
 	assert_true(many < 20 * few);
 }
 
-// Backends with unknown costs get the mean of known costs, also if few are known.
+// Backends without a known cost get the mean of the known costs, even if few costs are known.
 TEST(unknown_costs_follow_the_mean) {
 	struct estimates_lab lab;
 
@@ -117,8 +117,8 @@ TEST(unknown_costs_follow_the_mean) {
 	weir_estimates_second(lab.estimates, lab.now);
 	assert_int_equal(lab_cost(&lab, 7), 40 * LAB_MS);
 	assert_int_equal(lab_cost(&lab, 4), 100 * LAB_MS);
-	// A cost of a day counts as ten times the mean of other costs; otherwise backends with
-	// unknown costs would get no flow.
+	// A cost of a day counts in the mean as ten times the mean of the other costs. Otherwise
+	// backends without a known cost would get no flows.
 	lab_sample(&lab, 0, 5, 86400000 * LAB_MS);
 	lab_collect(&lab);
 	weir_estimates_second(lab.estimates, lab.now);
@@ -127,7 +127,7 @@ TEST(unknown_costs_follow_the_mean) {
 	estimates_lab_close(&lab);
 }
 
-// The dataplane writes the ring: invalid contents must cause no fault.
+// The ring is written by the dataplane. Invalid contents must not harm control.
 TEST(rings_are_not_trusted) {
 	const struct weir_ring_position *position;
 	struct weir_sample_ring *ring;
@@ -179,8 +179,8 @@ static uint32_t window_of(struct estimates_lab *lab) {
 	return service.settings.error_window_ms;
 }
 
-// The error window is 10 average service times, from 1 s to 30 s, changed in steps of at least
-// half.
+// The error window is 10 mean service times, but at least 1 s and at most 30 s. It changes only if
+// the new value differs by half or more.
 TEST(error_window_follows_the_service_time) {
 	static const struct {
 		uint64_t ms;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The work of one iteration of the loop when many samples are waiting: counted, not timed.
+// How much work one iteration of the loop does when many samples wait. The work is counted, not
+// timed.
 #include "estimates_lab.h"
 
 #define BACKENDS 8000u
@@ -42,7 +43,8 @@ static struct turns collect_all(struct estimates_lab *lab) {
 	return turns;
 }
 
-// The first sample of a backend allocates its statistics.
+// The first sample of each backend is more work, because it allocates the statistics of the
+// backend. So fewer of them are read in one iteration.
 TEST(first_samples_are_read_in_turns) {
 	const uint64_t most =
 		(WEIR_ESTIMATES_TURN + WEIR_ESTIMATES_FIRST - 1) / WEIR_ESTIMATES_FIRST;
@@ -86,7 +88,7 @@ TEST(full_rings_are_read_in_turns) {
 	estimates_lab_close(&lab);
 }
 
-// Each sample shifts half of the sorted window.
+// To find the median, each new sample shifts half of the sorted window.
 TEST(large_medians_are_more_work) {
 	struct estimates_lab lab;
 
@@ -101,8 +103,8 @@ TEST(large_medians_are_more_work) {
 	estimates_lab_close(&lab);
 }
 
-// A worker whose ring is refilled continuously does not prevent the loop from reading the others'
-// rings.
+// The ring of one worker is refilled all the time. The loop still reads the rings of the other
+// workers.
 TEST(each_worker_gets_its_turn) {
 	struct estimates_lab lab;
 
@@ -149,7 +151,8 @@ TEST(no_sample_is_lost_or_overtaken) {
 	estimates_lab_close(&lab);
 }
 
-// Waiting samples belong to the owners of the ids before the change: all must be read.
+// The tables change. Waiting samples belong to the backends that had the ids before, so all of them
+// are read first.
 TEST(change_of_the_tables_reads_all_samples_first) {
 	struct estimates_lab lab;
 

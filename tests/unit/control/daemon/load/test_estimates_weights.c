@@ -26,8 +26,8 @@ static void report(
 	}
 }
 
-// Report for backends [0..n), utilization 0.5, for this many seconds. Returns the number of changes
-// of weights.
+// Each second, backends 0 to n - 1 report these requests and a utilization of 0.5. Returns the
+// number of changes of weights.
 static int report_for(struct estimates_lab *lab, const double *requests, uint16_t n, int seconds) {
 	int changes = 0;
 
@@ -53,7 +53,8 @@ TEST(reported_weights_replace_the_configured_ones) {
 	assert_int_equal(report_for(&lab, requests, 2, 9), 0); // within the blackout
 	assert_int_equal(weight_of(&lab, 0), 100);
 	assert_int_equal(report_for(&lab, requests, 2, 1), 1);
-	assert_in_range(weight_of(&lab, 0), 8300, 8400); // changed by at most a fifth per second
+	// the weight changes by at most a fifth per second
+	assert_in_range(weight_of(&lab, 0), 8300, 8400);
 	assert_in_range(weight_of(&lab, 1), 11900, 12000);
 	assert_in_range(report_for(&lab, requests, 2, 5), 3, 4);
 	assert_in_range(weight_of(&lab, 0), 4990, 5010);
@@ -64,8 +65,8 @@ TEST(reported_weights_replace_the_configured_ones) {
 	estimates_lab_close(&lab);
 }
 
-// A report of any number of requests at no load counts at most as ten times the mean of other
-// backends.
+// A backend without load reports an enormous number of requests. Its weight counts at most as ten
+// times the mean of the other backends.
 TEST(extreme_report_gets_at_most_ten_times_the_mean) {
 	static const double requests[] = {100, 100, 200};
 	struct estimates_lab lab;
@@ -80,7 +81,7 @@ TEST(extreme_report_gets_at_most_ten_times_the_mean) {
 	estimates_lab_close(&lab);
 }
 
-// A single known weight cannot be compared with others.
+// If only one weight is known, there is nothing to compare it with.
 TEST(one_known_weight_is_not_enough) {
 	static const double requests[] = {100};
 	struct estimates_lab lab;
@@ -119,7 +120,7 @@ TEST(errors_reduce_the_weight_of_a_backend) {
 	estimates_lab_close(&lab);
 }
 
-// Load information expires; configured weights then apply again.
+// Reported load expires. Then the configured weights apply again.
 TEST(configured_weights_return) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -148,8 +149,8 @@ TEST(configured_weights_return) {
 	estimates_lab_close(&lab);
 }
 
-// A weight of 0 from an operator or the file means no new flows. Other weights set at run time
-// scale.
+// An operator sets a weight. A weight of 0 means no new flows. Other weights scale the reported
+// weight.
 TEST(weights_set_at_run_time) {
 	static const double requests[] = {100, 300, 200};
 	struct estimates_lab lab;
@@ -166,7 +167,8 @@ TEST(weights_set_at_run_time) {
 	estimates_lab_close(&lab);
 }
 
-// Reports of a backend from before its return are not used.
+// A backend fails and returns. Reports from before do not count, and the time without reported
+// weights begins again.
 TEST(blackout_restarts_when_a_backend_returns) {
 	static const double requests[] = {100, 300, 200};
 	struct estimates_lab lab;
@@ -184,7 +186,7 @@ TEST(blackout_restarts_when_a_backend_returns) {
 	estimates_lab_close(&lab);
 }
 
-// Weights of the previous process stay until new reports arrive, or until the weights expire.
+// Weights of the former process stay until new reports arrive or until they expire.
 TEST(weights_survive_a_restart) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -215,8 +217,8 @@ TEST(weights_survive_a_restart) {
 	}
 }
 
-// Backends with a load of half of their capacity, distributed by their weights; the second backend
-// has three times the speed. Returns the utilization of the first backend divided by that of the
+// Flows are distributed by the weights, with a load of half the total capacity. The second backend
+// is three times as fast. Returns the utilization of the first backend, divided by that of the
 // second.
 static double share_for(struct estimates_lab *lab, int seconds) {
 	double used[2] = {0};
@@ -241,8 +243,8 @@ static void open_balanced(struct estimates_lab *lab) {
 	lab_apply_follow(lab);
 }
 
-// Utilizations become equal, also over a restart; without reports the configured weights apply
-// again.
+// Balanced weights make utilizations equal, even if control is restarted. Without reports the
+// configured weights apply again.
 TEST(balanced_weights) {
 	struct estimates_lab lab;
 
@@ -273,7 +275,8 @@ TEST(balanced_weights) {
 	estimates_lab_close(&lab);
 }
 
-// After a change to configured weights in the file, these weights apply at once and permanently.
+// The policy changes to configured weights, which apply at once. Old reports do not return when it
+// changes back.
 TEST(configuration_withdraws_reports) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -291,7 +294,8 @@ TEST(configuration_withdraws_reports) {
 	estimates_lab_close(&lab);
 }
 
-// A reload with other settings continues with the reports received so far.
+// After a reload with other settings, weights follow from the reports that have already been
+// received.
 TEST(settings_of_reported_weights_change_without_a_new_start) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -326,8 +330,8 @@ TEST(settings_of_reported_weights_change_without_a_new_start) {
 	estimates_lab_close(&lab);
 }
 
-// The limit of a fifth per second applies to the update interval, which a late timer does not
-// lengthen.
+// Weights change every update_ms, here 3 s, by at most a fifth for each second of this interval. A
+// late timer permits no larger change.
 TEST(reported_weights_are_derived_every_update_ms) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -348,7 +352,7 @@ TEST(reported_weights_are_derived_every_update_ms) {
 	estimates_lab_close(&lab);
 }
 
-// The weight computed from the CPUs replaces the configured weight.
+// The weights are computed from the CPUs of the backends. Balancing starts with these weights.
 TEST(balanced_weights_start_with_automatic_ones) {
 	struct estimates_lab lab;
 

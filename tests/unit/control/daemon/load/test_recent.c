@@ -24,7 +24,7 @@ TEST(new_flows_of_the_last_minute) {
 	}
 	add(segment, 0, 1, 10);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 17);
-	// the first sample is dropped, including its 7 flows
+	// the oldest sample is dropped, with its 7 flows
 	weir_recent_take(&recent, segment, 3, 1);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 10);
 	for (int i = 1; i < WEIR_RECENT_SAMPLES; i++) {
@@ -35,8 +35,8 @@ TEST(new_flows_of_the_last_minute) {
 	weir_segment_free(segment);
 }
 
-// A backend added after a sample has no history: earlier counts of its id belong to another
-// backend.
+// A backend was added after the last sample. It has no history, because earlier counts of its id
+// belong to another backend.
 TEST(later_backends_have_no_history) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
@@ -73,7 +73,8 @@ static uint32_t sampled(const struct weir_recent *recent) {
 	return recent->sampled_backends + recent->sampled_services;
 }
 
-// A slice samples only its part of the ids, and all slices sample each id once.
+// A sample is taken in slices. Each slice covers a part of the ids, and all slices together cover
+// each id once.
 TEST(a_sample_is_taken_in_slices) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
@@ -95,7 +96,7 @@ TEST(a_sample_is_taken_in_slices) {
 		}
 	}
 	assert_int_equal(recent.samples, 2);
-	// Each id was sampled in its slice: a later slice has higher counts.
+	// An id in a later slice has a higher count, because flows were added before each slice.
 	assert_int_equal(recent.new_flows[0][1], 1);
 	assert_int_equal(recent.new_flows[511][1], WEIR_RECENT_SLICES);
 	for (uint32_t id = 1; id < 512; id++) {

@@ -15,7 +15,8 @@ static void expect(double found, double wanted) {
 	}
 }
 
-// For backends with weights 100, 200, 300 and service times of 1, 2 and 1 ms.
+// The shares of three backends for each policy. Their weights are 100, 200 and 300, their service
+// times 1, 2 and 1 ms.
 TEST(effective_share_by_policy) {
 	static const struct {
 		enum weir_policy policy;
@@ -89,7 +90,7 @@ TEST(unknown_costs_count_as_the_mean) {
 	lab.control->costs[0] = 1000;
 	lab.control->costs[1] = 3000;
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
-	// of a total of 1/2 of 1, 1/3 and 1/2
+	// costs of 1 and 3, and their mean 2, give shares of 1, 1/3 and 1/2 of their sum
 	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6));
 	weir_shares_free(shares);
 	source.segment = NULL; // no dataplane is attached: costs are unknown
@@ -102,7 +103,8 @@ TEST(unknown_costs_count_as_the_mean) {
 	lab_config_free(config);
 }
 
-// Every worker has its own subset and gets half of the flows, whatever the costs of its members.
+// Each worker has a subset of its own and gets half of the flows, whatever the members of its
+// subset cost.
 TEST(costs_count_within_a_workers_subset) {
 	static const struct {
 		enum weir_policy policy;
@@ -161,7 +163,7 @@ TEST(costs_count_within_a_workers_subset) {
 	}
 }
 
-// Without a dataplane costs are unknown: the last published values count.
+// Without a dataplane the costs are unknown. The costs that were published last count.
 TEST(shares_of_subsets_outlive_the_segment) {
 	struct weir_config *config = lab_config(1, 4);
 	struct weir_recent recent = {0};
@@ -263,8 +265,8 @@ static void assert_reused_ids(
 	assert_int_equal(weir_recent_limited(recent, lab->control, 1), spilled);
 }
 
-// Workers continue to count for an id; its next owner starts with 0, also for the next control
-// process.
+// An id gets a new owner, while the workers' counters of the id continue. The new owner starts with
+// 0, also for the next control process.
 TEST(reused_ids_start_with_zero_counters) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config(1, 1);
 	struct weir_config *next = lab_config(2, 2);

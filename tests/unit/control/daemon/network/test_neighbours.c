@@ -291,7 +291,8 @@ TEST(missing_neighbours_have_a_reason, setup, teardown) {
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
 	SHELL("ip link del other0");
 
-	lab->neighbours->kernel_max[0] = 1; // fewer neighbour entries than next hops
+	// the kernel's limit permits fewer neighbours than there are next hops
+	lab->neighbours->kernel_max[0] = 1;
 	expect(lab, "10.0.0.77", NULL)->hop.resolved = true; // wait for another report
 	configure(lab);
 	assert_string_equal(expect(lab, "10.0.0.77", NULL)->why,
@@ -318,7 +319,7 @@ TEST(neighbours_follow_a_new_mac, setup, teardown) {
 	expect(lab, "2001:db8:0::11", "02:00:00:00:00:ab");
 }
 
-// The other host changes its MAC address, and announces it by gratuitous ARP.
+// The other host gets a new MAC address, and announces it with a gratuitous ARP.
 TEST(neighbours_follow_a_gratuitous_arp, setup, teardown) {
 	struct lab *lab = *state;
 
@@ -363,7 +364,8 @@ ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *socket, const void *da
 	return __real_mnl_socket_sendto(socket, data, bytes);
 }
 
-// The kernel has no memory for a while: it sends no event when it has memory again.
+// The kernel has no memory for a lookup. It sends no event when it has memory again, so control has
+// to retry.
 TEST(neighbours_retry_a_failed_lookup, setup, teardown) {
 	struct lab *lab = *state;
 
@@ -420,7 +422,8 @@ static bool is_confirmed(void *context) {
 	return hop != NULL && (hop->state & NUD_REACHABLE);
 }
 
-// The dataplane's packets do not pass the kernel, so they do not keep the kernel's entry reachable.
+// The dataplane's packets do not pass through the kernel. So they do not keep the kernel's
+// neighbour entry reachable, and control refreshes it.
 TEST(stale_neighbours_are_refreshed, setup, teardown) {
 	struct lab *lab = *state;
 	struct hop *hop;
@@ -559,7 +562,7 @@ TEST(neighbours_need_no_privilege, setup, teardown) {
 
 // --- ports --------------------------------------------------------------------------------
 
-// This kernel may have neither VLAN nor bonding devices, so the test supplies their links.
+// This kernel may lack VLAN and bonding devices. So the test passes a list of links instead.
 TEST(neighbours_port_of_stacked_links) {
 	struct weir_link links[] = {
 		// The list is sorted by ifindex
@@ -601,7 +604,8 @@ TEST(neighbours_port_of_stacked_links) {
 
 #define SILENT 10000u
 
-// Far more silent next hops than one iteration has datagrams for.
+// There are more silent next hops than one iteration has datagrams for. Other next hops get probes
+// nevertheless.
 TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
 	struct entry *entries = calloc(SILENT, sizeof(*entries));
@@ -623,8 +627,8 @@ TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 	n->kernel_max[0] = SILENT;
 	assert_int_equal(weir_hops_limit_reached(n, 4), SILENT);
 	assert_int_equal(weir_hops_limit_reached(n, 6), 0);
-	// Iterations are frequent until each next hop has had its first datagram, and only until
-	// then.
+	// Iterations are frequent until a datagram has been sent to each next hop, and not
+	// afterwards.
 	while (weir_hops_probe(n)) {
 		loop.time += 20;
 		assert_true(++turns < 2 * SILENT / 128);

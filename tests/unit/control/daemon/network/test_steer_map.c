@@ -141,7 +141,7 @@ TEST(steer_map_has_the_binds_and_their_addresses) {
 	}
 }
 
-// The result of the steer program for a port.
+// Returns whether the steer program would steer packets to this port.
 static bool steers(int fd, const char *address, uint8_t protocol, uint16_t port) {
 	struct weir_vip_key key = {.protocol = protocol};
 	struct weir_address parsed;
@@ -216,7 +216,8 @@ static void set_up_leaving(struct lab *lab, uint16_t first, uint16_t last) {
 	update(lab);
 }
 
-// A removed port is leaving as long as its connections are used; UDP ports are removed at once.
+// A removed TCP port has state "leaving" as long as its connections are used. UDP ports are removed
+// at once.
 TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
 	struct lab *lab = *state;
 	int fd = lab->fds[0];
@@ -233,7 +234,7 @@ TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
 
 	lab->now_s += 800;
 	assert_int_equal(update(lab).added, 0);
-	// written as by the steer program; the other map's key is unused
+	// as the steer program writes it; in the other map the key is not used
 	set_used(fd, 443, lab->now_s);
 	lab->now_s += 800;
 	update(lab);
@@ -245,7 +246,7 @@ TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
 	assert_int_equal(count(fd), 2);
 }
 
-// All binds of the address were removed: the address is no VIP.
+// All binds of the address are removed, so it is no VIP any more. Its ports are leaving.
 TEST(steer_map_keeps_ports_of_a_removed_address) {
 	struct lab *lab = *state;
 
@@ -299,7 +300,8 @@ TEST(steer_map_port_that_returns_is_not_leaving) {
 	assert_int_equal(update(lab).leaving, 2);
 }
 
-// Between reading the clock and reading the map, the steer program may use a port.
+// The steer program may use a port after control has read the clock. Then the time of use is later
+// than that clock.
 TEST(steer_map_keeps_a_port_that_is_used_meanwhile) {
 	struct lab *lab = *state;
 
@@ -322,7 +324,7 @@ TEST(steer_map_keeps_ports_of_a_bind_that_had_all) {
 	assert_true(steers(lab->fds[0], VIP, WEIR_STEER_LEAVING, 1023));
 }
 
-// Ports that other keys steer now are not leaving.
+// A wider bind covers a removed port. The port is still steered, so it is not leaving.
 TEST(steer_map_ports_of_a_wider_bind_are_not_leaving) {
 	struct lab *lab = *state;
 
@@ -353,7 +355,8 @@ static void forbid_deletions(void) {
 	}
 }
 
-// Whenever control ends, every packet of an open connection must find one of the two keys.
+// Control may end at any moment. A packet of an open connection must always find one of two keys:
+// the key of the bind, or the key of the leaving port.
 TEST(steer_map_port_is_leaving_before_its_key_goes) {
 	struct lab *lab = *state;
 	char why[256] = "";
@@ -394,7 +397,8 @@ TEST(steer_map_without_room_for_leaving_ports_drops_them) {
 	assert_int_equal(count(lab->fds[2]), 9);
 }
 
-// The dataplane answers for all ports of such a VIP, also for ports of other services.
+// With closed_ports "reject" the dataplane answers at all ports of the VIP. So all ports are
+// steered, also for other services of the VIP.
 TEST(steer_map_closed_ports_are_steered) {
 	struct lab *lab = *state;
 
@@ -442,7 +446,8 @@ TEST(steer_map_update_changes_only_what_differs) {
 	lab->services[1].bind_count = 0;
 	add_bind(lab, 1, "198.51.100.12", IPPROTO_TCP, 80, 80);
 	changes = update(lab);
-	// In each of two maps: port 90, the new address twice, the old address leaving twice.
+	// In each of two maps: one key for port 90, two keys for the new address, and two keys for
+	// the old address, which is leaving.
 	assert_int_equal(changes.added, 2 * 5);
 	assert_int_equal(changes.deleted, 2 * 2);
 	assert_false(holds(lab->fds[2], "198.51.100.11", 0, 0));
@@ -450,7 +455,7 @@ TEST(steer_map_update_changes_only_what_differs) {
 	assert_int_equal(count(lab->fds[0]), 14 + 2);
 }
 
-// A new map of a restarted dataplane, or a map that another program emptied.
+// One map is empty, because the dataplane was restarted or another program emptied it.
 TEST(steer_map_update_repairs_each_map_separately) {
 	struct lab *lab = *state;
 	struct weir_steer_map_changes changes;

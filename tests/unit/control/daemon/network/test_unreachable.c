@@ -5,8 +5,8 @@
 #include "test.h"
 #include "unreachable.h"
 
-// "Protocol unreachable" of 10.0.0.11 to 10.0.0.2 about a datagram in IPIP, from 192.0.2.2:53000 to
-// 198.51.100.10:53.
+// 10.0.0.11 reports "protocol unreachable" to 10.0.0.2, about a datagram in IPIP. The datagram is
+// from 192.0.2.2:53000 to 198.51.100.10:53.
 static const uint8_t message4[76] = {0x45, 0, 0, 76, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 11, 10, 0,
 	0, 2, // ICMP header
 	3, 2, 0, 0, 0, 0, 0, 0, // ICMP header; the outer header follows
@@ -15,8 +15,8 @@ static const uint8_t message4[76] = {0x45, 0, 0, 76, 0, 0, 0, 0, 64, 1, 0, 0, 10
 	10, // ports and length
 	0xcf, 0x08, 0, 53, 0, 13, 0, 0};
 
-// "Unrecognized next header" of 2001:db8::11 about a datagram of IPv6 in IPv6, from ::1:2:3 port 7
-// to ::f port 53.
+// 2001:db8::11 reports "unrecognized next header", about a datagram of IPv6 in IPv6. The datagram
+// is from 2001:db8:c::2 port 7 to 2001:db8:f::a port 53.
 static const uint8_t message6[8 + 40 + 40 + 4] = {4, 1, 1, 2, 0, 0, 0, 6, // outer header
 	0x60, 0, 0, 0, 0, 48, 41, 64, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
 	0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, // inner header

@@ -116,7 +116,7 @@ TEST(audit_keeps_the_newest_changes_in_order, setup, teardown) {
 	assert_int_equal(lines(lab), WEIR_AUDIT_CHANGES + 10); // no line is suppressed
 }
 
-// Refusals of a read-only user, and of as many users as there are entries.
+// A read-only user is refused 10,000 times. Then 1,000 other users are refused once each.
 TEST(refusals_displace_no_change_and_do_not_flood_the_log, setup, teardown) {
 	struct lab *lab = *state;
 	unsigned int before;
@@ -204,7 +204,8 @@ TEST(refusals_about_different_objects_are_separate, setup, teardown) {
 	assert_int_equal(lines(lab), 2);
 }
 
-// A reason may contain a name from the request, so that each request can have another reason.
+// A reason may contain a name that the user has chosen. So one user can cause many different
+// reasons.
 TEST(reasons_of_a_user_neither_displace_others_nor_flood_the_log, setup, teardown) {
 	struct lab *lab = *state;
 	char why[WEIR_AUDIT_WHY_BYTES + 50];
@@ -222,7 +223,7 @@ TEST(reasons_of_a_user_neither_displace_others_nor_flood_the_log, setup, teardow
 	assert_int_equal(lab->entries[count - 1]->times, 1);
 	assert_int_equal(lines(lab), 1 + WEIR_AUDIT_REASONS);
 	test_ms += WEIR_AUDIT_REPEAT_MS;
-	memset(why, 'x', sizeof(why) - 1); // a reason that is truncated, and equal the second time
+	memset(why, 'x', sizeof(why) - 1); // two reasons that are equal once they are truncated
 	why[sizeof(why) - 1] = '\0';
 	refuse(lab, 4, "backend.drain", why);
 	refuse(lab, 4, "backend.drain", why);

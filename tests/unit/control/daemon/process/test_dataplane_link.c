@@ -169,8 +169,7 @@ TEST(link_attaches_when_the_dataplane_starts_and_detaches_when_it_ends) {
 	assert_int_equal(lines_with(lab, "lost weir-dataplane"), 5);
 }
 
-// The link finds the socket much earlier than with the retry timer alone, because it watches the
-// directory.
+// The link watches the directory. So it finds the socket much earlier than the retry timer would.
 TEST(link_finds_a_new_socket_at_once) {
 	struct lab *lab = *state;
 	uint64_t sum = 0;
@@ -185,8 +184,8 @@ TEST(link_finds_a_new_socket_at_once) {
 		stop_dataplane(lab);
 		UNTIL(lab->lost == i);
 	}
-	// With the timer alone the mean would be half the retry time; the sum of five is well below
-	// that.
+	// With the timer alone, each of the five attempts would take half the retry time on
+	// average.
 	assert_true(sum < 5 * WEIR_LINK_RETRY_MS / 2);
 }
 
@@ -247,7 +246,7 @@ TEST(link_passes_the_vip_maps_and_closes_them) {
 	close(fd);
 }
 
-// The dataplane listens first, and replies when its ports are started: seconds later.
+// The dataplane first listens. It replies seconds later, when its ports are started.
 TEST(link_logs_no_error_while_the_dataplane_starts) {
 	struct lab *lab = *state;
 	struct weir_handover_server *server;
@@ -271,7 +270,7 @@ TEST(link_logs_no_error_while_the_dataplane_starts) {
 	UNTIL(lab->attached == 1);
 }
 
-// A dataplane that listens but does not serve: the loop continues, and freeing the link does not
+// The dataplane listens, but does not answer. The loop continues, and freeing the link does not
 // block.
 TEST(link_does_not_block_the_loop_on_a_stalled_dataplane) {
 	struct lab *lab = *state;

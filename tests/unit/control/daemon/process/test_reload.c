@@ -155,7 +155,7 @@ TEST(reload_keeps_the_dataplane_part_until_it_restarts) {
 		config = weir_reload_config(lab->reload);
 		assert_int_equal(config->ports[0].mtu, 1500);
 		assert_int_equal(config->services[0].backends[0].weight, 50);
-		// Settings of the port that are for control apply at once.
+		// Settings of the port that only control uses apply at once.
 		assert_true(config->ports[0].has_gateway_mac);
 		assert_int_equal(config->ports[0].gateway_mac[5], 9);
 	}
@@ -187,8 +187,8 @@ static void reload(struct lab *lab, const char *ports, const char *const *expect
 	weir_reload_plan_fini(&plan);
 }
 
-// A reload takes back a waiting change if the file has the running value again. With another value
-// the change continues to wait.
+// A change waits for a restart. If a reload finds the running value in the file again, the change
+// is taken back. If it finds another value, a change still waits.
 TEST(reload_takes_back_what_waits) {
 #define WAN(mtu) "{\"name\": \"wan\", \"device\": \"net_null0\"" mtu "}"
 #define LAN ", {\"name\": \"lan\", \"device\": \"net_null1\"}"
@@ -244,7 +244,7 @@ static void assert_waits(struct lab *lab, const char *expected) {
 	weir_difference_fini(&waiting);
 }
 
-// A new control process has read the file, and the dataplane runs with other values.
+// A new control process has read the file, but the dataplane still runs with other values.
 TEST(reload_keeps_apart_what_runs_after_a_restart_of_control) {
 	struct lab *lab = *state;
 	struct weir_config *runs =
@@ -265,7 +265,8 @@ TEST(reload_keeps_apart_what_runs_after_a_restart_of_control) {
 	weir_reload_commit(lab->reload, &plan);
 	weir_reload_plan_fini(&plan);
 	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
-	// The dataplane starts again, first with its former values, then with those of the file.
+	// The dataplane is restarted, first still with its former values, then with the values of
+	// the file.
 	assert_int_equal(weir_reload_dataplane_started(lab->reload, runs), 0);
 	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
 	weir_config_free(runs);
@@ -277,7 +278,8 @@ TEST(reload_keeps_apart_what_runs_after_a_restart_of_control) {
 	weir_config_free(runs);
 }
 
-// The dataplane reads its own file, not the file of the last reload.
+// The last reload read another file. A restarted dataplane still reads its own file, so the change
+// still waits.
 TEST(reload_of_another_file_waits_although_the_dataplane_restarts) {
 	struct lab *lab = *state;
 	struct weir_config *runs = parse(CONFIG("", "100"));
@@ -296,7 +298,7 @@ TEST(reload_of_another_file_waits_although_the_dataplane_restarts) {
 	unlink(other);
 }
 
-// Memory fails at every allocation: either running and waiting values are unchanged, or both are
+// An allocation fails, each one in turn. Afterwards either all values are as before, or all are
 // new.
 TEST(reload_without_memory_keeps_what_runs) {
 	struct lab *lab = *state;
@@ -316,8 +318,8 @@ TEST(reload_without_memory_keeps_what_runs) {
 	weir_config_free(runs);
 }
 
-// The position of the instance in its fleet follows the file at once, even if other changes must
-// wait.
+// The position of the instance in its fleet changes at once, even if another change in the file has
+// to wait.
 TEST(reload_applies_the_position_of_the_instance) {
 	struct lab *lab = *state;
 	const struct weir_config_instance *instance;
@@ -359,8 +361,8 @@ TEST(reload_create_reports_errors) {
 	weir_config_errors_fini(&errors);
 }
 
-// Memory fails at every allocation of a plan, whose file also changes the dataplane's part: the
-// error is "out of memory", not an error of the file.
+// An allocation of a plan fails, each one in turn. The file also changes the dataplane's part. The
+// error is "out of memory", and does not blame the file.
 TEST(reload_without_memory_reports_it) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
@@ -422,8 +424,8 @@ static void put_checks(const char *file, const char *first, const char *second) 
 	fclose(f);
 }
 
-// Checks via the data path are also refused for a file with warnings, like this file, whose seed
-// causes one.
+// Control cannot check via the data path. The file is refused also if it has warnings, as in this
+// test because of its seed.
 TEST(reload_without_the_ability_refuses_checks_via_the_data_path) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
@@ -454,7 +456,8 @@ TEST(reload_without_the_ability_refuses_checks_via_the_data_path) {
 	weir_reload_free(reload);
 }
 
-// The option is on, as in the unit, but the host has no TUN devices.
+// The option for checks via the data path is on, as in the systemd unit. But the host has no TUN
+// devices.
 TEST(reload_without_tun_devices_refuses_checks_via_the_data_path) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;

@@ -125,7 +125,8 @@ TEST(stall_of_one_worker_is_logged_with_its_number) {
 		strstr(logged(own), "warn  worker 1 of weir-dataplane runs again after 4.0s\n"));
 }
 
-// Control attaches before the first heartbeat, and to another dataplane after the loss of one.
+// Control attaches to a dataplane before its workers have a heartbeat. Later that dataplane is
+// lost, and control attaches to another one.
 TEST(starting_dataplane_is_not_stalled) {
 	struct own *own = *state;
 

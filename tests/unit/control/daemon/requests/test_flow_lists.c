@@ -74,7 +74,7 @@ static int teardown(void **state) {
 
 // --- workers --------------------------------------------------------------------------------
 
-// Answer with a flow in each line, up to a page of flows.
+// Answer that each line has a flow, up to a page of flows.
 static void answer_all(struct own *own, uint32_t worker, struct weir_message *message) {
 	struct weir_listed_flow *page = own->dataplane->flow_pages[worker].flow[message->list.page];
 	uint32_t last = message->list.last < LINES ? message->list.last : LINES;
@@ -194,7 +194,8 @@ TEST(only_the_given_worker_gets_requests, setup, teardown) {
 	assert_false(own->more);
 }
 
-// Answer with flows that exist once. One flow is found only in the second pass.
+// In the first pass each line has a flow, which the request deletes. A second pass finds one more
+// flow, and a third pass finds none.
 static void answer_until_ended(struct own *own, uint32_t worker, struct weir_message *message) {
 	bool again = own->looked[worker] == LINES && message->list.first == 0;
 
@@ -215,7 +216,7 @@ TEST(deletion_repeats_until_no_flow_is_left, setup, teardown) {
 	assert_int_equal(own->count, 0);
 }
 
-// Flows that start as fast as they are deleted do not keep the deletion running forever.
+// New flows start as fast as others are deleted. The deletion must end nevertheless.
 TEST(deletion_ends_when_flows_do_not, setup, teardown) {
 	struct own *own = *state;
 
@@ -225,7 +226,7 @@ TEST(deletion_ends_when_flows_do_not, setup, teardown) {
 	assert_int_equal(own->looked[0], 4 * LINES);
 }
 
-// The first page waits for the stalled worker, later pages do not.
+// The first page waits until the timeout of the stalled worker. Later pages leave that worker out.
 TEST(stalled_worker_is_left_out, setup, teardown) {
 	struct own *own = *state;
 	uint64_t began_ns = uv_hrtime();

@@ -54,7 +54,7 @@ static void lab_fini(struct lab *lab) {
 	weir_segment_free(lab->dataplane);
 }
 
-// A worker responds with the request.
+// The worker returns each request as its response.
 static bool echo(struct lab *lab, uint32_t worker) {
 	struct weir_worker_box *ours = &lab->dataplane->worker_boxes[worker];
 	const struct weir_control_box *theirs = &lab->dataplane->control_boxes[worker];
@@ -80,7 +80,7 @@ TEST(mailboxes_pass_each_response_to_its_sender) {
 	assert_int_equal(lab.worker, 1);
 	message.kind = WEIR_MESSAGE_FLOW_WAITING;
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
-	message.kind = 6; // these kinds have no receiver, nor do invalid kinds
+	message.kind = 6; // messages of these kinds, or of invalid kinds, have no receiver
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
 	message.kind = 4711;
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
@@ -100,7 +100,8 @@ TEST(mailboxes_without_room_or_dataplane_send_nothing) {
 	assert_false(weir_mailboxes_send(&lab.mailboxes, 0, &message));
 	weir_mailboxes_take(&lab.mailboxes);
 	weir_mailboxes_bind(&lab.mailboxes, lab.control);
-	assert_false(weir_mailboxes_send(&lab.mailboxes, 2, &message)); // two workers
+	// there are only two workers
+	assert_false(weir_mailboxes_send(&lab.mailboxes, 2, &message));
 	for (int i = 0; i < WEIR_MAILBOX_MESSAGES; i++) {
 		assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
 	}
@@ -115,7 +116,7 @@ TEST(mailboxes_without_room_or_dataplane_send_nothing) {
 struct sender {
 	struct lab *lab;
 	int steps, left;
-	bool again; // the receiver sends again in its last step
+	bool again; // in its last step, the receiver sends another request
 };
 
 static void take_nothing(void *context, uint32_t worker, const struct weir_message *message) {

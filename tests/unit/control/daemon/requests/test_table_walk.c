@@ -150,7 +150,7 @@ TEST(walk_leaves_out_a_silent_worker) {
 	assert_int_equal(own->walk.silent, 0);
 }
 
-// Each answer restarts the timeout, however long all answers take.
+// Each answer restarts the timeout. So the walk may last much longer than the timeout.
 TEST(walk_waits_for_workers_that_answer) {
 	const struct weir_table_walk_lines lines = {
 		.count = LINES, .end = UINT32_MAX, .range = 100};

@@ -22,7 +22,8 @@ static void nothing(void *context) {
 	(void)context;
 }
 
-// The linker replaces the functions of agents.h by these functions; agents: the state of the test.
+// The linker replaces the functions of agents.h by the functions below. The pointer `agents` is the
+// state of the test.
 int __wrap_weir_agents_request_steal(
 	struct weir_agents *agents, const struct weir_agents_steal *steal);
 void __wrap_weir_agents_on_steal_ended(
@@ -41,7 +42,7 @@ int __wrap_weir_agents_request_steal(
 	struct own *own = (struct own *)(void *)agents;
 
 	assert_int_equal(steal->backend, VICTIM);
-	// The result that a test has set for weir_agents_request_steal
+	// The test has set the result of this function.
 	if (steal->client_port == 0 || steal->vip_port == 0) {
 		return -EINVAL;
 	}

@@ -36,7 +36,7 @@ struct own {
 	enum workers workers;
 	int move_answer; // replaces the correct answer; -1 = correct
 	uint32_t widest; // widest range requested from a worker
-	uint32_t waited_ms; // waiting time of all flows, or since syn_ms
+	uint32_t waited_ms; // ms for which each flow has waited; the test may set syn_ms instead
 	uint64_t syn_ms; // time of the SYN of all flows; 0 = unused
 	uint32_t lists; // lists requested from workers
 	uint64_t asked_ms; // time when an agent got the last request
@@ -52,7 +52,8 @@ struct own {
 	unsigned int lines; // number of log lines
 };
 
-// Backends b0 to b3, whose agents have reported; the queue of VICTIM is full.
+// Opens the lab with backends b0 to b3. Their agents have reported, and the queue of VICTIM is
+// full.
 int setup(void **state);
 int teardown(void **state);
 void configure(struct own *own); // use own->config

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The plan of one service, in the lab of flow steals, with times set by the test.
+// A lab for the plan of one service. It uses the lab of flow steals, and the test sets all times.
 #pragma once
 
 #include "flow_steals_lab.h"
@@ -17,11 +17,12 @@ struct plan {
 	uint32_t victims;
 };
 
-// The lab of the rounds, with more backends: the first `full` have a full queue.
+// Opens the lab with more backends. The queues of the first `full` backends are full.
 void set_up_plan(struct own *own, struct plan *plan, uint32_t full, double limit);
 void look(struct own *own, struct plan *plan, uint64_t at_ms);
 void list(struct plan *plan, uint16_t backend, uint16_t port);
-// Find victims, list `flows` flows of each, and plan at this time. Returns the number of requests.
+// Runs one round: finds victims, lists `flows` flows of each victim, and plans at this time.
+// Returns the number of planned requests.
 uint32_t plan_round(struct own *own, struct plan *plan, uint32_t flows, uint64_t at_ms);
 uint32_t planned_by(const struct plan *plan, uint32_t count, uint16_t backend, bool is_thief);
 void end_all(

@@ -12,7 +12,7 @@
 #define LINES 3000u
 #define SOUGHT 7
 #define QUIET 9 // backend with few waiting flows
-// number of the line, of each WEIR_WAITING_LINES, with a waiting flow of QUIET
+// number of the line, in each range of WEIR_WAITING_LINES lines, that has a waiting flow of QUIET
 #define QUIET_LINE 100
 #define STEP_MS 1
 
@@ -77,7 +77,8 @@ static void answer_all(struct own *own, struct weir_message *message) {
 	message->waiting.next = message->waiting.last < LINES ? message->waiting.last : LINES;
 }
 
-// Answer one line for each request, of a table of maximum size, and sometimes a flow.
+// The table has the maximum size, and each answer covers only one line. Every thousandth answer
+// contains a flow.
 static void answer_slowly(struct own *own, struct weir_message *message) {
 	message->waiting.answered = 1;
 	message->waiting.family = 4;
@@ -107,8 +108,8 @@ static void answer_anything(struct own *own, struct weir_message *message) {
 	message->sequence += random / (8 * 65536) % 8 == 0;
 }
 
-// Answer with the same flow each time, as if its bucket moved from worker to worker ahead of the
-// requests.
+// Every answer contains the same flow again, as if its bucket moved from worker to worker ahead of
+// the requests.
 static void answer_twice(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	put(message, SOUGHT);
@@ -117,8 +118,7 @@ static void answer_twice(struct own *own, struct weir_message *message) {
 	message->waiting.flow4[1].source_port = htons((uint16_t)(1024 + own->answers));
 }
 
-// Answer with a different line for each request, with five flows on each line: a flood at the
-// backend.
+// A flood: each answer covers a single line, and contains new flows of one backend.
 static void answer_with_many(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	message->waiting.next = message->waiting.first + 1;
@@ -140,8 +140,8 @@ static bool asks(const struct weir_message *message, uint16_t backend) {
 	return asked;
 }
 
-// Each line has as many flows of one backend as fit into a message, and sometimes a flow of the
-// other backend.
+// In each line, one backend has as many flows as a message has room for. Some lines have a flow of
+// the other backend instead.
 static void answer_in_a_flood(struct own *own, struct weir_message *message) {
 	uint32_t last = message->waiting.last < LINES ? message->waiting.last : LINES;
 	uint32_t line = message->waiting.first;
@@ -177,7 +177,7 @@ static void put6(struct weir_message *message, const char *client, uint16_t port
 	assert_int_equal(inet_pton(AF_INET6, "2001:db8::1", flow->destination), 1);
 }
 
-// Flows that clients may start, but for which agents refuse requests.
+// Flows that clients may create, but for which agents would refuse requests.
 static void answer_unknown_kinds(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	switch (own->answers % 4) {
@@ -250,7 +250,8 @@ TEST(scan_ends_with_the_tables) {
 	assert_false(own->scan.unsupported);
 }
 
-// Workers that share a table skip the lines of others, so each request covers more lines.
+// Several workers share a table, and each skips the lines of the others. So a request covers more
+// lines.
 TEST(scan_of_a_shared_table_needs_no_more_requests_than_of_one) {
 	struct own *own = *state;
 
@@ -261,7 +262,7 @@ TEST(scan_of_a_shared_table_needs_no_more_requests_than_of_one) {
 	own->answers = own->widest = 0;
 	scan(own, answer_all, 0);
 	assert_int_equal(own->widest, WEIR_WAITING_LINES * LAB_WORKERS);
-	// At first one request, for the number of lines.
+	// The first request to each worker only returns the number of lines.
 	assert_in_range(
 		own->answers, LAB_WORKERS, LAB_WORKERS + LINES / WEIR_WAITING_LINES + LAB_WORKERS);
 }
@@ -273,12 +274,13 @@ TEST(scan_keeps_each_flow_once) {
 	scan(own, answer_twice, 0);
 	assert_true(own->answers > 2 * LAB_WORKERS);
 	each = own->answers / LAB_WORKERS - 1;
-	// The first answer of each worker contains only the number of lines.
+	// The first answer of each worker contains only the number of lines, and no flow.
 	assert_int_equal(own->scan.count, 1 + own->answers - LAB_WORKERS);
 	for (uint32_t i = 0; i < own->scan.count; i++) {
 		const struct weir_flow_waiting_at *flow = &own->scan.flow[i];
 
-		if (flow->client_port == htons(1024)) { // state as listed last, by either worker
+		// the flow is kept once, with the state that was listed last
+		if (flow->client_port == htons(1024)) {
 			assert_int_equal(flow->stamp >> 16,
 				own->answers - (LAB_WORKERS - 1 - flow->worker) * each);
 		}
@@ -296,8 +298,8 @@ TEST(scan_keeps_flows_that_agents_can_handle) {
 	assert_memory_equal(own->scan.flow[0].client, client, sizeof(client));
 }
 
-// In a flood no more flows are listed than are kept: listing further flows would waste time of
-// workers and control.
+// In a flood, the scan ends when it has as many flows as it keeps. Listing further flows would
+// waste time of workers and control.
 TEST(scan_ends_when_it_is_full) {
 	const uint32_t at_once = LAB_WORKERS * WEIR_TABLE_WALK_RANGES;
 	struct own *own = *state;
@@ -309,7 +311,7 @@ TEST(scan_ends_when_it_is_full) {
 		LAB_WORKERS + WEIR_FLOW_SCAN_FLOWS / WEIR_WAITING_FLOWS4 + at_once);
 }
 
-// A few workers could fill the list, so later scans start with other workers.
+// In a flood a few workers could fill the list. So each scan begins with another worker.
 TEST(scans_of_many_workers_leave_none_out) {
 	const struct lab_room room = {.workers = WEIR_WORKERS_MAX};
 	struct own *own = *state;
@@ -330,7 +332,8 @@ TEST(scans_of_many_workers_leave_none_out) {
 	assert_true(listed == UINT64_MAX >> (64 - WEIR_WORKERS_MAX));
 }
 
-// The scan ends in time, with any number of remaining requests; found flows are kept.
+// The answers never cover all lines. The scan ends in time nevertheless, and keeps the flows found
+// so far.
 TEST(scan_ends_in_time_with_endless_answers) {
 	struct own *own = *state;
 
@@ -355,7 +358,8 @@ static uint32_t kept_of(const struct own *own, uint16_t backend) {
 	return count;
 }
 
-// Thousands of flows wait at one backend, a few at another: all of the few are found.
+// Thousands of flows wait at one backend, and a few at another backend. The scan finds all of the
+// few flows.
 TEST(scan_finds_waiting_flows_beside_a_flood) {
 	struct own *own = *state;
 	const uint32_t few = LAB_WORKERS * (LINES / WEIR_WAITING_LINES + 1);
@@ -371,7 +375,8 @@ TEST(scan_finds_waiting_flows_beside_a_flood) {
 	assert_int_equal(kept_of(own, SOUGHT), WEIR_FLOW_SCAN_FLOWS);
 }
 
-// With any answers of workers, a scan ends in time and keeps only requested flows.
+// Workers answer with random contents. The scan ends in time, and keeps only flows of the requested
+// backends.
 TEST(scan_survives_any_answer) {
 	struct own *own = *state;
 

@@ -33,7 +33,8 @@ TEST(steals_spread_waiting_flows_over_the_others) {
 	assert_int_equal(event->client.bytes[0], 192);
 }
 
-// Without the report, the next regular round begins a tenth of a second later.
+// The report of a full queue begins a round at once. The next regular round would begin a tenth of
+// a second later.
 TEST(steals_begin_with_the_report_of_a_full_queue) {
 	struct own *own = *state;
 	uint32_t within = 0;
@@ -52,8 +53,8 @@ TEST(steals_begin_with_the_report_of_a_full_queue) {
 	assert_true(within >= 15);
 }
 
-// A round that finds connections which have not waited long enough is followed by another round as
-// soon as they have, not a tenth of a second later.
+// A round finds connections that have not waited long enough. The next round begins as soon as they
+// have, and not at the next tenth of a second.
 TEST(steals_begin_when_connections_have_waited) {
 	struct own *own = *state;
 	uint32_t within = 0;
@@ -66,7 +67,7 @@ TEST(steals_begin_when_connections_have_waited) {
 		due_ms = own->syn_ms + 500;
 		run_until_ended(own, (uint64_t)i + 1);
 		assert_true(own->asked_ms >= due_ms);
-		within += own->asked_ms - due_ms < 45; // with a time unit of 16 ms
+		within += own->asked_ms - due_ms < 45; // rounds are timed in units of 16 ms
 	}
 	assert_true(within >= 15);
 }
@@ -79,7 +80,8 @@ static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, u
 	of->half_open = half_open;
 }
 
-// The reported queue has room, and all other backends accept their clients.
+// The queue that the victim reported is not full. But its clients' handshakes do not end, while all
+// other backends accept their clients.
 TEST(steals_relieve_a_backend_that_accepts_nothing) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event;
@@ -113,7 +115,7 @@ TEST(steals_relieve_a_backend_that_accepts_nothing) {
 	assert_false(weir_flow_steals_relieved(own->steals, 0, &(uint32_t){0}, &relieved));
 }
 
-// Moved flows do not make their new backend look worse, but are shown.
+// Half-open flows that were moved to a backend do not make it a victim. They are shown separately.
 TEST(steals_show_half_open_flows_that_were_moved) {
 	struct own *own = *state;
 	struct weir_flow_steals_relieved relieved = {.name = ""};
@@ -122,7 +124,7 @@ TEST(steals_show_half_open_flows_that_were_moved) {
 	run_until_ended(own, 18);
 	assert_true(flows_at(own, 2) > 0);
 	for (uint32_t n = 0; n < own->flows; n++) {
-		own->flow[n].there = false; // agents must not be asked about these flows
+		own->flow[n].there = false; // agents get no further requests about these flows
 	}
 	report(own, VICTIM, 0, 10);
 	report(own, 2, 10, 10);
@@ -152,8 +154,8 @@ TEST(steals_show_each_relieved_backend_once) {
 	assert_false(weir_flow_steals_relieved(own->steals, 0, &place, &relieved));
 }
 
-// In a round no backend gets more connections than its accept queue has room for, and no agent more
-// requests than its limit.
+// In a round a backend gets no more connections than its accept queue has room for. An agent gets
+// no more requests than its limit.
 TEST(steals_leave_room_in_the_queues) {
 	struct own *own = *state;
 
@@ -179,7 +181,8 @@ TEST(steals_send_no_request_without_need_or_room) {
 	struct own *own = *state;
 
 	begin_flows(own, 20);
-	report(own, VICTIM, 3, 10); // below half of its threshold: stealing continues
+	// below half of the threshold, so the backend is no victim any more
+	report(own, VICTIM, 3, 10);
 	run_for(own, 300);
 	assert_int_equal(own->request_count, 0);
 	for (uint16_t id = 0; id < 4; id++) {
@@ -188,7 +191,8 @@ TEST(steals_send_no_request_without_need_or_room) {
 	report(own, VICTIM, 10, 10);
 	run_for(own, 300);
 	assert_int_equal(own->request_count, 0);
-	for (uint16_t id = 0; id < 4; id++) { // backends are idle, but closed for new flows
+	// backends have empty queues, but get no new flows because they drain
+	for (uint16_t id = 0; id < 4; id++) {
 		report(own, id, id == VICTIM ? 10 : 0, 10);
 		weir_tables_set_admin(
 			own->lab.tables, id, id == VICTIM ? WEIR_ADMIN_READY : WEIR_ADMIN_DRAIN);
@@ -259,7 +263,7 @@ TEST(steals_treat_a_missing_answer_as_refusal) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_SILENT], 6);
 }
 
-// A second answer to a request, and an answer without a request, move nothing.
+// Answer a second time, or without a request. Such an answer must move nothing.
 static void answer(struct own *own, uint64_t token) {
 	const struct weir_agents_steal asked = {.token = token};
 
@@ -323,7 +327,8 @@ TEST(steals_end_when_workers_do_not_answer) {
 	while (shown(own).incomplete == incomplete) { // a scan without answers also ends
 		run_for(own, 5);
 	}
-	// The worker answers late, also to a timed-out request, which the agent has permitted.
+	// Now the worker answers, also to a request that has timed out although the agent had
+	// permitted it.
 	own->workers = ANSWER;
 	begin_flows(own, 3);
 	run_until_ended(own, 6);
@@ -343,7 +348,8 @@ TEST(steals_detect_an_older_dataplane) {
 	assert_true(weir_flow_steals_unsupported(own->steals));
 }
 
-// An answer to an abandoned request moves nothing, whatever happened in between.
+// A request was abandoned by a reload, or by the loss of the dataplane. Its answer moves nothing,
+// whatever has happened since.
 TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	struct own *own = *state;
 
@@ -377,7 +383,8 @@ TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	assert_int_equal(own->request_count, 9);
 }
 
-// Clients may start flows that requests cannot describe: such flows do not prevent other requests.
+// A request cannot describe a flow with port 0, which clients may create. Such flows must not
+// prevent requests for other flows.
 TEST(steals_skip_flows_without_a_port) {
 	struct own *own = *state;
 
@@ -391,7 +398,8 @@ TEST(steals_skip_flows_without_a_port) {
 	assert_int_equal(shown(own).requests, 4);
 }
 
-// A request for a flow is still at the agent although a reload has abandoned it.
+// A reload has abandoned a request, but the agent still has it. A new request for the flow is
+// refused for this reason. This is not a failure of the agent.
 TEST(steals_do_not_count_pending_requests_as_failures) {
 	struct own *own = *state;
 

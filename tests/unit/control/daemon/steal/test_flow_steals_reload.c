@@ -11,7 +11,8 @@
 
 TEST_EACH(setup, teardown);
 
-// A reload that does not change the service: its round continues, and so does its timer.
+// A reload does not change the service. The current round continues, and later rounds begin as
+// before.
 TEST(steals_continue_through_other_reloads) {
 	struct own *own = *state;
 	uint64_t end;
@@ -31,8 +32,8 @@ TEST(steals_continue_through_other_reloads) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 9);
 }
 
-// A reload of the service itself neither refills its rate nor ends the pause of an agent that
-// cannot help.
+// A reload changes the service. The rate limit of its requests is not reset, and an agent that
+// cannot help still pauses.
 TEST(steals_keep_rate_and_pauses_through_reloads) {
 	struct own *own = *state;
 	uint64_t began_ms = now_ms(), end;
@@ -64,8 +65,8 @@ TEST(steals_keep_rate_and_pauses_through_reloads) {
 	assert_int_equal(own->lines, 1);
 }
 
-// An agent's inability is logged once, and requests become less frequent, also if the agent refuses
-// some requests for another reason.
+// An agent cannot help. This is logged once, and the agent gets fewer and fewer requests, even if
+// it refuses some of them for another reason.
 TEST(steals_become_less_frequent_for_any_refusal) {
 	struct own *own = *state;
 	uint64_t end = now_ms() + 60000;
@@ -84,8 +85,8 @@ TEST(steals_become_less_frequent_for_any_refusal) {
 	assert_int_equal(own->lines, 1);
 }
 
-// Connections moved to a backend count as waiting at that backend, also after a change of the
-// service, because no report contains them yet.
+// Connections were moved to a backend, but no report of the backend contains them yet. They count
+// as waiting there, even after a reload that changes the service.
 TEST(steals_keep_moved_connections_through_reloads) {
 	struct own *own = *state;
 	const uint32_t room = 3 * 3; // room of three thieves
@@ -104,13 +105,14 @@ TEST(steals_keep_moved_connections_through_reloads) {
 	assert_int_equal(flows_at(own, VICTIM), 100 - room);
 }
 
-// Another process has given the ids to other backends: the state of a backend is not applied to the
-// new owner of its id.
+// Another process may have given an id to another backend. The pause of the former backend must not
+// apply to the new one.
 TEST(steals_drop_the_state_of_previous_owners_of_ids) {
 	struct own *own = *state;
 	uint64_t end;
 
-	own->result = WEIR_AGENT_STEAL_OFF; // the agent gets no request for a second
+	// after this refusal the agent gets no request for a second
+	own->result = WEIR_AGENT_STEAL_OFF;
 	begin_flows(own, 3);
 	run_until_ended(own, 3);
 	own->result = WEIR_AGENT_STEAL_NOTHING;
@@ -127,8 +129,9 @@ TEST(steals_drop_the_state_of_previous_owners_of_ids) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_OFF], 3);
 }
 
-// An abandoned request waits for the agent's answer for a while: another request for the flow fails
-// because of it, or for lack of room. This does not count as a silent agent.
+// A request that was abandoned by a reload still waits for the agent's answer. Until then another
+// request for the same flow fails with -EALREADY or -EBUSY. This does not count as silence of the
+// agent.
 TEST(steals_do_not_count_requests_abandoned_by_a_reload_as_failures) {
 	static const int errors[] = {-EALREADY, -EBUSY};
 	struct own *own = *state;
@@ -138,7 +141,8 @@ TEST(steals_do_not_count_requests_abandoned_by_a_reload_as_failures) {
 	for (unsigned int i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		own->ask_error = errors[i];
 		before = ended(own);
-		run_until_ended(own, before + 9); // with a pause it would get three requests
+		// if the agent paused, it would get only three requests
+		run_until_ended(own, before + 9);
 		assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_SILENT], 0);
 		assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_ABANDONED], ended(own));
 	}
@@ -147,8 +151,8 @@ TEST(steals_do_not_count_requests_abandoned_by_a_reload_as_failures) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
 }
 
-// The agent has permitted the steal, and the request to the worker is sent: the reload has no
-// effect on this steal.
+// The agent has permitted the steal, and the worker already has its request. A reload does not stop
+// this steal.
 TEST(steals_abandoned_late_by_a_reload_are_executed) {
 	struct own *own = *state;
 
@@ -165,7 +169,8 @@ TEST(steals_abandoned_late_by_a_reload_are_executed) {
 	assert_int_equal(ended(own), 3);
 }
 
-// Requests abandoned by the removal of a backend show its name, also when its id is free.
+// A backend is removed, and its requests are abandoned. The events still show its name, even when
+// its id is free.
 TEST(steals_name_a_removed_backend) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event = NULL;
@@ -185,8 +190,8 @@ TEST(steals_name_a_removed_backend) {
 	}
 }
 
-// Without memory for a reload no connection is stolen. Counts and pauses of agents are kept until
-// the retry.
+// A reload fails for lack of memory. No connections are stolen until it is retried. Counts and
+// pauses are kept.
 TEST(steals_keep_state_through_a_reload_without_memory) {
 	struct own *own = *state;
 	struct weir_config_steal *steal = &own->config->services[0].steal;

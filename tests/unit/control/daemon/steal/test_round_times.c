@@ -15,7 +15,7 @@ TEST(round_times_are_regular_without_a_reason) {
 	assert_false(times.early);
 }
 
-// Early rounds do not delay the next regular round, which also serves other services.
+// Rounds that begin early serve only some services. So they do not delay the next regular round.
 TEST(round_times_have_early_rounds_between_regular_ones) {
 	struct weir_round_times times;
 
@@ -29,8 +29,8 @@ TEST(round_times_have_early_rounds_between_regular_ones) {
 	assert_int_equal(weir_round_times_ended(&times, 0, NOW + 103), WEIR_ROUND_MS);
 }
 
-// The CPU time of early rounds in ten seconds, if a reason always exists and each round takes this
-// long.
+// Returns the CPU time of early rounds in ten seconds. There is always a reason for an early round,
+// and each round takes cpu_ns.
 static uint64_t used_in_10_s(uint64_t cpu_ns) {
 	struct weir_round_times times;
 	uint64_t now_ms = NOW, used_ns = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Costs of connections that wait, and of their moves: connections stay where a move does not reduce
-// their waiting time.
+// What it costs a connection to wait, and to be moved. A connection stays if a move does not reduce
+// its waiting time.
 #include "steal_costs.h"
 
 #include <math.h>
@@ -59,8 +59,9 @@ TEST(time_for_a_connection_comes_from_reports, setup, teardown) {
 	report.given |= WEIR_REPORT(SERVICE_TIME);
 	check(service_s(own, &report), 0.1);
 	report.given |= WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(ACTIVE);
-	check(service_s(own, &report), 0.06); // half of 0.02 more, five at a time
-	report.accept_queue = 3; // three connections wait, two are served
+	// (0.1 + 0.02) / 2: the new value is 0.02 s, because five connections are served at a time
+	check(service_s(own, &report), 0.06);
+	report.accept_queue = 3; // three of the five connections wait, so two are served at a time
 	check(service_s(own, &report), 0.055);
 	for (int i = 0; i < 8; i++) { // ten connections are served between two reports
 		run_for(own, 50);
@@ -74,7 +75,7 @@ TEST(time_for_a_connection_comes_from_reports, setup, teardown) {
 	check(service_s(own, &report), s / 2 + 0.01);
 }
 
-// Report a full queue of 100 of the first backend, and its mean service time.
+// Report that the first backend has a full queue of 100 connections, and this mean service time.
 static void report_service(struct own *own, double service_ms, double active) {
 	const struct weir_report said = {.given = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) |
 						  WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(ACTIVE),
@@ -87,8 +88,8 @@ static void report_service(struct own *own, double service_ms, double active) {
 	lab_publish(&own->lab);
 }
 
-// A new backend gets a connection with the client's next SYN, a second after the first SYN. The
-// connection stays if the queue will have been served by then.
+// A moved connection reaches its new backend only with the client's next SYN, which is sent a
+// second after the first SYN. So a connection stays if its queue will be served before that SYN.
 TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 	static const struct {
 		double service_ms, active;
@@ -96,12 +97,14 @@ TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 	} cases[] = {
 		{4, 1, 500, 0}, // the queue takes 0.4 s; the next SYN is sent in 0.5 s
 		{4, 0, 500, 0},
-		{400, 200, 500, 0}, // a hundred at a time; the other connections are in the queue
+		// 100 connections are served at a time, the others are in the queue
+		{400, 200, 500, 0},
 		{4, 1, 700, 5}, // the next SYN is sent before the queue is served
 		{20, 1, 300, 5}, // the queue takes 2 s
 		{8, 1, 300, 5},
-		{1, 1, 150, 0}, // the queue takes 0.1 s
-		{1, 1, 250, 5}, // the server hangs: otherwise it would have served the queue twice
+		{1, 1, 150, 0}, // the queue would be served within 0.1 s
+		// the queue would have been served twice by now, so the server hangs
+		{1, 1, 250, 5},
 		{0, 1, 100, 5}, // the server hangs
 		{8, 1, 1001, 0}, // after the second SYN, the third SYN is sent in 2 s
 		{8, 1, 1700, 5},
@@ -114,7 +117,7 @@ TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 		uint32_t count;
 
 		set_up_plan(own, &plan, 1, 100);
-		for (int n = 0; n < 40; n++) { // until this value is the average
+		for (int n = 0; n < 40; n++) { // repeat until the average has this value
 			report_service(own, cases[i].service_ms, cases[i].active);
 		}
 		look(own, &plan, 1000000);
@@ -131,7 +134,7 @@ TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 	}
 }
 
-// One backend needs minutes for its queue, another backend seconds: connections leave both.
+// One backend needs minutes for its queue, another one seconds. Connections leave both of them.
 TEST(a_long_queue_does_not_hide_a_shorter_one, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;

@@ -25,8 +25,8 @@ static void begin_services(struct steal_service *services) {
 
 TEST_EACH(setup, teardown);
 
-// For any numbers of backends and services, a tenth of the services is read at a time, and each
-// service every second.
+// However many backends and services exist: a tenth of the services is read at a time, so each
+// service is read once a second.
 TEST(readings_of_many_services_are_spread) {
 	struct own *own = *state;
 	struct steal_service *services = calloc(LOOKED_AT, sizeof(services[0]));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The plan of one service: shares of several full backends, and room that is used once.
+// The plan of one service: how several full backends share the room of other backends, which is
+// used only once.
 #include "steal_plan_lab.h"
 
 #include <math.h>
@@ -24,14 +25,14 @@ TEST(a_round_is_shared_by_all_full_backends, setup, teardown) {
 	}
 	end_all(&plan, count, WEIR_FLOW_STEAL_MOVED, 1000001);
 	weir_steal_service_fini(&plan.service);
-	set_up_plan(own, &plan, 1, 1000); // only one full backend
+	set_up_plan(own, &plan, 1, 1000); // only one backend is full
 	count = plan_round(own, &plan, 128, 2000000);
 	assert_int_equal(count, WEIR_FLOW_STEALS_OF_AGENT);
 	weir_steal_service_fini(&plan.service);
 }
 
-// Reports are less frequent than rounds, and moved flows arrive later: the room in a report is used
-// once, until the clients have had time for a SYN.
+// A report contains how much room a queue has. Several rounds use the same report, and moved flows
+// arrive only with the clients' next SYN. So the room in a report is used only once until then.
 TEST(room_is_used_once, setup, teardown) {
 	struct own *own = *state;
 	uint32_t given[BACKENDS] = {0}, count;
@@ -57,7 +58,7 @@ TEST(room_is_used_once, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// A refused request uses no room.
+// A refused request uses no room in a queue.
 TEST(refusals_use_no_room, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -72,7 +73,8 @@ TEST(refusals_use_no_room, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// The longest pause of agents, plus a timeout; at least 5 s, at most a minute.
+// A thief must have reported recently: within the longest pause between probes of its agent plus a
+// timeout, but at least 5 s and at most a minute.
 TEST(thieves_have_reported_recently, setup, teardown) {
 	static const struct {
 		uint32_t inactive_ms, most_ms;
@@ -104,8 +106,8 @@ TEST(thieves_have_reported_recently, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Run ten seconds of rounds with two full backends; the agent of the second backend gives this
-// answer. Returns the number of moved connections of the first backend.
+// Run rounds for ten seconds. With two full backends, the agent of the second one always answers
+// `answer`. Returns how many connections of the first backend were moved.
 static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_steal_outcome answer,
 	uint32_t *ret_refused) {
 	uint32_t moved = 0, count;
@@ -131,8 +133,8 @@ static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_stea
 	return moved;
 }
 
-// An agent that always refuses gets requests less and less often, down to one per second, and does
-// not prevent connections from leaving other backends.
+// An agent that always refuses gets fewer and fewer requests, down to one round of requests per
+// second. Connections still leave the other full backend.
 TEST(refusals_of_one_backend_do_not_affect_others, setup, teardown) {
 	struct own *own = *state;
 	uint32_t refused, alone = moved_beside(own, 1, WEIR_FLOW_STEAL_RUNNING, &refused);
@@ -141,10 +143,11 @@ TEST(refusals_of_one_backend_do_not_affect_others, setup, teardown) {
 	assert_true(moved_beside(own, 2, WEIR_FLOW_STEAL_RUNNING, &refused) > alone * 9 / 10);
 	assert_in_range(refused, 10 * WEIR_FLOW_STEALS_OF_AGENT, 15 * WEIR_FLOW_STEALS_OF_AGENT);
 	assert_true(moved_beside(own, 2, WEIR_FLOW_STEAL_CHANGED, &refused) > alone * 9 / 10);
-	assert_true(refused > alone * 9 / 10); // the agent has permitted the move
+	// with CHANGED the agent had permitted the move, so it does not pause
+	assert_true(refused > alone * 9 / 10);
 }
 
-// A thief that cannot take a connection pauses, twice as long each time.
+// A backend that cannot take connections gets no requests for a while. Its pause doubles each time.
 TEST(thieves_that_take_nothing_pause, setup, teardown) {
 	struct own *own = *state;
 	uint32_t rounds[BACKENDS] = {0}, count;
@@ -168,9 +171,10 @@ static bool is_served(uint16_t flow) {
 	return flow % 2 == 0;
 }
 
-// For a service with many ports or addresses, an agent occasionally gets a request for each port or
-// address that its server does not serve. A client that tries all ports or addresses does not
-// prevent other moves.
+// The service has many ports or addresses, and the victim's server serves only some of them. Its
+// agent refuses requests for the others. After a refusal the agent gets no request for this port or
+// address for some seconds, but gets all other requests. So a client that tries all ports or
+// addresses does not prevent other moves.
 static void refusals_of_places_pause_no_agent(struct own *own, bool addresses) {
 	static const enum weir_flow_steal_outcome of_ports[] = {
 		WEIR_FLOW_STEAL_OFF, WEIR_FLOW_STEAL_NO_LISTENER};
@@ -209,12 +213,13 @@ TEST(refused_ports_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, false);
 }
 
-// Refused addresses, such as IPv6 addresses if the server listens only at IPv4 addresses.
+// The same for addresses. For example, the server listens only at IPv4 addresses, and requests for
+// IPv6 addresses are refused.
 TEST(refused_addresses_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, true);
 }
 
-// With a single port, the agent's refusal applies to all connections.
+// The service has a single port, so a refusal applies to all connections, and the agent pauses.
 TEST(refusals_of_the_only_port_pause_the_agent, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -268,8 +273,8 @@ TEST(services_have_many_ports_or_addresses, setup, teardown) {
 	weir_steal_service_fini(&former);
 }
 
-// A queue with room takes connections, also if all other queues are equally long: only its own
-// length counts.
+// A queue with room takes connections. Only its own length counts, even if all other queues are
+// equally long.
 TEST(backends_with_room_take_waiting_connections, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -287,8 +292,8 @@ TEST(backends_with_room_take_waiting_connections, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// After silence, any answer shows that the agent works. After an inability, only a permission shows
-// it.
+// An agent was silent. Any answer shows that it works again. If an agent was not able to help, only
+// a permission shows that it can help now.
 TEST(an_answer_ends_silence, setup, teardown) {
 	static const struct {
 		enum weir_flow_steal_outcome first, then;
@@ -324,7 +329,7 @@ TEST(an_answer_ends_silence, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Backends without reports are no thieves; backends with reports still take waiting connections.
+// A backend without reports takes no connections. Backends with reports still do.
 TEST(silent_backends_do_not_prevent_others_from_taking, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -341,8 +346,8 @@ TEST(silent_backends_do_not_prevent_others_from_taking, setup, teardown) {
 
 #define MANY 65000u
 
-// CPU time for taking over the state of a service with this many backends; the new state has the
-// reverse order.
+// Returns the CPU time for taking over the state of this many backends into a new state, which
+// lists them in reverse order.
 static double time_of_take_over(uint32_t count) {
 	struct steal_service from = {.count = count}, to = {.count = count};
 	uint32_t *place = calloc(WEIR_BACKEND_NONE, sizeof(*place));
@@ -371,8 +376,9 @@ static double time_of_take_over(uint32_t count) {
 	return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
 }
 
-// A reload must not block the loop for seconds if no agent can help: each backend is visited once,
-// and not once per other backend, which would take 256 times as long.
+// No agent can help, and a reload takes over the pauses of all backends. It must visit each backend
+// once. If it visited all backends for each backend, it would block the loop for seconds, and take
+// 256 times as long.
 TEST(pauses_are_taken_over_in_one_pass) {
 	double few = time_of_take_over(MANY / 16), many = time_of_take_over(MANY);
 
@@ -399,7 +405,7 @@ static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, u
 	}
 }
 
-// Each backend gets 40 flows, and all backends except one accept them; then no flows arrive for
+// Each backend gets 40 new flows. All backends except one accept them. Then no flows arrive for
 // some rounds.
 static uint64_t stall(struct own *own, struct plan *plan, uint16_t backend) {
 	uint64_t at_ms = 1000000;
@@ -418,7 +424,7 @@ static uint64_t stall(struct own *own, struct plan *plan, uint16_t backend) {
 	return at_ms;
 }
 
-// No queue is full, or the backend's queue is not reported.
+// The victim is found by its half-open flows, although its queue is not full or not reported.
 TEST(half_open_flows_make_a_victim, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -451,8 +457,8 @@ TEST(half_open_flows_make_a_victim, setup, teardown) {
 	}
 }
 
-// A flood: all backends have equally many half-open flows. Counters are not read more often than
-// necessary.
+// In a flood all backends have equally many half-open flows, so no backend is a victim. Counters
+// are read only once per round.
 TEST(half_open_flows_at_all_backends_make_no_victim, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -470,7 +476,7 @@ TEST(half_open_flows_at_all_backends_make_no_victim, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Recently moved flows are counted separately, but shown.
+// Half-open flows that were moved to a backend recently are shown as a separate number.
 TEST(recently_moved_flows_are_shown, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -485,8 +491,8 @@ TEST(recently_moved_flows_are_shown, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// With both a full queue and half-open flows, the full queue is shown as the reason, because it is
-// certain.
+// A backend has both a full queue and half-open flows. The full queue is shown as the reason,
+// because it is certain.
 TEST(a_full_queue_is_the_shown_reason, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The real weir-control moves buckets of flows between workers: requests through mailboxes,
-// confirmed, refused, late, or unanswered.
+// The real weir-control moves buckets of flows between workers. Its requests go through mailboxes.
+// Workers confirm them, refuse them, answer late, or do not answer.
 #include "daemon_lab.h"
 
 #include <signal.h>
@@ -50,7 +50,7 @@ static void start(struct steals *f) {
 	LAB_UNTIL(lab_attached(&f->lab));
 }
 
-// 90 % of the load in few buckets of one worker.
+// Give 90 % of the load to a few buckets of one worker.
 static void skew(struct steals *f) {
 	for (uint32_t i = 0; i < HOT; i++) {
 		lab_dataplane_load(f->dataplane, i * WORKERS, 45);
@@ -65,7 +65,7 @@ static bool is_even(struct steals *f) {
 	return lab_dataplane_unevenness(f->dataplane) <= EVEN;
 }
 
-// A member of a worker's row, which belongs to *holder.
+// Returns a member of a worker's row; borrowed from *holder.
 static const json_t *of_worker(
 	struct steals *f, json_t **holder, uint32_t worker, const char *member) {
 	json_decref(*holder);
@@ -131,7 +131,8 @@ TEST(skewed_load_is_spread_and_shown) {
 	LAB_UNTIL(json_integer_value(of_worker(f, &holder, 0, "buckets")) < WEIR_BUCKETS / WORKERS);
 	assert_int_equal(sum_of(f, "buckets"), WEIR_BUCKETS);
 	assert_true(sum_of(f, "buckets_taken") >= HOT - HOT / WORKERS - 1);
-	LAB_UNTIL(is_at_rest(f)); // every bucket that was given was taken
+	// wait until every bucket that one worker has given was taken by another worker
+	LAB_UNTIL(is_at_rest(f));
 	LAB_UNTIL(json_real_value(of_worker(f, &holder, 0, "hottest_percent")) > 4 &&
 		  json_real_value(of_worker(f, &holder, 0, "hottest_percent")) < 5);
 	assert_int_equal(json_integer_value(of_worker(f, &holder, 0, "elephants")), 0);
@@ -194,7 +195,8 @@ TEST(silent_worker_gets_requests_again_later) {
 	lab_stop(&f->lab);
 }
 
-// A worker that processes requests too late refuses all of them, because each has a deadline.
+// A worker processes requests too late. Each request has a deadline, so the worker refuses all of
+// them.
 TEST(slow_worker_keeps_its_buckets) {
 	struct steals *f = *state;
 
@@ -206,7 +208,7 @@ TEST(slow_worker_keeps_its_buckets) {
 	lab_stop(&f->lab);
 }
 
-// The time until control has sent the third request to the overloaded worker 0.
+// Returns the ms until control has sent the third request to worker 0, which is overloaded.
 static uint64_t ms_to_third_request(struct steals *f) {
 	uint32_t before = lab_dataplane_steal_requests_to(f->dataplane, 0);
 	uint64_t begun_ms;
@@ -219,9 +221,9 @@ static uint64_t ms_to_third_request(struct steals *f) {
 	return begun_ms;
 }
 
-// An answer to another request is ignored: control waits for the answer to its own request. So the
-// third request is sent after two timeouts, not earlier, except on a stalled machine, where workers
-// may count as stalled.
+// Workers answer a request that control has not sent. Control ignores the answer, and waits for the
+// answer to its own request until a timeout. So it sends the third request after two timeouts.
+// Several tries are permitted, because on a stalled machine workers may count as stalled.
 TEST(answer_to_another_request_is_ignored) {
 	struct steals *f = *state;
 	uint64_t took_ms = 0;
@@ -234,7 +236,8 @@ TEST(answer_to_another_request_is_ignored) {
 	assert_true(took_ms >= 2 * GIVEN_UP_MS);
 }
 
-// S3: control dies during moves, repeatedly; its requests end without it.
+// Guarantee S3: control is killed during moves, several times. Requests in flight end, and the next
+// process continues.
 TEST(next_control_process_continues_from_the_owners) {
 	struct steals *f = *state;
 
@@ -318,7 +321,8 @@ TEST(configuration_switches_stealing_with_a_reload) {
 	lab_stop(&f->lab);
 }
 
-// If the devices distribute the flows, all outputs have the reason why no bucket moves.
+// Without buckets the devices distribute flows to workers (RSS), so no bucket can move. All outputs
+// show this reason.
 TEST(dataplane_without_buckets_gives_the_reason) {
 	struct steals *f = *state;
 	json_t *holder = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// No memory for bucket moves when a dataplane is attached: workers do not steal until there is
-// memory.
+// When control attaches to a dataplane, memory for bucket moves is missing. Workers steal no
+// buckets until there is memory.
 #include <string.h>
 #include <unistd.h>
 
