@@ -33,8 +33,8 @@ static void take_answer(struct weir_meter_demand *demand, const struct weir_mete
 	} else if (answer->loaded) {
 		r = weir_meter_open(answer->fd, &reader);
 		if (r != 0) {
-			weir_log_write(demand->log, WEIR_LOG_ERROR, "cannot read the connection counters: %s",
-				strerror(-r));
+			weir_log_write(demand->log, WEIR_LOG_ERROR,
+				"cannot read the connection counters: %s", strerror(-r));
 		}
 	}
 	if (answer->fd >= 0) {

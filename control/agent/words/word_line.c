@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -97,6 +98,7 @@ static int read_word(const char *text, size_t bytes, enum weir_health_word *ret)
 
 int weir_word_reply_read(const char *text, struct weir_word_reply *ret) {
 	struct weir_word_reply reply = {0};
+	char balancers[10], pending[10];
 	const char *at = strstr(text, ": ");
 	int n = 0;
 
@@ -108,12 +110,14 @@ int weir_word_reply_read(const char *text, struct weir_word_reply *ret) {
 		return -EINVAL;
 	}
 	at += strcspn(at, ",");
-	// Read at most nine digits, which do not overflow. An agent has fewer balancers.
-	if (sscanf(at, ", balancers %9u, pending %9u, ports%n", &reply.balancers, &reply.pending,
-		    &n) != 2 ||
+	// At most nine digits, which do not overflow, and no sign. An agent has fewer balancers.
+	if (sscanf(at, ", balancers %9[0-9], pending %9[0-9], ports%n", balancers, pending, &n) !=
+			2 ||
 		n == 0) {
 		return -EINVAL;
 	}
+	reply.balancers = (unsigned int)strtoul(balancers, NULL, 10);
+	reply.pending = (unsigned int)strtoul(pending, NULL, 10);
 	for (at += n; *at == ' '; at += strcspn(at, " \n")) {
 		at++;
 		if (reply.port_count == WEIR_PORT_WORDS_MOST ||

@@ -307,17 +307,20 @@ def agent_reports_rates(lab):
     lab.start_agent("--port", str(PORT))
     with lab.listen() as listener:
         balancer = lab.metered_balancer()
-        start, rates = time.monotonic(), []
-        for i in range(150):
-            time.sleep(max(0, start + i / 50 - time.monotonic()))
-            client, server = lab.connect(), listener.accept()[0]
-            if i % 5 == 0:
-                reset(server)
-                client.close()
-            else:
-                finish(client, server)
-            if i > 75:
-                rates.append(balancer.ask())
+        for _ in range(5):  # again if this process got too little CPU for 50 connections a second
+            start, rates = time.monotonic(), []
+            for i in range(150):
+                time.sleep(max(0, start + i / 50 - time.monotonic()))
+                client, server = lab.connect(), listener.accept()[0]
+                if i % 5 == 0:
+                    reset(server)
+                    client.close()
+                else:
+                    finish(client, server)
+                if i > 75:
+                    rates.append(balancer.ask())
+            if time.monotonic() - start < 3.1:
+                break
         requests = sum(a["requests_milli_per_s"] for a in rates) / len(rates) / 1e3
         errors = sum(a["errors_milli_per_s"] for a in rates) / len(rates) / 1e3
         assert 45 < requests < 55 and 9 < errors < 11, (requests, errors)

@@ -173,6 +173,7 @@ TEST(words_reply_that_is_none_is_refused) {
 		"web: lame-duck, balancers 1, pending 0, ports 80x\n",
 		"web: lame-duck, balancers 1, pending 0, ports 1 2 3 4 5 6 7 8 9 10 11 12 13\n",
 		"web: lame-duck, balancers 9999999999, pending 0, ports 80\n",
+		"web: lame-duck, balancers 2, pending -1, ports 80\n",
 		"web: asleep, balancers 1, pending 0, ports 80\n",
 		"web: nothing, balancers 1, pending 0, ports 80\n",
 		"a b: ready, balancers 1, pending 0, ports 80\n"};
