@@ -51,8 +51,8 @@ struct weir_flow_parcel;
 enum weir_moving {
 	WEIR_MOVING_NOTHING, // the victim may begin a move
 	WEIR_MOVING_SWITCHING, // distributors switch, and the victim's rings are drained
-	WEIR_MOVING_RELEASING, // the victim takes the part out of its table
-	WEIR_MOVING_RELEASED, // the thief adopts the part
+	WEIR_MOVING_RELEASING, // the victim removes the bucket's flows from its table
+	WEIR_MOVING_RELEASED, // the thief adopts the bucket's flows
 	WEIR_MOVING_ADOPTED, // the victim settles its gauges
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Turns: which turns and flows a backend in slow start takes, and its reduced limit.
+// Slow start: decides whether a backend takes the next turn of a round robin or the next flow, and
+// computes its reduced limit of flows.
 #include "policy_private.h"
 
 uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit) {

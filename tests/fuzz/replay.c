@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs a fuzz target on files, without libFuzzer: the corpus as an ordinary test.
+// Runs a fuzz target on the files of the corpus as an ordinary test, without libFuzzer.
 //
-// Arguments: files and folders (not searched deeper); a folder may be empty, but not all of them.
+// Arguments: files and folders; subfolders are not searched. Fails if there is no file at all.
 #include <dirent.h>
 #include <sys/stat.h>
 

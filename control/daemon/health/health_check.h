@@ -33,8 +33,8 @@ struct weir_health_checking { // data that all checks share, owned by the caller
 
 void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t *loop);
 
-// Creates a check for a target's backend, with the target's initial verdict and word. The check
-// runs once weir_health_check_set was called. Returns NULL if out of memory.
+// Creates a check for a target's backend, with the target's initial verdict and announced state.
+// The check starts to run when weir_health_check_set is called. Returns NULL if out of memory.
 struct weir_health_check *weir_health_check_create(
 	struct weir_health_checking *checking, const struct weir_health_target *target);
 // Checks this target from now on, beginning after the delay. params: the parameters of the target.

@@ -8,7 +8,9 @@
 
 #include "flow_state.h"
 
-#define RANGE_LINES 16u // lines of the first requests: with a full table, the responses fill a page
+// Lines of the flow table in each request of the first round. With a full table, the responses have
+// as many flows as one page of an answer.
+#define RANGE_LINES 16u
 #define RANGE_LINES_MAX WEIR_LIST_LINES
 #define ROUND_FEW 256u // if a round finds fewer flows than this, the next round requests more lines
 #define ROUND_MANY 4096u

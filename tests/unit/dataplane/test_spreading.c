@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Spreading, and the information that device.c and rss.c get from devices, on a model of a NIC.
+// Tests which ports are spread over the workers by RSS and which by the software distributor, and
+// the device information that device.c and rss.c read. The NIC is a model.
 #include "spreading.h"
 
 #include <errno.h>

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Alerts and the dashboard use only series of weir-metrics, and each alert fires in its case.
+"""Checks that alerts and the dashboard use only series of weir-metrics, and that each alert fires under
+its condition.
 
 usage: check_alerts.py WEIR_METRICS SOURCE_ROOT
 
-An unknown name is no error for Prometheus: such an alert never fires. Only labels in selectors are
+Prometheus accepts unknown names; an alert with an unknown name never fires. Only labels in selectors are
 checked; promtool checks by() and on(), with alerts_test.yml.
 """
 import json

@@ -461,7 +461,7 @@ TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 		frame_mbuf_free(m);
 	}
 	assert_int_equal(lab_send(lab, &syn).action, WEIR_ACTION_REPLY);
-	verdict = lab_send(lab, &other); // the second challenge in this second
+	verdict = lab_send(lab, &other); // not challenged: at most one a second
 	check(&verdict, old, WEIR_CHOICE_FLOW);
 	lab->now_ns += 1000000000;
 	assert_int_equal(lab_send(lab, &other).action, WEIR_ACTION_REPLY);
