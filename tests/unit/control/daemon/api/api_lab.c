@@ -216,7 +216,7 @@ int api_lab_teardown(void **state) {
 
 int client(const struct server *server) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct timeval timeout = {.tv_sec = 15};
+	struct timeval timeout = {.tv_sec = 60};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", server->path);
