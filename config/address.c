@@ -18,6 +18,11 @@ bool weir_address_equal(const struct weir_address *a, const struct weir_address 
 	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
+bool weir_address_is_link_local(const struct weir_address *address) {
+	return address->family == 6 && address->bytes[0] == 0xfe &&
+	       (address->bytes[1] & 0xc0) == 0x80;
+}
+
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes) {
 	const char *text = NULL;
 

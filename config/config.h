@@ -348,6 +348,7 @@ const struct weir_config_bind *weir_config_checked_bind(const struct weir_config
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);
 int weir_address_parse(const char *text, struct weir_address *ret); // 0, -EINVAL
 bool weir_address_equal(const struct weir_address *a, const struct weir_address *b);
+bool weir_address_is_link_local(const struct weir_address *address); // fe80::/10
 // Make an address from the bytes in a packet. family: 4 or 6. bytes: 4 or 16 bytes.
 struct weir_address weir_address_of(uint8_t family, const uint8_t *bytes);
 // "tcp 198.51.100.10:80", "udp [2001:db8::1]:1000-2000", "tcp 198.51.100.10:*" (every port).

@@ -24,7 +24,7 @@ static const char *address_fault(const struct weir_address *address) {
 	return memcmp(b, none, 16) == 0                 ? "unspecified (::)"
 	       : memcmp(b, loopback, 16) == 0           ? "a loopback address"
 	       : b[0] == 0xff                           ? "a multicast address"
-	       : b[0] == 0xfe && (b[1] & 0xc0) == 0x80  ? "a link-local address"
+	       : weir_address_is_link_local(address)    ? "a link-local address"
 	       : memcmp(b, mapped, sizeof(mapped)) == 0 ? "IPv4 written as IPv6 (::ffff:0:0/96)"
 							: NULL;
 }

@@ -103,11 +103,6 @@ static bool is_local(const struct weir_address *vip) {
 	return weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL;
 }
 
-static bool is_link_local(const struct weir_address *address) {
-	return address->family == 6 && address->bytes[0] == 0xfe &&
-	       (address->bytes[1] & 0xc0) == 0x80;
-}
-
 // Choose the source address of requests to a VIP. A request to a VIP of the other address family
 // uses the tunnel to the backend, but the reply has no tunnel: the source must be an address of
 // this host in the network of the backend.
@@ -119,7 +114,8 @@ static void prepare_vip(const char *root, const struct target *target, struct vi
 		weir_kernel_address(target->route.interface, vip->address->family, &vip->source) <
 			0) {
 		vip->source = (struct weir_address){0};
-		if (weir_kernel_route(vip->address, &back) == 0 && !is_link_local(&back.source)) {
+		if (weir_kernel_route(vip->address, &back) == 0 &&
+			!weir_address_is_link_local(&back.source)) {
 			vip->source = back.source;
 		}
 	}

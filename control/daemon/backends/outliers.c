@@ -101,10 +101,6 @@ static struct watched *find_watched(const struct weir_outliers *outliers, const 
 	return NULL;
 }
 
-static bool is_same(const struct weir_address *a, const struct weir_address *b) {
-	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
 // Returns the index of a backend in the previous list, or the count if it is not in the list. The
 // order is mostly unchanged, so the search starts after the backend that was found last.
 static uint32_t find_member(
@@ -114,7 +110,7 @@ static uint32_t find_member(
 		const struct member *each = &former->members[i];
 
 		if (each->identity == member->identity &&
-			is_same(&each->address, &member->address)) {
+			weir_address_equal(&each->address, &member->address)) {
 			*next = i + 1;
 			return i;
 		}

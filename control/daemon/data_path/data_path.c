@@ -56,10 +56,6 @@ struct weir_data_path {
 	struct flow flows[WEIR_DATA_PATH_PORTS]; // indexed by port
 };
 
-static bool is_same(const struct weir_address *a, const struct weir_address *b) {
-	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
 static bool is_unspecified(const struct weir_address *address) {
 	static const uint8_t none[sizeof(address->bytes)];
 
@@ -120,7 +116,8 @@ static void take_packet(struct weir_data_path *path, const uint8_t *packet, size
 		flow->local = read.source;
 	}
 	if ((flow->open || read.reset) && flow->vip_port == read.destination_port &&
-		is_same(&flow->vip, &read.destination) && is_same(&flow->local, &read.source)) {
+		weir_address_equal(&flow->vip, &read.destination) &&
+		weir_address_equal(&flow->local, &read.source)) {
 		if (flow->packets == 0 || (read.acknowledges && !flow->answered)) {
 			flow->step_ms = uv_now(path->poll.loop);
 		}
@@ -199,11 +196,6 @@ static int source_for(const struct weir_data_path *path, const struct weir_addre
 	return 0;
 }
 
-static bool is_link_local(const struct weir_address *address) {
-	return address->family == 6 && address->bytes[0] == 0xfe &&
-	       (address->bytes[1] & 0xc0) == 0x80;
-}
-
 // Returns whether this host has an address of the family that backends can reply to.
 static bool has_address(uint8_t family) {
 	struct ifaddrs *list = NULL;
@@ -223,7 +215,7 @@ static bool has_address(uint8_t family) {
 		} else if (one->ifa_addr->sa_family == AF_INET6) {
 			memcpy(address.bytes, &((struct sockaddr_in6 *)one->ifa_addr)->sin6_addr,
 				16);
-			found = !is_link_local(&address);
+			found = !weir_address_is_link_local(&address);
 		}
 	}
 	freeifaddrs(list);
@@ -261,7 +253,8 @@ static int find_addresses(struct weir_data_path *path, const struct weir_data_pa
 	if (target->vip.family == target->backend.family) {
 		return 0;
 	}
-	if (source_for(path, &target->vip, ret_local) < 0 || is_link_local(ret_local)) {
+	if (source_for(path, &target->vip, ret_local) < 0 ||
+		weir_address_is_link_local(ret_local)) {
 		*ret_local = (struct weir_address){.family = target->vip.family};
 		r = has_address_now(path, target->vip.family) ? 0 : -ENONET;
 	}
@@ -369,7 +362,8 @@ bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_pa
 	weir_address_format(&own->vip, vip, sizeof(vip));
 	if (path->lost) {
 		explain(path, -ENODEV, why, why_bytes);
-	} else if (source_for(path, &own->vip, &towards) == 0 && is_same(&towards, &own->vip)) {
+	} else if (source_for(path, &own->vip, &towards) == 0 &&
+		   weir_address_equal(&towards, &own->vip)) {
 		snprintf(why, why_bytes, "%s is an address of this host", vip);
 	} else {
 		snprintf(why, why_bytes,

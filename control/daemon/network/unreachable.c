@@ -121,17 +121,13 @@ static bool kind6(const uint8_t *icmp, uint8_t *ret) {
 	return icmp[0] == ICMP6_UNREACHABLE;
 }
 
-static bool is_same(const struct weir_address *a, const struct weir_address *b) {
-	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
 // Parse the quoted packet: a tunnel packet to `host` that contains a packet of a flow.
 static bool parse_quoted(struct rest *rest, uint8_t family, const struct weir_address *host,
 	struct weir_unreachable_report *ret) {
 	struct header outer, inner;
 
 	if (!(family == 4 ? take_ip4(rest, &outer) : take_ip6(rest, &outer)) ||
-		!is_same(&outer.destination, host)) {
+		!weir_address_equal(&outer.destination, host)) {
 		return false;
 	}
 	if (!(outer.protocol == IPPROTO_IPIP         ? take_ip4(rest, &inner)
