@@ -53,6 +53,18 @@ def service_times_ms(lab):
     return shares(lab, "service_time_ms")
 
 
+def final_service_times_ms(lab):
+    """The service times after control has read the samples of all flows: no flow is open, and 0.5 s,
+    several of control's ticks, change nothing."""
+    def unchanged():
+        before = (shares(lab, "samples"), service_times_ms(lab))
+        time.sleep(0.5)
+        return (before == (shares(lab, "samples"), service_times_ms(lab))
+                and not any(shares(lab, "open_flows").values()))
+    wait_for("service times of all flows", unchanged, 10)
+    return service_times_ms(lab)
+
+
 def measured(lab, servers, count, at_once=CLIENTS):
     """Make `count` requests. Returns the counts per backend, on which weirctl, servers and clients
     must agree."""
@@ -450,7 +462,7 @@ def fair_share_continues_without_control(lab):
     """Control dies by SIGKILL and returns: fair share continues with the last service times"""
     servers = Servers(lab, MILLISECONDS.values())
     warm_up(lab, servers)
-    last = service_times_ms(lab)
+    last = final_service_times_ms(lab)
     lab.programs["control"].kill()
     with Work(lab.client, CLIENTS, FLOWS // 2) as load:
         load.join()
