@@ -11,22 +11,19 @@
 #include <unistd.h>
 
 #include "announcement.h"
-#include "capacity_cache.h"
 #include "capacity_demand.h"
 #include "listeners.h"
 #include "local_socket.h"
 #include "meter_demand.h"
-#include "meter_helper.h"
 #include "plural.h"
 #include "port_watch.h"
-#include "privileges.h"
 #include "probes.h"
+#include "resources.h"
 #include "run.h"
 #include "saved_state.h"
 #include "service_words.h"
 #include "status.h"
 #include "steal_answers.h"
-#include "steal_helper.h"
 #include "tcp_looks.h"
 #include "warm_up.h"
 
@@ -38,12 +35,7 @@ struct service {
 	const struct weir_agent_options *options;
 	struct weir_log *log;
 	struct weir_log_limit *log_limit; // suppresses repeated lines of `log`
-	struct weir_run_as run_as;
-	// Opened before the privileges are dropped; -1 = none.
-	int meter_helper, steal_helper, local_fd, saved, capacity_cache;
-	struct weir_word_listeners listeners;
-	struct weir_datagrams datagrams;
-	struct weir_agent_keys keys;
+	struct weir_agent_resources resources;
 
 	struct weir_cpu_source cpu;
 	struct weir_load load;
@@ -271,12 +263,12 @@ static void on_hangup(uv_signal_t *handle, int number) {
 
 	(void)number;
 	weir_capacity_demand_reload(&service->capacity);
-	if (weir_agent_keys_read(
-		    service->options->key_file, geteuid(), &service->keys, why, sizeof(why))) {
+	if (weir_agent_keys_read(service->options->key_file, geteuid(), &service->resources.keys,
+		    why, sizeof(why))) {
 		weir_log_write(service->log, WEIR_LOG_ERROR, "keeping the previous keys: %s", why);
 	} else {
 		weir_log_write(service->log, WEIR_LOG_INFO, "%u key%s read from %s",
-			service->keys.count, weir_plural(service->keys.count),
+			service->resources.keys.count, weir_plural(service->resources.keys.count),
 			service->options->key_file);
 	}
 }
@@ -306,24 +298,24 @@ static int start_orca(struct service *service) {
 static int start_steals(struct service *service) {
 	const struct weir_steal_answers_params params = {
 		.log = service->log,
-		.keys = &service->keys,
-		.datagrams = &service->datagrams,
+		.keys = &service->resources.keys,
+		.datagrams = &service->resources.datagrams,
 		.number = service->number,
 		.started_ms = service->started_ms,
 		.allowed = service->options->allow_steal,
 		.ports = service->options->ports,
 		.port_count = service->options->port_count,
 	};
-	int helper = service->steal_helper;
+	int helper = service->resources.steal_helper;
 
-	service->steal_helper = -1;
+	service->resources.steal_helper = -1;
 	return weir_steal_answers_start(&service->loop, &params, helper, &service->steals);
 }
 
 static int start_probes(struct service *service) {
 	const struct weir_probes_params params = {
-		.keys = &service->keys,
-		.datagrams = &service->datagrams,
+		.keys = &service->resources.keys,
+		.datagrams = &service->resources.datagrams,
 		.balancers = &service->balancers,
 		.tcp = &service->tcp,
 		.number = service->number,
@@ -346,8 +338,8 @@ static int start_watch(struct service *service) {
 		.udp_ports = service->options->ports_udp,
 		.udp_count = service->options->port_udp_count,
 		.grace_ms = service->options->grace_ms,
-		.helper = service->meter_helper,
-		.saved = service->saved,
+		.helper = service->resources.meter_helper,
+		.saved = service->resources.saved,
 		.changed = announce_ports,
 		.context = service,
 	};
@@ -369,7 +361,7 @@ static int start_announcement(struct service *service) {
 	const struct weir_announcement_params params = {
 		.log = service->log,
 		.balancers = &service->balancers,
-		.saved = service->saved,
+		.saved = service->resources.saved,
 		.notify = notify,
 		.connections = count_connections,
 		.drained = on_drained,
@@ -384,12 +376,12 @@ static int start(struct service *service) {
 	// Runs first, so that the first answer contains the states of the ports.
 	int r = start_watch(service);
 
-	weir_capacity_demand_start(
-		service->log, &service->load, service->capacity_cache, &service->capacity);
+	weir_capacity_demand_start(service->log, &service->load, service->resources.capacity_cache,
+		&service->capacity);
 
 	if (r == 0) {
 		r = weir_service_words_start(&service->loop, service->log,
-			&service->options->services, &service->listeners, &service->watch,
+			&service->options->services, &service->resources.listeners, &service->watch,
 			&service->announcement, &service->words);
 	}
 	if (r == 0) {
@@ -399,12 +391,12 @@ static int start(struct service *service) {
 		r = start_probes(service);
 	}
 	if (r == 0) {
-		r = weir_local_socket_start(&service->loop, service->local_fd, answer_command,
-			service, &service->local);
+		r = weir_local_socket_start(&service->loop, service->resources.local_fd,
+			answer_command, service, &service->local);
 	}
 	if (r == 0) {
 		r = weir_meter_demand_start(&service->loop, service->log, &service->load,
-			service->meter_helper, &service->meter);
+			service->resources.meter_helper, &service->meter);
 	}
 	if (r == 0) {
 		r = start_steals(service);
@@ -426,9 +418,9 @@ static void log_started(struct service *service) {
 	weir_log_write(service->log, WEIR_LOG_INFO,
 		"weir-agent (pid %d, user %d): answering on UDP port %u, %u key%s, %u service "
 		"port%s; %s",
-		(int)getpid(), (int)geteuid(), service->options->udp_port, service->keys.count,
-		weir_plural(service->keys.count), ports, weir_plural(ports),
-		service->announcement.why);
+		(int)getpid(), (int)geteuid(), service->options->udp_port,
+		service->resources.keys.count, weir_plural(service->resources.keys.count), ports,
+		weir_plural(ports), service->announcement.why);
 	log_cgroup(service, weir_cpu_usage_read(&service->cpu, &usage) < 0);
 }
 
@@ -479,126 +471,6 @@ static void stop(struct service *service) {
 
 // --- start and end ------------------------------------------------------------------------
 
-static void open_capacity_cache(struct service *service) {
-	const char *run_dir = service->options->run_dir;
-
-	service->capacity_cache = weir_capacity_cache_open(run_dir, WEIR_CAPACITY_CACHE_CREATE);
-	if (service->capacity_cache < 0) {
-		weir_log_write(service->log, WEIR_LOG_WARN,
-			"%s/%s: %s; the speed of the CPUs is measured at each start", run_dir,
-			WEIR_CAPACITY_CACHE, strerror(-service->capacity_cache));
-	}
-}
-
-static int open_sockets(struct service *service, char *why, size_t why_bytes) {
-	int r = weir_datagrams_open(service->options->udp_port, &service->datagrams);
-
-	if (r == -EADDRINUSE) {
-		snprintf(why, why_bytes,
-			"UDP port %u is in use: is weir-agent running already? (--udp-port)",
-			service->options->udp_port);
-	} else if (r) {
-		snprintf(why, why_bytes, "cannot listen on UDP port %u: %s",
-			service->options->udp_port, strerror(-r));
-	}
-	if (r == 0) {
-		service->local_fd = weir_local_socket_open(
-			service->options->run_dir, service->log, why, why_bytes);
-		r = service->local_fd < 0 ? service->local_fd : 0;
-	}
-	if (r == 0) {
-		r = weir_words_open(service->options->run_dir, &service->options->services,
-			&service->listeners, why, why_bytes);
-	}
-	if (r == 0) {
-		service->saved = weir_saved_state_open(service->options->run_dir, service->log);
-		open_capacity_cache(service);
-	}
-	return r;
-}
-
-static int start_helper(struct service *service, char *why, size_t why_bytes) {
-	const struct weir_meter_params params = {
-		.ports = service->options->ports,
-		.port_count = service->options->port_count,
-		.connections = service->options->connections,
-	};
-	int r;
-
-	if (params.port_count == 0) {
-		return 0; // nothing to measure
-	}
-	r = weir_meter_helper_start(&params, &service->meter_helper);
-	if (r) {
-		snprintf(why, why_bytes, "cannot start the helper process: %s", strerror(-r));
-	}
-	return r;
-}
-
-// Call this after start_helper(): the steal helper closes its copy of the meter helper's
-// connection.
-static int start_steal_helper(struct service *service, char *why, size_t why_bytes) {
-	const struct weir_steal_helper_params params = {
-		.ports = service->options->ports,
-		.port_count = service->options->port_count,
-		.user = &service->run_as,
-		.parents = service->meter_helper,
-	};
-	int r;
-
-	if (!service->options->allow_steal) {
-		return 0;
-	}
-	if (!weir_privileges_has(CAP_NET_ADMIN)) {
-		snprintf(why, why_bytes,
-			"--allow-steal needs CAP_NET_ADMIN; run as root, or with "
-			"config/systemd/weir-agent-steal.conf");
-		return -EPERM;
-	}
-	r = weir_steal_helper_start(&params, &service->steal_helper);
-	if (r) {
-		snprintf(why, why_bytes, "cannot start the helper process for steals: %s",
-			strerror(-r));
-	}
-	return r;
-}
-
-// Do all steps that need root, and then drop the privileges.
-static int prepare(struct service *service, char *why, size_t why_bytes) {
-	const struct weir_agent_options *options = service->options;
-	int r = weir_privileges_resolve(
-		options->user, NULL, NULL, &service->run_as, why, why_bytes);
-
-	// The helpers start before sockets are opened and keys are read, because helpers inherit
-	// open sockets and memory. A helper that inherits a socket would keep its port in use.
-	if (r == 0) {
-		r = start_helper(service, why, why_bytes);
-	}
-	if (r == 0) {
-		r = start_steal_helper(service, why, why_bytes);
-	}
-	if (r == 0) {
-		r = weir_agent_keys_read(
-			options->key_file, service->run_as.uid, &service->keys, why, why_bytes);
-		if (r == -ENOENT) {
-			snprintf(why, why_bytes,
-				"--key-file: %s does not exist; copy it from the balancers, or "
-				"create it: weir-agent key generate",
-				options->key_file);
-		}
-	}
-	if (r == 0) {
-		r = open_sockets(service, why, why_bytes);
-	}
-	if (r == 0) {
-		r = weir_privileges_drop(&service->run_as);
-		if (r) {
-			snprintf(why, why_bytes, "cannot drop privileges: %s", strerror(-r));
-		}
-	}
-	return r;
-}
-
 static int init(struct service *service) {
 	const struct weir_agent_options *options = service->options;
 	const struct weir_load_params params = {
@@ -627,21 +499,21 @@ static int init(struct service *service) {
 	return 0;
 }
 
-static void close_fd(int fd) {
-	if (fd >= 0) {
-		close(fd);
-	}
-}
+// From the first event to the last.
+static int run(struct service *service) {
+	int r = init(service);
 
-static void fini(struct service *service) {
-	weir_datagrams_close(&service->datagrams);
-	close_fd(service->local_fd);
-	weir_words_close(&service->listeners);
-	close_fd(service->meter_helper);
-	close_fd(service->steal_helper);
-	close_fd(service->saved);
-	close_fd(service->capacity_cache);
-	weir_agent_keys_wipe(&service->keys);
+	if (r) {
+		return r;
+	}
+	r = loop(service);
+	stop(service);
+	// After a failure, the saved state stays for the next process.
+	if (r == 0) {
+		weir_saved_state_write(service->resources.saved, WEIR_HEALTH_WORD_NONE);
+	}
+	weir_load_fini(&service->load);
+	return r;
 }
 
 int weir_service_run(const struct weir_agent_options *options, struct weir_log *log,
@@ -655,25 +527,12 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 		service->options = options;
 		service->log = log;
 		service->log_limit = limit;
-		service->datagrams = (struct weir_datagrams){.fd = {-1, -1}};
-		service->meter_helper = service->steal_helper = -1;
-		service->local_fd = service->saved = service->capacity_cache = -1;
-		r = prepare(service, why, sizeof(why));
-		if (r == 0) {
-			r = init(service);
-			snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
-		}
-		if (r == 0) {
-			r = loop(service);
-			snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
-			stop(service);
-			// After a failure, the saved state stays for the next process.
-			if (r == 0) {
-				weir_saved_state_write(service->saved, WEIR_HEALTH_WORD_NONE);
-			}
-			weir_load_fini(&service->load);
-		}
-		fini(service);
+		r = weir_agent_resources_open(options, log, &service->resources, why, sizeof(why));
+	}
+	if (r == 0) {
+		r = run(service);
+		snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
+		weir_agent_resources_close(&service->resources);
 	}
 	if (r) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);

@@ -3,6 +3,7 @@
 // Service: `weir-agent run`. Answers the balancers' probes, announces the backend's state to the
 // balancers, measures the requested values, and executes the commands of weir-agent on this host:
 //
+//   resources      the helper processes, sockets, files and keys that need the rights of the start
 //   probes         the balancers' datagrams, and the answers
 //   announcement   the announced state, its notices, and the drain; saved_state restores the
 //                  state after a crash

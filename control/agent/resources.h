@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Resources of `weir-agent run`: all that the process acquires with the rights it was started with,
+// before it drops them: helper processes, sockets, files of the run directory, and keys.
+//
+// Threads: call before other threads start.
+#pragma once
+
+#include <stddef.h>
+
+#include "agent_keys.h"
+#include "datagrams.h"
+#include "log.h"
+#include "options.h"
+#include "words.h"
+
+struct weir_agent_resources {
+	// Descriptors; -1 = none. Whoever takes one over sets it to -1.
+	int meter_helper; // of weir_meter_helper_start; none without --port
+	int steal_helper; // of weir_steal_helper_start; none without --allow-steal
+	int local_fd; // of weir_local_socket_open
+	int saved; // of weir_saved_state_open
+	int capacity_cache; // of weir_capacity_cache_open; any negative value = none
+	struct weir_word_listeners listeners;
+	struct weir_datagrams datagrams;
+	struct weir_agent_keys keys;
+};
+
+// Start the helpers, read the keys, open sockets and files, and then drop the privileges. Returns
+// 0, or negative errno with one line in why; then nothing stays open. ret gets the keys
+// themselves, of which no copy is made.
+int weir_agent_resources_open(const struct weir_agent_options *options, struct weir_log *log,
+	struct weir_agent_resources *ret, char *why, size_t why_bytes);
+// Close what is open, which ends the helpers, and wipe the keys.
+void weir_agent_resources_close(struct weir_agent_resources *resources);
