@@ -34,7 +34,7 @@ struct weir_announcement {
 	uint32_t word_serial;
 	char why[WEIR_AGENT_WHY_BYTES]; // padded with zeros
 	struct weir_drain drain;
-	bool final; // the process ends: the state is no longer saved
+	bool final; // the process ends with the drain: the state is no longer saved
 	uv_timer_t notice; // runs until all balancers have acknowledged the state
 	uv_timer_t drain_turn; // runs while the announced state is lame duck
 };

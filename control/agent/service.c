@@ -12,6 +12,7 @@
 
 #include "announcement.h"
 #include "capacity_demand.h"
+#include "commands.h"
 #include "listeners.h"
 #include "local_socket.h"
 #include "meter_demand.h"
@@ -29,7 +30,6 @@
 
 #define WHY_BYTES 320
 #define APPLICATION_INTERVALS 4 // the application's report expires after this many intervals
-#define INTERVAL_MAX_MS (24 * 3600 * 1000LL)
 
 struct service {
 	const struct weir_agent_options *options;
@@ -47,6 +47,7 @@ struct service {
 	struct weir_port_watch watch;
 	struct weir_tcp_looks tcp;
 	struct weir_steal_answers steals;
+	struct weir_commands commands;
 	struct weir_local_socket local;
 	struct weir_service_words words;
 	struct weir_orca_poll *orca; // NULL = no --orca-url
@@ -58,7 +59,6 @@ struct service {
 	uint64_t number; // random number of this process
 	uint64_t started_ms;
 	bool no_cpu; // the missing CPU time of the cgroup was logged
-	bool stopping; // SIGTERM: exit after the drain
 };
 
 // --- load ---------------------------------------------------------------------------------
@@ -160,14 +160,13 @@ static void count_connections(void *context, uint32_t *ret_open, uint32_t *ret_h
 static void on_drained(void *context) {
 	struct service *service = context;
 
-	if (service->stopping) {
+	if (service->announcement.final) {
 		uv_stop(&service->loop);
 	}
 }
 
-// --- commands -----------------------------------------------------------------------------
-
-static json_t *status(struct service *service) {
+static json_t *status(void *context) {
+	struct service *service = context;
 	const struct weir_status_parts parts = {
 		.now_ms = uv_now(&service->loop),
 		.started_ms = service->started_ms,
@@ -187,57 +186,18 @@ static json_t *status(struct service *service) {
 	return weir_status_make(&parts);
 }
 
-static json_t *lame_duck(struct service *service, const json_t *request) {
-	json_int_t interval_ms = json_integer_value(json_object_get(request, "interval_ms"));
-
-	if (interval_ms < 0 || interval_ms > INTERVAL_MAX_MS) {
-		return json_pack("{s:s}", "error", "interval_ms is out of range");
-	}
-	if (service->stopping) {
-		return json_pack("{s:s}", "error", "the agent is stopping and already draining");
-	}
-	weir_announcement_lame_duck(&service->announcement, (uint64_t)interval_ms,
-		json_is_true(json_object_get(request, "patient")), "weir-agent lame-duck");
-	return status(service);
-}
-
-static json_t *ready(struct service *service) {
-	if (service->stopping) {
-		return json_pack("{s:s}", "error", "the agent is stopping");
-	}
-	weir_announcement_ready(&service->announcement, "weir-agent ready");
-	return status(service);
-}
-
-static json_t *answer_command(void *context, const json_t *request) {
-	struct service *service = context;
-	const char *command = json_string_value(json_object_get(request, "command"));
-
-	if (command != NULL && strcmp(command, "status") == 0) {
-		return status(service);
-	}
-	if (command != NULL && strcmp(command, "lame-duck") == 0) {
-		return lame_duck(service, request);
-	}
-	if (command != NULL && strcmp(command, "ready") == 0) {
-		return ready(service);
-	}
-	return json_pack("{s:s}", "error", "unknown command");
-}
-
 // --- signals ------------------------------------------------------------------------------
 
 static void on_stop(uv_signal_t *handle, int number) {
 	struct service *service = handle->data;
 	const struct weir_drain *drain = &service->announcement.drain;
 
-	if (service->stopping || number == SIGINT || drain->state == WEIR_DRAIN_DONE ||
+	if (service->announcement.final || number == SIGINT || drain->state == WEIR_DRAIN_DONE ||
 		drain->state == WEIR_DRAIN_DEADLINE) {
 		weir_log_write(service->log, WEIR_LOG_INFO, "signal %d: stopping", number);
 		uv_stop(&service->loop);
 		return;
 	}
-	service->stopping = true;
 	weir_announcement_is_final(&service->announcement);
 	if (drain->state == WEIR_DRAIN_NONE) {
 		weir_announcement_lame_duck(
@@ -357,6 +317,13 @@ static int start_tcp(struct service *service) {
 	return weir_tcp_looks_start(&service->loop, &params, &service->tcp);
 }
 
+static int start_commands(struct service *service) {
+	service->commands = (struct weir_commands){
+		.announcement = &service->announcement, .status = status, .context = service};
+	return weir_local_socket_start(&service->loop, service->resources.local_fd,
+		weir_commands_answer, &service->commands, &service->local);
+}
+
 static int start_announcement(struct service *service) {
 	const struct weir_announcement_params params = {
 		.log = service->log,
@@ -391,8 +358,7 @@ static int start(struct service *service) {
 		r = start_probes(service);
 	}
 	if (r == 0) {
-		r = weir_local_socket_start(&service->loop, service->resources.local_fd,
-			answer_command, service, &service->local);
+		r = start_commands(service);
 	}
 	if (r == 0) {
 		r = weir_meter_demand_start(&service->loop, service->log, &service->load,

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Commands: executes the commands of weir-agent on this host: status, lame-duck and ready.
+//
+// Threads: one, the event loop's.
+#pragma once
+
+#include <jansson.h>
+
+#include "announcement.h"
+
+struct weir_commands {
+	struct weir_announcement *announcement; // must outlive the commands
+	json_t *(*status)(void *context); // build the status, owned by the caller
+	void *context;
+};
+
+// Execute a request: {"command": "lame-duck", "interval_ms", "patient"}, or another command without
+// parameters. context: struct weir_commands. While the process ends (announcement->final), changes
+// of the state are refused. Returns the status after the command or {"error"}, owned by the caller;
+// NULL = out of memory.
+json_t *weir_commands_answer(void *context, const json_t *request);
