@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "announced.h"
 #include "capacity.h"
 #include "clocks.h"
 #include "configured.h"
@@ -15,24 +16,8 @@
 
 #define WEIGHT_MOST 65535.0 // maximum weight, as in the configuration
 
-// Values that a source may report and withdraw.
-enum reported {
-	REPORTED_WORD, // state of the host
-	REPORTED_PORTS, // states of ports; a host state from another source does not replace them
-	REPORTED_LIMIT,
-	REPORTED_QUEUE,
-	REPORTED_WEIGHT,
-	REPORTED_COUNT
-};
-
-struct announced { // the last announced states of a backend
-	uint8_t word; // state of the host
-	uint8_t passed_on; // the state that was last passed to states.h, enum weir_health_word
-	bool by_port; // passed_on is the state of a port
-	uint8_t port_count;
-	struct weir_port_word ports[WEIR_PORT_WORDS_MOST];
-	char why[WEIR_REPORT_WHY_BYTES]; // reason of `word`
-};
+// Values that a source may report and withdraw, besides the announced states.
+enum reported { REPORTED_LIMIT, REPORTED_QUEUE, REPORTED_WEIGHT, REPORTED_COUNT };
 
 struct entry { // data of one backend id
 	bool known;
@@ -54,9 +39,7 @@ struct entry { // data of one backend id
 	uint64_t taken_ms; // time of the last report
 	uint64_t expire_ms; // lifetime of a report
 	struct weir_steal_duration service; // weir_reports_status.service_s
-	const struct weir_bound_ports *binds; // binds of the backend's service
-	uint32_t bind_count;
-	struct announced announced;
+	struct weir_announced announced;
 	struct weir_host_cpus host; // the CPUs that were last reported
 	struct weir_report last;
 	char source[WEIR_REPORTS_SOURCE_BYTES]; // source of the last report
@@ -118,83 +101,6 @@ static struct entry *find(const struct weir_reports *reports, uint16_t backend) 
 
 static bool is_by(const struct entry *entry, enum reported what, const char *source) {
 	return strncmp(entry->by[what], source, sizeof(entry->by[what]) - 1) == 0;
-}
-
-// --- words ----------------------------------------------------------------------------------
-
-// Returns the port with the worst state. NULL = no port is worse than the host.
-static const struct weir_port_word *worst_port(const struct entry *entry) {
-	const struct announced *announced = &entry->announced;
-
-	return weir_port_words_worst(announced->ports, announced->port_count, entry->binds,
-		entry->bind_count, announced->word);
-}
-
-// Returns the source of the state in effect. If port is not NULL, that is the source of the port
-// states, otherwise the source of the host state. If there is no host state, it is the last source
-// of port states, which were withdrawn.
-static const char *source_of(const struct entry *entry, const struct weir_port_word *port) {
-	bool by_host = port == NULL && entry->by[REPORTED_WORD][0] != '\0';
-
-	return entry->by[by_host ? REPORTED_WORD : REPORTED_PORTS];
-}
-
-// Passes the worst announced state of a backend to states.h. ended: the port whose state a report
-// has ended; NULL = none.
-static void pass_on_word(
-	struct weir_reports *reports, uint16_t id, const struct weir_port_word *ended) {
-	struct entry *entry = &reports->entries[id];
-	struct announced *announced = &entry->announced;
-	const struct weir_port_word *port = worst_port(entry);
-	bool was_by_port = announced->by_port;
-	char why[WEIR_REPORT_WHY_BYTES];
-
-	announced->passed_on = port != NULL ? (uint8_t)port->word : announced->word;
-	announced->by_port = port != NULL;
-	if (announced->passed_on == WEIR_HEALTH_WORD_NONE && !was_by_port) {
-		return;
-	}
-	if (port != NULL) {
-		weir_port_word_describe(port, why, sizeof(why));
-	} else if (ended != NULL &&
-		   !weir_health_word_is_worse(announced->word, WEIR_HEALTH_WORD_READY)) {
-		weir_port_word_describe_end(ended, why, sizeof(why));
-	} else {
-		snprintf(why, sizeof(why), "%s",
-			announced->why[0] != '\0'
-				? announced->why
-				: weir_health_word_name((enum weir_health_word)announced->word));
-	}
-	weir_states_set_word(reports->states, id, (enum weir_health_word)announced->passed_on,
-		source_of(entry, port), why);
-}
-
-// Takes the announced states of a report. A report without a host state keeps the previous host
-// state. A report without port states withdraws the port states that came from the same source.
-static void take_word(struct weir_reports *reports, uint16_t id, const struct weir_report *report,
-	const char *source) {
-	struct entry *entry = &reports->entries[id];
-	struct announced *announced = &entry->announced;
-	const struct weir_port_word *worst = worst_port(entry);
-	struct weir_port_word ended = worst != NULL ? *worst : (struct weir_port_word){.port = 0};
-	bool has_ports = report->port_word_count > 0 ||
-			 (announced->port_count > 0 && is_by(entry, REPORTED_PORTS, source));
-
-	if (report->word == WEIR_HEALTH_WORD_NONE && !has_ports) {
-		return;
-	}
-	if (report->word != WEIR_HEALTH_WORD_NONE) {
-		announced->word = report->word;
-		memcpy(announced->why, report->why, sizeof(announced->why));
-		snprintf(entry->by[REPORTED_WORD], sizeof(entry->by[REPORTED_WORD]), "%s", source);
-	}
-	if (has_ports) {
-		announced->port_count = report->port_word_count;
-		memcpy(announced->ports, report->port_words, sizeof(announced->ports));
-		snprintf(
-			entry->by[REPORTED_PORTS], sizeof(entry->by[REPORTED_PORTS]), "%s", source);
-	}
-	pass_on_word(reports, id, has_ports && worst != NULL ? &ended : NULL);
 }
 
 // --- to the tables --------------------------------------------------------------------------
@@ -390,7 +296,7 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	reports->why[0] = '\0';
 	used = weir_estimates_report(reports->estimates, id, report, weir_monotonic_ns(),
 		reports->why, sizeof(reports->why));
-	take_word(reports, id, report, source);
+	weir_announced_take(&entry->announced, reports->states, id, report, source);
 	if (entry->at_limit && reports->full != NULL) {
 		reports->full(reports->full_context, id);
 	}
@@ -412,34 +318,6 @@ static void withdraw_load(struct weir_reports *reports, uint16_t id, const char 
 	write_tables(reports, id);
 }
 
-static void withdraw_words(struct weir_reports *reports, uint16_t id, const char *source) {
-	struct entry *entry = &reports->entries[id];
-	struct announced *announced = &entry->announced;
-	bool word = is_by(entry, REPORTED_WORD, source);
-	bool ports = is_by(entry, REPORTED_PORTS, source);
-
-	if (ports) {
-		announced->port_count = 0;
-		if (announced->word == WEIR_HEALTH_WORD_LAME_DUCK) { // lame duck does not expire
-			pass_on_word(reports, id, NULL);
-		}
-	}
-	if (word) {
-		announced->word = WEIR_HEALTH_WORD_NONE;
-		announced->why[0] = '\0';
-	}
-	if ((word || ports) && announced->word == WEIR_HEALTH_WORD_NONE &&
-		worst_port(entry) == NULL) {
-		announced->passed_on = WEIR_HEALTH_WORD_NONE;
-		announced->by_port = false;
-		weir_states_expire(reports->states, id, source);
-	} else if (word || ports) {
-		pass_on_word(reports, id, NULL);
-	}
-	entry->by[REPORTED_WORD][0] = word ? '\0' : entry->by[REPORTED_WORD][0];
-	entry->by[REPORTED_PORTS][0] = ports ? '\0' : entry->by[REPORTED_PORTS][0];
-}
-
 void weir_reports_source_gone(struct weir_reports *reports, uint16_t id, const char *source) {
 	struct entry *entry = find(reports, id);
 
@@ -447,7 +325,27 @@ void weir_reports_source_gone(struct weir_reports *reports, uint16_t id, const c
 		return;
 	}
 	withdraw_load(reports, id, source);
-	withdraw_words(reports, id, source);
+	weir_announced_withdraw(&entry->announced, reports->states, id, source);
+}
+
+// by: name of a source, which is withdrawn; "" = none.
+static void expire(struct weir_reports *reports, uint16_t id, const char *by) {
+	char source[WEIR_REPORTS_SOURCE_BYTES]; // `by` is cleared with the values of the source
+
+	snprintf(source, sizeof(source), "%s", by);
+	if (source[0] != '\0') {
+		weir_reports_source_gone(reports, id, source);
+	}
+}
+
+static void expire_sources(struct weir_reports *reports, uint16_t id) {
+	const struct entry *entry = &reports->entries[id];
+
+	expire(reports, id, entry->announced.word_by);
+	expire(reports, id, entry->announced.ports_by);
+	for (uint32_t what = 0; what < REPORTED_COUNT; what++) {
+		expire(reports, id, entry->by[what]);
+	}
 }
 
 void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
@@ -461,14 +359,7 @@ void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
 			continue;
 		}
 		entry->any = false;
-		for (uint32_t what = 0; what < REPORTED_COUNT; what++) {
-			char source[WEIR_REPORTS_SOURCE_BYTES];
-
-			memcpy(source, entry->by[what], sizeof(source));
-			if (source[0] != '\0') {
-				weir_reports_source_gone(reports, (uint16_t)id, source);
-			}
-		}
+		expire_sources(reports, (uint16_t)id);
 	}
 }
 
@@ -484,17 +375,28 @@ static bool has_separate_limits(const struct weir_segment *segment) {
 	return segment != NULL && segment->limit_words == NULL;
 }
 
+// Withdraws what a source reported that the service no longer uses. by: name of the source, "" =
+// none. load: whether it reported a load.
+static void drop_source(struct weir_reports *reports, const struct weir_config_service *service,
+	uint16_t id, const char *by, bool load) {
+	char source[WEIR_REPORTS_SOURCE_BYTES]; // `by` is cleared with the values of the source
+
+	snprintf(source, sizeof(source), "%s", by);
+	if (source[0] != '\0' && !weir_reports_have_source(service, source)) {
+		weir_reports_source_gone(reports, id, source);
+	} else if (load && !weir_reports_read_load(service, source)) {
+		withdraw_load(reports, id, source);
+	}
+}
+
 static void drop_sources(
 	struct weir_reports *reports, const struct weir_config_service *service, uint16_t id) {
-	for (uint32_t what = 0; what < REPORTED_COUNT; what++) {
-		char source[WEIR_REPORTS_SOURCE_BYTES];
+	const struct entry *entry = &reports->entries[id];
 
-		memcpy(source, reports->entries[id].by[what], sizeof(source));
-		if (source[0] != '\0' && !weir_reports_have_source(service, source)) {
-			weir_reports_source_gone(reports, id, source);
-		} else if (what > REPORTED_PORTS && !weir_reports_read_load(service, source)) {
-			withdraw_load(reports, id, source);
-		}
+	drop_source(reports, service, id, entry->announced.word_by, false);
+	drop_source(reports, service, id, entry->announced.ports_by, false);
+	for (uint32_t what = 0; what < REPORTED_COUNT; what++) {
+		drop_source(reports, service, id, entry->by[what], true);
 	}
 }
 
@@ -528,21 +430,6 @@ static void configure_backend(struct weir_reports *reports,
 	drop_sources(reports, service, state->id);
 	write_tables(reports, state->id);
 	(void)write_auto_weight(reports, state->id); // the table of speeds may have changed
-}
-
-// Sets the binds of the backend's service. Other binds may select another port as the port with the
-// worst state.
-static void set_binds(struct weir_reports *reports, const struct weir_config_service *service,
-	const struct weir_bound_ports *binds, uint16_t id) {
-	struct entry *entry = &reports->entries[id];
-	const struct weir_port_word *port;
-
-	entry->binds = binds;
-	entry->bind_count = service->bind_count;
-	port = worst_port(entry);
-	if (entry->announced.passed_on != (port != NULL ? port->word : entry->announced.word)) {
-		pass_on_word(reports, id, NULL);
-	}
 }
 
 // Returns the number of all balancers of the fleet, or of all their workers if each worker has its
@@ -586,7 +473,8 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 			first += config->services[counted].bind_count;
 		}
 		configure_backend(reports, of.service, wants, sharers, &of.backend);
-		set_binds(reports, of.service, binds + first, of.backend.id);
+		weir_announced_set_binds(&reports->entries[of.backend.id].announced,
+			reports->states, of.backend.id, binds + first, of.service->bind_count);
 	}
 	for (uint32_t id = 0; id < reports->ids; id++) {
 		reports->entries[id].known &=

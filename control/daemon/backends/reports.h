@@ -2,7 +2,7 @@
 //
 // Reports: receives all reports of a backend about itself, in any format (the agent's datagrams, an
 // agent-check line, headers of a health check's answer, weirctl).
-//   state of the host, states of ports           --> states
+//   state of the host, states of ports           --> states (announced.h)
 //   load                                         --> estimates
 //   limit, accept queue, weight, number of CPUs  --> tables
 // A backend's state is the worst of the host's state and the states of those ports that a bind of
