@@ -194,7 +194,7 @@ struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 		}
 	}
 	if (least == UINT64_MAX) {
-		chosen.how = WEIR_CHOSEN_NOBODY;
+		chosen.how = WEIR_CHOSEN_NONE;
 	} else if (least >= AT_LIMIT) {
 		chosen.how = rejects ? WEIR_CHOSEN_REJECTED : WEIR_CHOSEN_SPILLED;
 	}

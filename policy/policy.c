@@ -219,7 +219,7 @@ static void tick(
 struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns) {
-	struct weir_chosen chosen = {.how = WEIR_CHOSEN_NOBODY};
+	struct weir_chosen chosen = {.how = WEIR_CHOSEN_NONE};
 	uint32_t id;
 
 	if (table->count == 0) {

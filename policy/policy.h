@@ -350,7 +350,7 @@ enum weir_chosen_how {
 	// searched candidates; the next choice searches other candidates):
 	WEIR_CHOSEN_SPILLED, // the least loaded candidate
 	WEIR_CHOSEN_REJECTED, // no backend
-	WEIR_CHOSEN_NOBODY, // the table has no candidate
+	WEIR_CHOSEN_NONE, // the table has no candidate
 };
 
 struct weir_chosen {

@@ -270,7 +270,7 @@ static __rte_noinline bool chosen_slow(
 	struct weir_pipeline *pipeline = b->pipeline;
 	uint16_t service = d->verdict.service;
 
-	if (chosen.how == WEIR_CHOSEN_NOBODY) {
+	if (chosen.how == WEIR_CHOSEN_NONE) {
 		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
 		return false;
 	}
@@ -335,7 +335,7 @@ uint16_t weir_new_flow_choose(
 	case WEIR_CHOSEN:
 		break;
 	case WEIR_CHOSEN_REJECTED:
-	case WEIR_CHOSEN_NOBODY:
+	case WEIR_CHOSEN_NONE:
 		return WEIR_BACKEND_NONE;
 	}
 	return chosen.id;

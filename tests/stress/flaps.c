@@ -109,7 +109,7 @@ static void choose(struct worker *self, const struct weir_reader *reader, uint64
 	chosen = weir_policy_choose(&self->policy, client, &view->table,
 		next_random(random) << 31 | next_random(random), self->turns);
 	self->flows++;
-	if (chosen.how == WEIR_CHOSEN_NOBODY ||
+	if (chosen.how == WEIR_CHOSEN_NONE ||
 		(self->row[chosen.id].flags & WEIR_BACKEND_CLOSED) != 0 ||
 		self->row[chosen.id].service != service) {
 		self->wrong++;

@@ -357,7 +357,7 @@ void weir_sim_client_arrival(struct weir_sim *sim, uint32_t index) {
 	sim->totals.arrived++;
 	chosen = weir_policy_choose(
 		&client->worker, &client->policy, &client->table, hash, sim->now_ns);
-	if (chosen.how == WEIR_CHOSEN_NOBODY || chosen.how == WEIR_CHOSEN_REJECTED) {
+	if (chosen.how == WEIR_CHOSEN_NONE || chosen.how == WEIR_CHOSEN_REJECTED) {
 		sim->totals.ended[WEIR_SIM_REJECTED]++;
 		return;
 	}

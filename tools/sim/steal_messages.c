@@ -130,7 +130,7 @@ static void choose_anew(struct weir_sim *sim, uint32_t index, uint64_t at_ns) {
 		&client->table, weir_prng_next(&sim->steal->prng), sim->now_ns);
 
 	weir_sim_steal_gone(sim, &sim->request[index]);
-	if (chosen.how == WEIR_CHOSEN_NOBODY || chosen.how == WEIR_CHOSEN_REJECTED) {
+	if (chosen.how == WEIR_CHOSEN_NONE || chosen.how == WEIR_CHOSEN_REJECTED) {
 		weir_sim_request_reject(sim, index);
 	} else {
 		weir_sim_request_come(sim, index, chosen.id, at_ns);

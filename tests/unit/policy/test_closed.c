@@ -87,7 +87,7 @@ TEST(none_is_chosen_when_all_are_closed) {
 		for (uint16_t id = 0; id < 10; id++) {
 			set_closed(w, id);
 		}
-		assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_NOBODY);
+		assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_NONE);
 		set_open(w, 8);
 		assert_int_equal(world_choose_hash(w, 1).id, 8);
 		world_free(w);
@@ -177,7 +177,7 @@ TEST(none_of_many_is_chosen_when_all_are_closed) {
 			set_closed(w, id);
 		}
 		for (uint32_t i = 0; i < 3; i++) {
-			assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_NOBODY);
+			assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_NONE);
 		}
 		set_open(w, 8);
 		assert_int_equal(world_choose_hash(w, 1).id, 8);

@@ -397,7 +397,7 @@ static void step(struct world *w, struct model *m, uint64_t *seed) {
 
 		if (expected == UINT32_MAX) {
 			assert_int_equal(chosen.how,
-				all_are_closed(m) ? WEIR_CHOSEN_NOBODY : WEIR_CHOSEN_REJECTED);
+				all_are_closed(m) ? WEIR_CHOSEN_NONE : WEIR_CHOSEN_REJECTED);
 			return;
 		}
 		assert_int_equal(chosen.how, WEIR_CHOSEN);

@@ -31,9 +31,9 @@ TEST(one_backend_and_none) {
 		struct world *w = world_create(1);
 
 		// A client that never got a table.
-		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NOBODY);
+		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NONE);
 		world_publish(w, (enum weir_policy)policy, NULL, NULL, 0);
-		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NOBODY);
+		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NONE);
 		world_publish(w, (enum weir_policy)policy, NULL, NULL, 1);
 		for (uint32_t i = 0; i < 300; i++) {
 			struct weir_chosen chosen = world_choose_hash(w, fixture_random(&seed));
@@ -44,7 +44,7 @@ TEST(one_backend_and_none) {
 			w->now_ns += SECOND;
 		}
 		world_publish(w, (enum weir_policy)policy, NULL, NULL, 0);
-		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NOBODY);
+		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NONE);
 		world_end(w, 0, WEIR_OUTCOME_REFUSED);
 		assert_int_equal(w->backends[0].active, 299);
 		world_free(w);
@@ -300,7 +300,7 @@ TEST(service_without_candidates_may_change_policy) {
 	WORLD_EXPECT(w, 0, 1);
 	world_publish(w, WEIR_POLICY_LEAST_LOADED, NULL, NULL, 0);
 	world_start(w, 1);
-	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NOBODY);
+	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NONE);
 	world_publish(w, WEIR_POLICY_LEAST_LOADED, NULL, NULL, 3);
 	WORLD_EXPECT(w, 0, 2, 0, 2);
 	world_free(w);

@@ -76,7 +76,7 @@ TEST(cursor_follows_its_backend) {
 	world_publish(w, RR, (const uint16_t[]){2, 7}, NULL, 2);
 	WORLD_EXPECT(w, 7, 2);
 	world_publish(w, RR, NULL, NULL, 0);
-	assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_NOBODY);
+	assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_NONE);
 	world_publish(w, RR, (const uint16_t[]){2, 7}, NULL, 2);
 	WORLD_EXPECT(w, 7, 2);
 	world_free(w);
@@ -88,7 +88,7 @@ TEST(garbage_ids_are_skipped) {
 	world_publish(w, RR, (const uint16_t[]){9, 1, 65535, 3}, NULL, 4);
 	WORLD_EXPECT(w, 1, 3, 1, 3);
 	world_publish(w, RR, (const uint16_t[]){4, 5, 6}, NULL, 3);
-	assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_NOBODY);
+	assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_NONE);
 	world_free(w);
 }
 

@@ -55,7 +55,7 @@ TEST(configured_ratios_are_honoured) {
 	EXPECT(false, W(7), {65535});
 }
 
-TEST(nobody) {
+TEST(stride_of_no_weights_is_allowed) {
 	weir_stride_scale(NULL, 0, true);
 	weir_stride_scale(NULL, 0, false);
 }
