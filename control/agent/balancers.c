@@ -31,7 +31,7 @@ static void note(struct weir_balancer *balancer, const struct weir_agent_probe *
 	balancer->wants = probe->wants;
 	balancer->interval_ms = probe->interval_ms;
 	balancer->seen_ms = now_ms;
-	balancer->heard = probe->heard;
+	balancer->acknowledged = probe->acknowledged;
 }
 
 struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
@@ -104,7 +104,7 @@ uint32_t weir_balancers_wants(const struct weir_balancers *balancers) {
 }
 
 static bool is_unacknowledged(const struct weir_balancer *balancer, uint32_t serial) {
-	return balancer->id != 0 && balancer->heard < serial;
+	return balancer->id != 0 && balancer->acknowledged < serial;
 }
 
 uint32_t weir_balancers_unacknowledged(const struct weir_balancers *balancers, uint32_t serial) {

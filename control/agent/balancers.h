@@ -31,7 +31,7 @@ struct weir_balancer {
 	uint32_t wants;
 	uint32_t interval_ms;
 	uint64_t seen_ms;
-	uint32_t heard; // serial of the announced state that the balancer has acknowledged
+	uint32_t acknowledged; // serial of the announced state that the balancer has acknowledged
 	uint64_t notify_ms; // when to send the state again
 	uint32_t wait_ms; // time from notify_ms to the repetition after it
 };

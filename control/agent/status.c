@@ -42,7 +42,7 @@ static json_t *make_balancer(
 			sizeof(address));
 	}
 	return json_pack("{s:s, s:b, s:I, s:I, s:o}", "address", address, "heard",
-		balancer->heard >= parts->announcement->serial, "interval_ms",
+		balancer->acknowledged >= parts->announcement->serial, "interval_ms",
 		(json_int_t)balancer->interval_ms, "age_ms",
 		(json_int_t)(parts->now_ms - balancer->seen_ms), "wants",
 		make_wants(balancer->wants));

@@ -31,7 +31,7 @@ static void add_findings(json_t *row) {
 	const json_t *last = json_object_get(row, "last");
 	const json_t *agent = json_object_get(json_object_get(row, "agent_check"), "last");
 	const char *detail = json_string_value(json_object_get(last, "detail"));
-	const char *heard = json_string_value(json_object_get(agent, "detail"));
+	const char *agent_detail = json_string_value(json_object_get(agent, "detail"));
 	const json_t *since = json_object_get(row, "unchecked_ms");
 	const char *why = json_string_value(json_object_get(row, "unchecked_why"));
 	char text[480], word[128], unchecked[160], length[32];
@@ -45,10 +45,10 @@ static void add_findings(json_t *row) {
 	describe_word(row, word, sizeof(word));
 	snprintf(text, sizeof(text), "%s%s%.159s%s%.96s", word,
 		word[0] != '\0' && detail != NULL ? "; " : "", detail != NULL ? detail : "",
-		heard == NULL                       ? ""
+		agent_detail == NULL                ? ""
 		: word[0] != '\0' || detail != NULL ? "; agent-check: "
 						    : "agent-check: ",
-		heard != NULL ? heard : "");
+		agent_detail != NULL ? agent_detail : "");
 	if (text[0] != '\0') {
 		json_object_set_new(row, "findings", json_string(text));
 	}

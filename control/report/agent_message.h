@@ -129,10 +129,10 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 		"`weir-control` process") \
 	X(U64, sequence, "increases by one with each probe to this agent") \
 	X(BYTES, challenge, "random; returned in the answer") \
-	X(U64, agent, "number of the agent that `heard` refers to, 0 = none") \
+	X(U64, agent, "number of the agent that `acknowledged` refers to, 0 = none") \
 	X(U64, clock_ms, "milliseconds since the start of the sending process") \
 	X(U32, interval_ms, "maximum time until the next probe, 1 to 3600000") \
-	X(U32, heard, "serial of the newest word that was received, 0 = none") \
+	X(U32, acknowledged, "serial of the newest word that was received, 0 = none") \
 	X(U32, wants, "fields (bits as in `given`) that a policy uses; unknown bits are ignored") \
 	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
 	X(U32, recipient_port, "destination port")

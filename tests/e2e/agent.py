@@ -68,7 +68,7 @@ class Balancer:
     """The state of an agent for one weir-control."""
 
     def __init__(self):
-        self.number = self.sequence = self.heard = self.interval_ms = self.wants = 0
+        self.number = self.sequence = self.acknowledged = self.interval_ms = self.wants = 0
         self.challenge, self.address, self.probes = b"", None, []
 
 
@@ -142,13 +142,13 @@ class Agent:
             self.steal(dict(zip(names, STEAL_FIELDS.unpack_from(opened[2]))), address)
         if opened is None or opened[0] != PROBE:
             return None
-        (number, sequence, challenge, _, _, interval_ms, heard,
+        (number, sequence, challenge, _, _, interval_ms, acknowledged,
          wants) = PROBE_FIELDS.unpack_from(opened[2])
         balancer = self.balancers.setdefault(number, Balancer())
         if sequence <= balancer.sequence:
             return None
         balancer.number, balancer.sequence, balancer.challenge = number, sequence, challenge
-        balancer.interval_ms, balancer.heard, balancer.wants = interval_ms, heard, wants
+        balancer.interval_ms, balancer.acknowledged, balancer.wants = interval_ms, acknowledged, wants
         balancer.address = address
         balancer.probes.append(time.monotonic())
         if not self.silent:
@@ -190,7 +190,7 @@ class Serving:
                     self.agent.receive(*self.agent.sock.recvfrom(512))
                     self.lock.notify_all()
                 unheard = [b for b in self.agent.balancers.values()
-                           if b.heard < self.agent.serial and b.probes and not self.agent.silent]
+                           if b.acknowledged < self.agent.serial and b.probes and not self.agent.silent]
                 if not unheard:
                     repeat_at, pause = None, 0.05
                 elif repeat_at is None:

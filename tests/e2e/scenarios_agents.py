@@ -288,7 +288,7 @@ def weir_agent_states_are_followed(lab):
 
         lab.wait_for_program("weir-agent", lambda: os.path.exists(
             os.path.join(directory, "agent.sock")), 10)
-        wait_for("heard", lambda: "ready" in command("status"), 10)
+        wait_for("the balancer is notified", lambda: "ready" in command("status"), 10)
         wait_for("answers", lambda: lab.api("stats.show")["agents"]["answers"] > 5, 10)
         # The balancer requests the fields that the policy needs, and the agent reports them.
         wait_for("a report", reported, 10)

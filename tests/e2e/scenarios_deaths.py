@@ -66,8 +66,8 @@ def judge(there, elsewhere, killed, published):
     arrived, or agent or balancer did not answer."""
     said, serial = first_notice(there, killed)
     closed = closed_at(there, killed)
-    heard = said and acknowledged(there, serial)
-    if not heard or not closed:
+    confirmed = said and acknowledged(there, serial)
+    if not confirmed or not closed:
         return None
     late = arrivals(there, PORT, closed)
     if sum(after < EVENLY_S for after in late + arrivals(elsewhere, PORT, closed)) \
@@ -75,7 +75,7 @@ def judge(there, elsewhere, killed, published):
         return None
     after = arrivals(there, PORT, said)
     return Death(closed - killed, max(late, default=0), said - closed, max(after, default=0),
-                 len(after), heard - said, published)
+                 len(after), confirmed - said, published)
 
 
 class Nginx:

@@ -38,7 +38,7 @@ static void save_messages(const struct weir_agent_key *key, const char *name) {
 		.agent = 9,
 		.clock_ms = 1000,
 		.interval_ms = 500,
-		.heard = 1,
+		.acknowledged = 1,
 		.wants = WEIR_AGENT_GIVEN | WEIR_AGENT_PORT_WORDS};
 	struct weir_agent_answer answer = {.agent = 9,
 		.balancer = 0x1122334455667788,

@@ -141,7 +141,7 @@ static void write_probe(const struct weir_agents_prober *prober, uint64_t now_ns
 		// This is an upper bound, because some probes are sent earlier.
 		.interval_ms = prober->settings.active ? prober->settings.interval_ms
 						       : prober->settings.inactive_interval_ms,
-		.heard = prober->serial,
+		.acknowledged = prober->serial,
 		.wants = prober->settings.wants,
 		.recipient_port = peer->port,
 	};

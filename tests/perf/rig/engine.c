@@ -48,7 +48,7 @@ struct run {
 	uint64_t late_packets;
 	uint64_t window_ticks;
 	uint64_t slice_ticks;
-	uint64_t heard; // time when packets last came back, or when no packets were in flight
+	uint64_t returned; // time when packets last came back, or when no packets were in flight
 	uint64_t silence_ticks;
 	uint64_t long_away_ticks;
 	struct slice slice[RIG_SLICES + 1]; // last slice: everything after the end of the trial
@@ -127,12 +127,12 @@ static void disturb(struct run *run, uint64_t from, uint64_t to) {
 
 static void mind_silence(struct run *run, uint64_t now, bool received) {
 	if (!received && run->result->received < run->result->sent) {
-		if (unlikely(now - run->heard > run->silence_ticks)) {
-			disturb(run, run->heard, now);
+		if (unlikely(now - run->returned > run->silence_ticks)) {
+			disturb(run, run->returned, now);
 		}
 		return;
 	}
-	run->heard = now;
+	run->returned = now;
 }
 
 static void add_up_slices(struct run *run) {
@@ -374,7 +374,7 @@ int rig_engine_run(
 	}
 	run.start = rte_rdtsc();
 	run.before = run.start;
-	run.heard = run.start;
+	run.returned = run.start;
 	run.end = run.start + (uint64_t)(params->seconds * hz);
 	r = loop(&run, (uint64_t)(AWAY_S * hz));
 	ret->received_in_time = ret->received;

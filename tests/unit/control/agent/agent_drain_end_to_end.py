@@ -38,7 +38,7 @@ def agent_notifies_every_balancer_until_acknowledged(lab):
     gaps = [b - a for a, b in zip(times, times[1:])]
     for gap, expected in zip(gaps, (0.05, 0.1, 0.2, 0.4, 0.5)):
         assert expected - 0.02 < gap < expected + 0.2, gaps
-    assert prompt.receive(0.1) is None, "told again though it has heard"
+    assert prompt.receive(0.1) is None, "notified again although it has acknowledged"
     assert "acknowledged by 1 of 2 balancers" in command.tail() and command.alive(), command.tail()
     deaf.ask(), deaf.ask()
     assert command.process.wait(5) == 0, command.tail()

@@ -129,7 +129,7 @@ def exec_drains_before_the_server_gets_sigterm(lab):
             assert balancer.receive(5)["serial"] == answer["serial"]
         assert "got SIGTERM" not in server.output(), "before a balancer acknowledged it"
         connection = lab.connect()
-        balancer.heard = answer["serial"]
+        balancer.acknowledged = answer["serial"]
         requests = lab.status()["services"][0]["requests"]
         balancer.ask()
         wait_for("ten steps of the drain",

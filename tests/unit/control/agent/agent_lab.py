@@ -57,7 +57,7 @@ class Balancer:
             self.socket = socket.socket(family, socket.SOCK_DGRAM)
         self.to, self.wants, self.key = (to, UDP_PORT), wants, key
         self.number = int.from_bytes(os.urandom(8), "big") | 1
-        self.sequence = self.agent = self.heard = 0
+        self.sequence = self.agent = self.acknowledged = 0
         self.interval_ms = 2000
         self.challenge = self.challenge_before = b""
 
@@ -68,7 +68,7 @@ class Balancer:
         to = (recipient or self.to)[0]
         address = to if ":" in to else f"::ffff:{to}"
         body = PROBE.pack(self.number, self.sequence, self.challenge, self.agent, 1,
-                          self.interval_ms, self.heard, self.wants,
+                          self.interval_ms, self.acknowledged, self.wants,
                           socket.inet_pton(socket.AF_INET6, address), (recipient or self.to)[1])
         head = b"WEIR" + struct.pack("!BBH", 1, 1, self.key)
         return seal((head + body).ljust(224, b"\0"), KEYS[self.key])
@@ -108,7 +108,7 @@ class Balancer:
         assert answer is not None, "no answer"
         assert not answer["unasked"]
         if hear:
-            self.agent, self.heard = answer["agent"], answer["serial"]
+            self.agent, self.acknowledged = answer["agent"], answer["serial"]
         return answer
 
     def close(self):
@@ -252,7 +252,7 @@ def notice(balancer, timeout=5):
     assert answer is not None and answer["unasked"], answer
     while (repeated := balancer.receive(0)) is not None:
         assert repeated["serial"] == answer["serial"], (answer, repeated)
-    balancer.heard = answer["serial"]
+    balancer.acknowledged = answer["serial"]
     balancer.ask()
     return answer
 

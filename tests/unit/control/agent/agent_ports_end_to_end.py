@@ -94,7 +94,7 @@ def timed_notice(balancer, change, ports):
     answer = balancer.receive(5)
     took = time.monotonic() - start
     assert answer["unasked"] and answer["ports"] == ports, answer
-    balancer.heard = answer["serial"]
+    balancer.acknowledged = answer["serial"]
     return took
 
 

@@ -224,7 +224,7 @@ def agent_forgets_a_postponed_word_with_its_process(lab):
         announced = []  # the agent waits 2 s between two changes, so a postponed change would arrive within 3 s
         while (answer := balancer.receive(3)) is not None:
             announced.append(answer["ports"])
-            balancer.heard = answer["serial"]
+            balancer.acknowledged = answer["serial"]
             balancer.ask()
         assert DUCK not in [word for ports in announced[-1:] for word in ports.values()], announced
         assert service_of(lab)["word"] == "ready"

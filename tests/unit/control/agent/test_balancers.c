@@ -24,11 +24,11 @@ static int teardown(void **state) {
 }
 
 static struct weir_balancer *take(struct weir_balancers *balancers, uint64_t id, uint64_t sequence,
-	uint32_t heard, uint64_t now_ms) {
+	uint32_t acknowledged, uint64_t now_ms) {
 	struct weir_agent_probe probe = {.balancer = id,
 		.sequence = sequence,
 		.agent = AGENT,
-		.heard = heard,
+		.acknowledged = acknowledged,
 		.interval_ms = 1000,
 		.wants = 1u << id % 32};
 	enum weir_agent_refusal refusal = WEIR_AGENT_REFUSAL_NONE;
@@ -79,7 +79,7 @@ TEST(balancers_acknowledge_only_this_process, setup, teardown) {
 	struct weir_agent_probe probe = {.balancer = 1,
 		.sequence = 1,
 		.agent = AGENT + 1, // an earlier process of the agent, whose serial was 9
-		.heard = 9,
+		.acknowledged = 9,
 		.interval_ms = 1000};
 	enum weir_agent_refusal refusal;
 

@@ -19,7 +19,7 @@ static const struct weir_agent_probe sample_probe = {
 	.agent = 0x2122232425262728,
 	.clock_ms = 60000,
 	.interval_ms = 500,
-	.heard = 2,
+	.acknowledged = 2,
 	.wants = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION),
 	.recipient = {[10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = 11},
 	.recipient_port = 4777,
@@ -125,7 +125,7 @@ TEST(every_field_survives_its_largest_values) {
 	PROBE(agent, ANY);
 	PROBE(clock_ms, ANY);
 	PROBE(interval_ms, 1, WEIR_AGENT_INTERVAL_MOST_MS);
-	PROBE(heard, ANY);
+	PROBE(acknowledged, ANY);
 	PROBE(wants, ANY);
 	PROBE(recipient, ANY);
 	PROBE(recipient_port, ANY);

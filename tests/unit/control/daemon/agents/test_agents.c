@@ -259,7 +259,7 @@ TEST(agent_is_probed_and_its_answer_is_accepted) {
 	assert_int_equal(lab->report.given, WEIR_REPORT(ACTIVE));
 	assert_true(lab->report.active_requests == 17);
 	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE));
-	assert_int_equal(lab->probe.heard, 1);
+	assert_int_equal(lab->probe.acknowledged, 1);
 	assert_int_equal(lab->probe.agent, 0xa1);
 	assert_int_equal(weir_agents_status(lab->agents, 5, &status), 0);
 	assert_true(status.answers && status.has_answer);
@@ -305,7 +305,7 @@ TEST(new_word_is_accepted_and_confirmed_at_once) {
 	run_ms(lab, 20);
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(lab->probes, probes + 1);
-	assert_int_equal(lab->probe.heard, 2);
+	assert_int_equal(lab->probe.acknowledged, 2);
 	// The agent repeats its state, because it may not have got the confirmation.
 	answer(lab);
 	run_ms(lab, 20);

@@ -19,7 +19,7 @@ struct lab {
 	const char *answer; // answer of the server; NULL = it closes
 	size_t answer_bytes; // bytes of the answer; 0: the answer is text
 	bool waits; // the server waits for a line, and keeps the connection
-	char heard[512]; // data sent to the server
+	char received[512]; // data sent to the server
 	struct weir_health *health;
 	struct weir_config_health_check check;
 	enum weir_health_word word; // state in the last report of the backend
@@ -39,8 +39,8 @@ static void allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer) {
 	struct lab *lab = handle->data;
 
 	(void)size;
-	memset(lab->heard, 0, sizeof(lab->heard));
-	*buffer = uv_buf_init(lab->heard, sizeof(lab->heard) - 1);
+	memset(lab->received, 0, sizeof(lab->received));
+	*buffer = uv_buf_init(lab->received, sizeof(lab->received) - 1);
 }
 
 static void on_rest(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) {
@@ -328,11 +328,11 @@ TEST(load_is_requested_and_passed_on) {
 	assert_int_equal(lab->report.given, WEIR_REPORT(UTILIZATION));
 	assert_true(lab->report.utilization == 0.5);
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_NONE);
-	assert_non_null(strstr(lab->heard, "\r\nendpoint-load-metrics-format: TEXT\r\n"));
+	assert_non_null(strstr(lab->received, "\r\nendpoint-load-metrics-format: TEXT\r\n"));
 	lab->check.orca = false; // a changed check
 	configure(lab);
 	expect_silence(lab, lab->answer);
-	assert_null(strstr(lab->heard, "endpoint-load-metrics-format"));
+	assert_null(strstr(lab->received, "endpoint-load-metrics-format"));
 }
 
 // --- agent-check ----------------------------------------------------------------------------
@@ -393,7 +393,7 @@ TEST(agent_check_sends_its_line) {
 	lab->check.type = WEIR_CHECK_AGENT_CHECK;
 	configure(lab);
 	watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
-	assert_string_equal(lab->heard, "state of web\n");
+	assert_string_equal(lab->received, "state of web\n");
 }
 
 TEST(silent_agent_times_out) {
