@@ -26,7 +26,7 @@ void weir_rss_request(
 
 // True if the driver has written its key. A driver without a readable key may leave the buffer all
 // zero; hashes cannot be computed with an all-zero key.
-static bool is_told(const uint8_t key[WEIR_RSS_KEY_ROOM]) {
+static bool is_set(const uint8_t key[WEIR_RSS_KEY_ROOM]) {
 	static const uint8_t zeroes[WEIR_RSS_KEY_BYTES];
 
 	return memcmp(key, zeroes, sizeof(zeroes)) != 0;
@@ -39,7 +39,7 @@ static bool find_key(
 
 	if (info->hash_key_size < WEIR_RSS_KEY_BYTES || info->hash_key_size > WEIR_RSS_KEY_ROOM ||
 		rte_eth_dev_rss_hash_conf_get(device, &conf) < 0 ||
-		(conf.rss_hf & WITH_PORTS) != WITH_PORTS || !is_told(key)) {
+		(conf.rss_hf & WITH_PORTS) != WITH_PORTS || !is_set(key)) {
 		return false;
 	}
 	memcpy(ret->bytes, key, sizeof(ret->bytes));

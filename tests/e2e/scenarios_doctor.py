@@ -365,9 +365,9 @@ def check_places(lab, other, places):
             assert "is not running" in row["found"] and lab.run_dir in row["found"], (places, row)
             assert f"{program} is not running" in text, (places, text)
             assert row["cure"] == "systemctl start " + program, (places, row)
-        told = [line["found"] for (_, subject), line in found.items() if subject == program]
-        runs = [words for words in told if re.match(r"runs|uses|responds|may|workers|open|locked", words)]
-        assert (place == "here") == bool(runs), (places, told)
+        results = [line["found"] for (_, subject), line in found.items() if subject == program]
+        runs = [words for words in results if re.match(r"runs|uses|responds|may|workers|open|locked", words)]
+        assert (place == "here") == bool(runs), (places, results)
 
 
 def start_at(lab, name, folder):

@@ -526,8 +526,8 @@ def policy_compare_predicts_the_shares(lab):
         load.join()
     served = load.served()
     for name in BACKENDS:
-        foretold, got = backends[name]["shares"]["least-loaded"], 100 * served[name] / FLOWS
-        print(f"    {name}: foretold {foretold:5.1f} %, got {got:5.1f} %")
-        assert foretold / 1.6 < got < foretold * 1.6, (name, foretold, got)
+        predicted, got = backends[name]["shares"]["least-loaded"], 100 * served[name] / FLOWS
+        print(f"    {name}: predicted {predicted:5.1f} %, got {got:5.1f} %")
+        assert predicted / 1.6 < got < predicted * 1.6, (name, predicted, got)
     assert servers.accepted()
     set_policy(lab, "round-robin")

@@ -65,10 +65,10 @@ class Tap(Listening):
         seen = []
         while True:
             try:
-                frame, told, _, name = self.sock.recvmsg(2048, 64)
+                frame, ancillary, _, name = self.sock.recvmsg(2048, 64)
             except BlockingIOError:
                 break
-            seconds, ns = struct.unpack("qq", told[0][2][:16])
+            seconds, ns = struct.unpack("qq", ancillary[0][2][:16])
             packet = parse(frame, seconds + ns / 1e9, name[2] == PACKET_OUTGOING)
             if packet:
                 seen.append(packet)

@@ -46,7 +46,7 @@ struct wire {
 	int fd;
 	bool stop; // relaxed
 	pthread_t thread;
-	uint64_t told; // number of received packets; every fourth packet gets no hash
+	uint64_t received; // number of received packets; every fourth packet gets no hash
 	struct rte_mbuf *ready[BATCH]; // received packets that wait for their queue
 	uint32_t ready_count;
 	struct outgoing outgoing[NIC_QUEUES_MAX];
@@ -122,7 +122,7 @@ static void receive_frame(struct wire *wire, struct rte_mbuf *m) {
 	judge_arrival(wire->judge, rte_pktmbuf_mtod(m, uint8_t *), m->pkt_len);
 	hashed = hash_of(
 		&wire->params.model->key, rte_pktmbuf_mtod(m, uint8_t *), m->pkt_len, &hash);
-	if (hashed && wire->told++ % 4 != 0) {
+	if (hashed && wire->received++ % 4 != 0) {
 		m->hash.rss = hash;
 		m->ol_flags |= RTE_MBUF_F_RX_RSS_HASH;
 	}

@@ -62,11 +62,11 @@ class Operations:
         admin = self.chance.choice(("drain", "drain", "ready", "ready", "maintenance"))
         more = self.any_deadline() if admin == "drain" else {}
 
-        def told():
+        def applied():
             backend.admin, backend.drained = admin, admin == "drain"
             self.end_drain(service, backend, more)
         return (f"{service.name}/{backend.name} {admin} {more or ''}", "backend." + admin,
-                {**place, **more}, told)
+                {**place, **more}, applied)
 
     def any_deadline(self):
         deadline = self.chance.choice(DEADLINES_MS)
@@ -96,11 +96,11 @@ class Operations:
         more = self.any_deadline() if verb == "drain" else {}
         what = {"service": service.name} if self.chance.random() < 0.5 else {"address": service.vip}
 
-        def told():
+        def applied():
             service.drained = verb == "drain"
             if self.is_soon(more):
                 self.end_bind_drain(service)
-        return f"{service.name} {verb} {more or ''}", "bind." + verb, {**what, **more}, told
+        return f"{service.name} {verb} {more or ''}", "bind." + verb, {**what, **more}, applied
 
     def end_bind_drain(self, service):
         def drain():
@@ -115,11 +115,11 @@ class Operations:
             self.checks.ended_flows(service)
 
     def choose_bind(self, kind):
-        text, command, arguments, told = self.change_bind()
+        text, command, arguments, applied = self.change_bind()
 
         def action():
             self.lab.api(command, **arguments)
-            told()
+            applied()
             self.checks.new_flows(self.any_service())
         return f"{kind} {text}", action
 
@@ -143,12 +143,12 @@ class Operations:
         return f"{kind} h-{host} {verb} {more or ''}", action
 
     def choose_weight(self, kind):
-        text, command, arguments, told = self.change()
+        text, command, arguments, applied = self.change()
 
         def action():
             answer = self.lab.api(command, **arguments)
             assert answer["backend"] == arguments["backend"], answer
-            told()
+            applied()
             if self.chance.random() < 0.5:  # the operation is in effect when its answer arrives
                 self.checks.state()
                 self.checks.traffic()
@@ -311,7 +311,7 @@ class Operations:
 
     def choose_kill_while(self, kind):
         """Control dies during an operation: afterwards the operation is either done or not done."""
-        text, command, arguments, told = \
+        text, command, arguments, applied = \
             self.change_bind() if self.chance.random() < 0.3 else self.change()
         pause = self.chance.choice((0, 0.0002, 0.001, 0.005))
 
@@ -327,7 +327,7 @@ class Operations:
             self.control_pid = self.lab.programs["control"].pid
             was_done = self.is_done(command, arguments)
             if was_done:
-                told()
+                applied()
             self.checks.state()
             self.checks.published()
             return "done" if was_done else "not done"

@@ -179,8 +179,8 @@ def test_the_reported_mtu_fits(lab):
     tcp = TCP(sport=5, dport=80, flags="PA")
     first = IP(src=CLIENT4, dst=VIP4, flags="DF") / tcp / Raw(b"x" * 1460)
     run = lab.run(config(), [first])
-    told = IP(run[0].sent[14:])[ICMP].nexthopmtu
-    second = IP(src=CLIENT4, dst=VIP4, flags="DF") / tcp / Raw(b"x" * (told - 40))
+    mtu = IP(run[0].sent[14:])[ICMP].nexthopmtu
+    second = IP(src=CLIENT4, dst=VIP4, flags="DF") / tcp / Raw(b"x" * (mtu - 40))
     check_forwarded(lab.run(config(), [second])[0], BACKEND4)
 
 

@@ -134,13 +134,13 @@ struct sinkhole {
 
 static bool read_sinkhole(struct replay *replay, const json_t *vector, struct sinkhole *sinkhole) {
 	const char *text = replay_text(replay, vector, "desc", "");
-	bool told = sscanf(text,
-			    "%u backends, request every %lf s, healthy latency %lf s, backend %u "
-			    "answers with an immediate error",
-			    &sinkhole->backends, &sinkhole->interval_s, &sinkhole->latency_s,
-			    &sinkhole->bad) == 4;
+	bool parsed = sscanf(text,
+			      "%u backends, request every %lf s, healthy latency %lf s, backend %u "
+			      "answers with an immediate error",
+			      &sinkhole->backends, &sinkhole->interval_s, &sinkhole->latency_s,
+			      &sinkhole->bad) == 4;
 
-	if (!told || sinkhole->backends == 0 || sinkhole->backends > UINT16_MAX ||
+	if (!parsed || sinkhole->backends == 0 || sinkhole->backends > UINT16_MAX ||
 		sinkhole->bad >= sinkhole->backends || !(sinkhole->interval_s > 0) ||
 		!(sinkhole->latency_s >= 0)) {
 		replay_fail(replay, "its description does not tell what was done");

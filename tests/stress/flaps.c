@@ -277,7 +277,7 @@ static void build(struct weir_tables *tables, struct result *result) {
 
 static void run(struct weir_tables *tables, const struct options *options, struct result *result) {
 	uint64_t begin = now_ns(), end = begin + options->seconds * SECOND_NS, random = 1;
-	uint64_t told = begin, due = begin;
+	uint64_t sampled = begin, due = begin;
 	struct refusing refusing = {.room = options->backends / 100 + 1};
 
 	refusing.id = calloc(refusing.room, sizeof(refusing.id[0]));
@@ -303,10 +303,10 @@ static void run(struct weir_tables *tables, const struct options *options, struc
 		}
 		due += options->rate > 0 ? SECOND_NS / options->rate : 0;
 		flap(tables, options, &refusing, &random, result);
-		if (now - told < SECOND_NS) {
+		if (now - sampled < SECOND_NS) {
 			continue;
 		}
-		told = now;
+		sampled = now;
 		weir_writer_usage(weir_tables_writer(tables), &usage);
 		if (result->used_first == 0) {
 			result->used_first = usage.used_bytes;

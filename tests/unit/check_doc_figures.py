@@ -249,7 +249,7 @@ def constant(source, name):
     return found and float(found[1]) * 2 ** int(found[2] or 0)
 
 
-def told(document, sentence):
+def figures_in(document, sentence):
     """The figures at each occurrence of the sentence in the document."""
     pattern = re.escape(sentence).replace(r"\{\}", r"([\d,]*\d(?:\.\d+)?|[a-z]+)").replace(r"\ ", r"\s+")
     for figure in re.findall(pattern, document):
@@ -260,7 +260,7 @@ def main(root):
     problems = []
     for path, sentence, source, name, unit in FIGURES:
         value = constant(read(root, source), name)
-        figures = list(told(read(root, path), sentence))
+        figures = list(figures_in(read(root, path), sentence))
         if value is None:
             problems.append(f"{source} has no constant {name}")
         elif not figures:

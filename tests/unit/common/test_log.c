@@ -166,5 +166,5 @@ TEST(log_does_not_wait_for_its_reader) {
 		kept = n > 512 ? 512 : n;
 		memmove(buffer, buffer + n - kept, (size_t)kept);
 	}
-	fail_msg("the missing lines are not told");
+	fail_msg("the missing lines are not counted");
 }

@@ -221,7 +221,7 @@ TEST(journal_accepts_the_longest_record, setup, teardown) {
 TEST(slow_journal_is_not_waited_for, setup, teardown) {
 	struct journal *journal = *state;
 	unsigned int count = 0;
-	bool told = false;
+	bool reported = false;
 
 	while (journal->lost == 0) {
 		weir_log_write(&journal->log, WEIR_LOG_INFO, "line %u", count++);
@@ -233,9 +233,9 @@ TEST(slow_journal_is_not_waited_for, setup, teardown) {
 	weir_log_write(&journal->log, WEIR_LOG_INFO, "there is room");
 	assert_int_equal(journal->lost, 0);
 	while (received(journal)[0] != '\0') {
-		told = told || strstr(journal->text, "MESSAGE=log: 1 line dropped") != NULL;
+		reported = reported || strstr(journal->text, "MESSAGE=log: 1 line dropped") != NULL;
 	}
-	assert_true(told);
+	assert_true(reported);
 }
 
 TEST(missing_journal_gets_text_on_its_stream, setup, teardown) {

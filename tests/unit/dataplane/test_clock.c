@@ -41,13 +41,13 @@ TEST(correction_is_due_once_per_period) {
 
 TEST(correction_follows_the_kernel_and_never_decreases) {
 	struct weir_clock clock;
-	uint64_t told, before;
+	uint64_t returned, before;
 
 	// The counter runs ahead: a whole period passes in one step.
 	weir_clock_init(&clock, 0, HZ);
-	told = weir_clock_ns(&clock, HZ / 1000 - 1);
+	returned = weir_clock_ns(&clock, HZ / 1000 - 1);
 	weir_clock_correct(&clock, HZ / 1000);
-	assert_true(weir_clock_ns(&clock, HZ / 1000) >= told);
+	assert_true(weir_clock_ns(&clock, HZ / 1000) >= returned);
 	// The counter stopped, as in a suspended machine: the kernel's time is used.
 	weir_clock_init(&clock, 0, HZ);
 	before = monotonic_ns();

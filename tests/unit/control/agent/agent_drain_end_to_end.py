@@ -25,16 +25,16 @@ def agent_notifies_every_balancer_until_acknowledged(lab):
     assert all(b["heard"] for b in lab.status()["balancers"])
     command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
                         "20s", "--run-dir", lab.run_dir)
-    told = prompt.receive(2)
-    assert told["unasked"] and (told["word"], told["serial"]) == ("lame-duck", 2), told
+    notice = prompt.receive(2)
+    assert notice["unasked"] and (notice["word"], notice["serial"]) == ("lame-duck", 2), notice
     assert prompt.ask()["serial"] == 2
     prompt.ask()
     times = []
     for _ in range(6):
-        told = deaf.receive(2)
+        notice = deaf.receive(2)
         # The clock of the agent is used, because this process may be late
-        times.append(told["clock_ms"] / 1000)
-        assert told["unasked"] and told["serial"] == 2
+        times.append(notice["clock_ms"] / 1000)
+        assert notice["unasked"] and notice["serial"] == 2
     gaps = [b - a for a, b in zip(times, times[1:])]
     for gap, expected in zip(gaps, (0.05, 0.1, 0.2, 0.4, 0.5)):
         assert expected - 0.02 < gap < expected + 0.2, gaps
@@ -293,8 +293,8 @@ def agent_is_starting_until_it_is_warm(lab):
     balancer.ask()
     with open(warm, "w", encoding="ascii"):
         pass
-    told = balancer.receive(2)
-    assert told["unasked"] and told["word"] == "ready", told
+    notice = balancer.receive(2)
+    assert notice["unasked"] and notice["word"] == "ready", notice
     os.remove(warm)
 
 

@@ -98,7 +98,7 @@ def agent_keeps_no_state_of_recorded_probes(lab):
     balancer.ask(), balancer.ask()
     assert agent.process.wait(3) == 0, agent.tail()  # the drain ends within 3 s, although its limit is 60 s
     assert "drain: done" in agent.tail(), agent.tail()
-    assert all(each.receive(0) is None for each in dead), "the dead were told"
+    assert all(each.receive(0) is None for each in dead), "the dead were notified"
 
 
 @scenario
@@ -383,8 +383,8 @@ def agent_measures_nginx(lab):
             ticks = sum(sum(int(word) for word in open(f"/proc/{pid}/stat", encoding="ascii")
                             .read().rsplit(")", 1)[1].split()[11:13]) for pid in pids)
             used = ticks / os.sysconf("SC_CLK_TCK")
-            told = (last["busy_sum_us"] - first["busy_sum_us"]) / 1e6
-            assert abs(told - used) < 0.15 * used + 0.05, (told, used)
+            reported = (last["busy_sum_us"] - first["busy_sum_us"]) / 1e6
+            assert abs(reported - used) < 0.15 * used + 0.05, (reported, used)
         print(f"  {requests} requests, {counted} counted, "
               f"{(last['service_sum_us'] - first['service_sum_us']) / counted:.0f} us each, busy "
               f"{(last['busy_sum_us'] - first['busy_sum_us']) / counted:.0f} us each")

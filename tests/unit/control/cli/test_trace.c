@@ -24,23 +24,23 @@
 
 static void expect_shown(const char *json, bool known, int64_t before_ns, const char *expected) {
 	json_t *packet = json_loads(json, 0, NULL);
-	struct weir_trace_known told = {0};
+	struct weir_trace_known facts = {0};
 	char *text;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
 	assert_non_null(packet);
 	if (known) {
-		told.service = json_pack("{s:s}", "policy", "maglev");
-		told.backend = json_pack("{s:s}", "address", "10.0.0.12");
+		facts.service = json_pack("{s:s}", "policy", "maglev");
+		facts.backend = json_pack("{s:s}", "address", "10.0.0.12");
 	}
-	weir_trace_explain(packet, &told);
+	weir_trace_explain(packet, &facts);
 	weir_trace_print(out, packet, before_ns);
 	fclose(out);
 	assert_string_equal(text, expected);
 	free(text);
-	json_decref(told.service);
-	json_decref(told.backend);
+	json_decref(facts.service);
+	json_decref(facts.backend);
 	json_decref(packet);
 }
 

@@ -71,14 +71,16 @@ static void be(enum style style) {
 // For any number of waiting packets, at any position in the ring.
 TEST(waiting_packets_have_not_departed) {
 	for (enum style style = 0; style < STYLES; style++) {
-		uint32_t untold = style == IN_STEPS ? WEIR_DEPARTURE_STEP - 1 : 0;
+		uint32_t unreported = style == IN_STEPS ? WEIR_DEPARTURE_STEP - 1 : 0;
 
 		be(style);
 		for (nic.put = PUT; nic.put < PUT + WEIR_DEPARTURE_STEP; nic.put++) {
 			struct weir_path path = {.put = nic.put, .descriptors = DESCRIPTORS};
 
-			for (nic.waiting = untold + 1; nic.waiting <= DESCRIPTORS; nic.waiting++) {
-				for (uint32_t since = 0; since < nic.waiting - untold; since++) {
+			for (nic.waiting = unreported + 1; nic.waiting <= DESCRIPTORS;
+				nic.waiting++) {
+				for (uint32_t since = 0; since < nic.waiting - unreported;
+					since++) {
 					assert_false(
 						weir_path_has_departed(&path, path.put - since));
 				}

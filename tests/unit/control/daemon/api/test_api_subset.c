@@ -309,7 +309,7 @@ static bool all_are_in_use(struct lab *lab) {
 
 // Members beyond the limit of an answer are counted, and omitted.
 TEST(answer_of_a_huge_service_is_bounded) {
-	size_t room = 1u << 20, used = 0, told = 0, i;
+	size_t room = 1u << 20, used = 0, listed = 0, i;
 	struct lab_dataplane *dataplane;
 	char *text = malloc(room);
 	json_t *list, *subset;
@@ -340,11 +340,11 @@ TEST(answer_of_a_huge_service_is_bounded) {
 		assert_int_equal(json_array_size(json_object_get(subset, "members")) +
 					 (size_t)number_of(subset, "members_omitted"),
 			LARGE_SIZE);
-		told += json_array_size(json_object_get(subset, "members"));
+		listed += json_array_size(json_object_get(subset, "members"));
 		omitted += number_of(subset, "members_omitted");
 	}
 	assert_int_equal(i, LARGE_WORKERS);
-	assert_int_equal(told, 10000);
+	assert_int_equal(listed, 10000);
 	assert_int_equal(omitted, LARGE_WORKERS * LARGE_SIZE - 10000);
 	json_decref(list);
 	assert_int_equal(lab_stop(&lab), 0);

@@ -106,7 +106,7 @@ TEST(agent_answers_are_a_verdict) {
 	watch_lab_idle(&lab->loop, 100);
 	assert_false(status_of(lab).checked);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		weir_health_agent_result(lab->health, 7, steps[i].outcome, "told", 3);
+		weir_health_agent_result(lab->health, 7, steps[i].outcome, "in time", 3);
 		assert_int_equal(lab->calls, steps[i].calls);
 		assert_int_equal(status_of(lab).duration_ms, 3);
 	}
@@ -120,18 +120,18 @@ TEST(agent_answers_count_anew_after_a_restart) {
 	struct lab *lab = *state;
 
 	configure(lab, WEIR_CHECK_AGENT);
-	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "in time", 3);
 	// of the two required answers, one arrived before the restart and does not count
 	weir_health_restart(lab->health, 7);
-	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "in time", 3);
 	assert_int_equal(lab->calls, 0);
-	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "in time", 3);
 	assert_int_equal(lab->calls, 1);
 	weir_health_restart(lab->health, 7);
 	assert_int_equal(status_of(lab).verdict, WEIR_HEALTH_VERDICT_UNKNOWN);
-	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "in time", 3);
 	assert_int_equal(lab->calls, 1);
-	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "in time", 3);
 	assert_int_equal(lab->calls, 2);
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
 }
@@ -142,7 +142,7 @@ TEST(other_checks_ignore_agent_answers) {
 
 	configure(lab, WEIR_CHECK_TCP);
 	for (unsigned int i = 0; i < 5; i++) {
-		weir_health_agent_result(lab->health, 7, WEIR_PROBE_FAILED, "told", 3);
+		weir_health_agent_result(lab->health, 7, WEIR_PROBE_FAILED, "in time", 3);
 	}
 	assert_int_equal(lab->calls, 0);
 	configure(lab, WEIR_CHECK_AGENT); // the previous check ends

@@ -214,7 +214,7 @@ TEST(steals_count_refusals_of_agents) {
 		enum weir_agent_steal_result result;
 		enum weir_flow_steal_outcome outcome;
 		bool pauses; // whether the agent gets no further request at once
-		bool told; // whether the remedy is logged, in one line
+		bool logged; // whether the remedy is logged, in one line
 	} cases[] = {
 		{WEIR_AGENT_STEAL_RUNNING, WEIR_FLOW_STEAL_RUNNING, false, false},
 		{WEIR_AGENT_STEAL_UNSETTLED, WEIR_FLOW_STEAL_UNSETTLED, false, false},
@@ -238,7 +238,7 @@ TEST(steals_count_refusals_of_agents) {
 		run_for(own, 600);
 		assert_int_equal(shown(own).outcomes[cases[i].outcome], ended(own));
 		assert_int_equal(flows_at(own, VICTIM), 3);
-		assert_int_equal(own->lines, cases[i].told);
+		assert_int_equal(own->lines, cases[i].logged);
 		if (cases[i].pauses) {
 			assert_int_equal(ended(own), 3);
 		} else {
