@@ -206,7 +206,7 @@ static bool go_on(struct weir_queue_tables *tables, uint64_t now_ns) {
 		case WEIR_SHIFT_HOLDING:
 			change(tables, now_ns);
 			break;
-		case WEIR_SHIFT_ASKED:
+		case WEIR_SHIFT_REQUESTED:
 		case WEIR_SHIFT_DRAINING:
 			pause_ns(STEP_NS);
 			break;

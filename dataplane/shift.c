@@ -25,7 +25,7 @@ void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	shift->others = others;
 	shift->mask = mask;
 	shift->low = low;
-	set_state(shift, WEIR_SHIFT_ASKED);
+	set_state(shift, WEIR_SHIFT_REQUESTED);
 	__atomic_store_n(&moves->mover[into->owner].shifting, 1, __ATOMIC_RELEASE);
 }
 
@@ -112,7 +112,7 @@ uint16_t weir_mover_hold_shift(struct weir_mover *mover, const struct weir_distr
 
 struct weir_hold *weir_mover_shift(struct weir_mover *mover) {
 	switch (weir_shift_state(mover->moves)) {
-	case WEIR_SHIFT_ASKED:
+	case WEIR_SHIFT_REQUESTED:
 		answer(mover);
 		break;
 	case WEIR_SHIFT_DRAINING:

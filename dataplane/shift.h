@@ -41,7 +41,7 @@
 
 enum weir_shift_state {
 	WEIR_SHIFT_NOTHING, // [main] may request a shift
-	WEIR_SHIFT_ASKED, // the owner must answer
+	WEIR_SHIFT_REQUESTED, // the owner must answer
 	WEIR_SHIFT_REFUSED, // [main] may request a shift
 	WEIR_SHIFT_HOLDING, // [main] may update the RETA
 	WEIR_SHIFT_DRAINING, // the owner ends the shift when all senders have recorded their ends

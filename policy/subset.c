@@ -106,13 +106,13 @@ uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, 
 
 uint32_t weir_subset_choose(const struct weir_subset_params *params, const uint8_t *usable,
 	uint32_t n, uint32_t *ret_subset, uint32_t *scratch) {
-	uint32_t asked = weir_subset_order(params, n, ret_subset, scratch);
+	uint32_t size = weir_subset_order(params, n, ret_subset, scratch);
 	uint32_t chosen = 0;
 
 	if (usable == NULL) {
-		return asked;
+		return size;
 	}
-	for (uint32_t i = 0; i < n && chosen < asked; i++) {
+	for (uint32_t i = 0; i < n && chosen < size; i++) {
 		if (usable[ret_subset[i]]) {
 			ret_subset[chosen++] = ret_subset[i];
 		}

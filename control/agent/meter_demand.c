@@ -59,7 +59,7 @@ static void on_answer(uv_poll_t *poll, int status, int events) {
 	if (r == -EAGAIN) {
 		return;
 	}
-	demand->asked = false;
+	demand->pending = false;
 	if (r != 0) {
 		take_reader(demand, NULL);
 		lose_helper(demand, "the helper process has ended", r);
@@ -82,7 +82,7 @@ void weir_meter_demand_set(struct weir_meter_demand *demand, uint32_t wants, uin
 		demand->unwanted_ms = now_ms;
 	}
 	wanted = wanted || (loaded && now_ms - demand->unwanted_ms < KEEP_MS);
-	if (demand->asked || wanted == loaded) {
+	if (demand->pending || wanted == loaded) {
 		return;
 	}
 	r = weir_meter_helper_send(demand->helper, wanted);
@@ -90,7 +90,7 @@ void weir_meter_demand_set(struct weir_meter_demand *demand, uint32_t wants, uin
 		lose_helper(demand, "cannot send a request to the helper process", r);
 		return;
 	}
-	demand->asked = true;
+	demand->pending = true;
 }
 
 int weir_meter_demand_start(uv_loop_t *loop, struct weir_log *log, struct weir_load *load,

@@ -32,13 +32,13 @@ bool weir_path_has_departed(const struct weir_path *path, uint64_t put) {
 }
 
 void weir_outlet_answer(struct weir_outlet *outlet) {
-	uint32_t asked = __atomic_load_n(&outlet->asked, __ATOMIC_ACQUIRE);
+	uint32_t requested = __atomic_load_n(&outlet->requested, __ATOMIC_ACQUIRE);
 
-	if (outlet->noted != asked) {
-		outlet->noted = asked;
+	if (outlet->noted != requested) {
+		outlet->noted = requested;
 		outlet->noted_put = outlet->own->put;
 	}
 	if (weir_path_has_departed(outlet->own, outlet->noted_put)) {
-		__atomic_store_n(&outlet->answered, asked, __ATOMIC_RELEASE);
+		__atomic_store_n(&outlet->answered, requested, __ATOMIC_RELEASE);
 	}
 }

@@ -27,26 +27,28 @@ bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 // Request from the worker that owns the queue of the path's ring whether the packets given to the
 // device have departed. The request stays until weir_path_stop_requesting. [worker]
 static inline void weir_path_request(struct weir_path *path) {
-	__atomic_store_n(&path->outlet->asked, path->outlet->asked + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&path->outlet->requested, path->outlet->requested + 1, __ATOMIC_RELEASE);
 }
 
 // True if the owner of the queue has confirmed the departure. [worker]
 static inline bool weir_path_is_answered(const struct weir_path *path) {
-	return __atomic_load_n(&path->outlet->answered, __ATOMIC_ACQUIRE) == path->outlet->asked;
+	return __atomic_load_n(&path->outlet->answered, __ATOMIC_ACQUIRE) ==
+	       path->outlet->requested;
 }
 
 // End a request, with or without an answer; does nothing without a request. [worker]
 static inline void weir_path_stop_requesting(struct weir_path *path) {
-	if (path->ring != NULL && path->outlet->asked % 2 != 0) {
-		__atomic_store_n(&path->outlet->asked, path->outlet->asked + 1, __ATOMIC_RELEASE);
+	if (path->ring != NULL && path->outlet->requested % 2 != 0) {
+		__atomic_store_n(
+			&path->outlet->requested, path->outlet->requested + 1, __ATOMIC_RELEASE);
 	}
 }
 
 // True if a request has no answer yet. [owner of the queue]
 static inline bool weir_outlet_is_requested(const struct weir_outlet *outlet) {
-	uint32_t asked = __atomic_load_n(&outlet->asked, __ATOMIC_ACQUIRE);
+	uint32_t requested = __atomic_load_n(&outlet->requested, __ATOMIC_ACQUIRE);
 
-	return asked % 2 != 0 && asked != outlet->answered;
+	return requested % 2 != 0 && requested != outlet->answered;
 }
 
 void weir_outlet_answer(struct weir_outlet *outlet); // [owner of the queue]

@@ -87,25 +87,25 @@ void weir_distributor_request(
 
 	request->bucket = bucket;
 	request->thief = thief;
-	__atomic_fetch_or(&distributor->asked, UINT64_C(1) << victim, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&distributor->requested, UINT64_C(1) << victim, __ATOMIC_RELEASE);
 }
 
 bool weir_distributor_switched(
 	const struct weir_distributor *distributor, uint32_t victim, uint64_t taken) {
-	uint64_t asked = __atomic_load_n(&distributor->asked, __ATOMIC_ACQUIRE);
+	uint64_t requested = __atomic_load_n(&distributor->requested, __ATOMIC_ACQUIRE);
 
-	return (asked >> victim & 1) == 0 && taken >= distributor->switches[victim].end;
+	return (requested >> victim & 1) == 0 && taken >= distributor->switches[victim].end;
 }
 
-static void switch_buckets(struct weir_distributor *distributor, uint64_t asked) {
-	for (uint64_t left = asked; left != 0; left &= left - 1) {
+static void switch_buckets(struct weir_distributor *distributor, uint64_t requested) {
+	for (uint64_t left = requested; left != 0; left &= left - 1) {
 		uint32_t victim = (uint32_t)__builtin_ctzll(left);
 		struct weir_switch *request = &distributor->switches[victim];
 
 		request->end = distributor->put[victim];
 		distributor->worker[request->bucket] = (uint8_t)request->thief;
 	}
-	__atomic_fetch_and(&distributor->asked, ~asked, __ATOMIC_RELEASE);
+	__atomic_fetch_and(&distributor->requested, ~requested, __ATOMIC_RELEASE);
 }
 
 // --- drains ---------------------------------------------------------------------------------
@@ -139,10 +139,10 @@ static void drain_queue(struct weir_distributor *distributor) {
 // --- both -----------------------------------------------------------------------------------
 
 void weir_distributor_switch_slow(struct weir_distributor *distributor) {
-	uint64_t asked = __atomic_load_n(&distributor->asked, __ATOMIC_ACQUIRE);
+	uint64_t requested = __atomic_load_n(&distributor->requested, __ATOMIC_ACQUIRE);
 
-	if (asked != 0) {
-		switch_buckets(distributor, asked);
+	if (requested != 0) {
+		switch_buckets(distributor, requested);
 	}
 	if (__atomic_load_n(&distributor->draining, __ATOMIC_ACQUIRE) != 0) {
 		drain_queue(distributor);

@@ -36,11 +36,11 @@ struct rte_ring;
 // number is above the maximum that a device stores for a queue, in and before its descriptors.
 #define WEIR_DISTRIBUTOR_DRAIN 16384u
 
-// A victim's request for a switch. The brackets contain the writer of each field. `asked` of the
-// distributor has one bit per victim.
+// A victim's request for a switch. The brackets contain the writer of each field. `requested` of
+// the distributor has one bit per victim.
 struct weir_switch {
-	uint32_t bucket; // [victim], while the victim's bit in `asked` is clear
-	uint32_t thief; // [victim], while the victim's bit in `asked` is clear
+	uint32_t bucket; // [victim], while the victim's bit in `requested` is clear
+	uint32_t thief; // [victim], while the victim's bit in `requested` is clear
 	uint64_t end; // [owner], while the bit is set: total of packets put into the victim's ring
 } __attribute__((aligned(64)));
 
@@ -64,7 +64,7 @@ struct weir_distributor {
 	// [owner] times of the last searches of weir_moves_press
 	uint64_t looked_ns[WEIR_WORKERS_MAX];
 	bool crowded[WEIR_WORKERS_MAX]; // [owner] ring[] was three quarters full at its last burst
-	uint64_t asked
+	uint64_t requested
 		__attribute__((aligned(64))); // bit per victim: [victim] sets, [owner] clears
 	uint64_t draining; // 0 or 1: [main] sets, [owner] clears
 	uint64_t reserved[6];
@@ -122,10 +122,10 @@ bool weir_distributor_drained(const struct weir_distributor *distributor, uint64
 void weir_distributor_switch_slow(struct weir_distributor *distributor);
 
 static inline void weir_distributor_switch(struct weir_distributor *distributor) {
-	uint64_t asked = __atomic_load_n(&distributor->asked, __ATOMIC_RELAXED) |
-			 __atomic_load_n(&distributor->draining, __ATOMIC_RELAXED);
+	uint64_t requested = __atomic_load_n(&distributor->requested, __ATOMIC_RELAXED) |
+			     __atomic_load_n(&distributor->draining, __ATOMIC_RELAXED);
 
-	if (__builtin_expect(asked != 0, 0)) {
+	if (__builtin_expect(requested != 0, 0)) {
 		weir_distributor_switch_slow(distributor);
 	}
 }

@@ -35,7 +35,8 @@ struct weir_outlet {
 	uint32_t in_vain; // consecutive iterations without an accepted packet, up to
 			  // WEIR_STUCK_TURNS; also read by workers that put into the ring
 	// Used by departure.h.
-	uint32_t asked; // odd = a request is pending; written by the worker that puts into the ring
+	uint32_t requested; // odd = a request is pending; written by the worker that puts into the
+			    // ring
 	uint32_t answered; // last confirmed request; read by the requesting worker
 	uint32_t noted; // last request that the owner has read
 	uint64_t noted_put; // packets put into the queue before `noted`

@@ -32,7 +32,7 @@ struct exchange {
 	uv_write_t write;
 	const uint8_t *data;
 	size_t bytes, part;
-	bool server_open, asked;
+	bool server_open, requested;
 	unsigned int calls;
 	char question[4096];
 };
@@ -86,8 +86,8 @@ static void on_question(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buff
 	(void)buffer;
 	if (bytes < 0) {
 		close_server(exchange);
-	} else if (bytes > 0 && !exchange->asked) {
-		exchange->asked = true;
+	} else if (bytes > 0 && !exchange->requested) {
+		exchange->requested = true;
 		send_part(exchange);
 	}
 }

@@ -403,14 +403,14 @@ static void rewrite(struct trial *trial, const struct next *next) {
 static void challenge(struct trial *trial, const struct next *next) {
 	const struct seen *seen = trial->seen;
 	int service = plan_service_of(trial->plan, &seen->view.key);
-	bool asked = next->states != FLOW_CHALLENGED && !is_from_vip(trial) &&
-		     (seen->frame.bytes[6] & 1) == 0 &&
-		     usable(trial->plan, fallback(trial->plan, service, seen->hash)) &&
-		     view_l4_sum_good(&seen->frame, &seen->view) &&
-		     seen->headroom >= (seen->tag != 0 ? 4 : 0);
+	bool may_challenge = next->states != FLOW_CHALLENGED && !is_from_vip(trial) &&
+			     (seen->frame.bytes[6] & 1) == 0 &&
+			     usable(trial->plan, fallback(trial->plan, service, seen->hash)) &&
+			     view_l4_sum_good(&seen->frame, &seen->view) &&
+			     seen->headroom >= (seen->tag != 0 ? 4 : 0);
 	bool before = trial->matched;
 
-	if (asked) {
+	if (may_challenge) {
 		outcome(trial,
 			(struct wanted){.action = WEIR_ACTION_REPLY,
 				.backend = next->backend,
@@ -425,7 +425,7 @@ static void challenge(struct trial *trial, const struct next *next) {
 		return;
 	}
 	rewrite(trial, next);
-	if (asked && trial->certain && !before && trial->limit == LIMIT_NONE &&
+	if (may_challenge && trial->certain && !before && trial->limit == LIMIT_NONE &&
 		// otherwise the other backend may be at its limit
 		trial->plan->services[service].limit == 0) {
 		trial->limit = LIMIT_CHALLENGE; // no challenge only because of the rate limit

@@ -49,7 +49,7 @@ static const struct cost_case {
 struct bench {
 	const struct cost_case *what;
 	double now;
-	uint64_t asked;
+	uint64_t requested;
 	struct weir_steal_plan *plan;
 	struct weir_steal_request requests[REQUESTS];
 	uint32_t request_count;
@@ -74,7 +74,7 @@ static void tick_buckets(struct bench *bench) {
 
 	weir_bucket_moves_tick(bench->moves, &bench->look, true, bench->now);
 	while (weir_bucket_moves_next(bench->moves, &request)) {
-		bench->asked++;
+		bench->requested++;
 		weir_bucket_moves_answer(
 			bench->moves, request.bucket, request.id, false, bench->now);
 	}
@@ -96,7 +96,7 @@ static void refuse_requests(struct bench *bench) {
 		weir_steal_plan_answer(bench->plan, bench->requests[i].task, bench->requests[i].id,
 			WEIR_STEAL_RUNNING, true, bench->now);
 	}
-	bench->asked += bench->request_count;
+	bench->requested += bench->request_count;
 	bench->request_count = 0;
 }
 
@@ -184,8 +184,8 @@ static bool run(const struct cost_case *what, uint32_t ticks) {
 		qsort(took, ticks, sizeof(*took), compare);
 		printf("%-22s %8" PRIu32 " %8" PRIu32 " %10.1f %10.1f\n", what->name, what->workers,
 			what->tasks > 0 ? what->tasks : WEIR_BUCKETS, (double)took[middle] / 1000,
-			(double)bench->asked / ticks);
-		good = (bench->asked > 0) == what->uneven;
+			(double)bench->requested / ticks);
+		good = (bench->requested > 0) == what->uneven;
 		weir_steal_plan_free(bench->plan);
 		weir_bucket_moves_free(bench->moves);
 	}

@@ -30,7 +30,7 @@ struct child {
 	uint64_t round;
 	uint64_t *looks;
 	uint32_t line; // line of the flow table at which the next part begins
-	bool asked; // a part of the flow table was requested, but has not arrived yet
+	bool pending; // a part of the flow table was requested, but has not arrived yet
 	uint64_t order; // number of the capture; 0 = no capture
 	volatile uint64_t sum; // sum of counters, so that the compiler does not remove the reads
 };
@@ -109,7 +109,7 @@ static void list(struct child *child) {
 	const struct weir_worker_box *theirs = &child->segment->worker_boxes[WEIR_BENCH_WORKER];
 	struct weir_message message = {0};
 
-	if (child->asked) {
+	if (child->pending) {
 		if (!weir_mailbox_receive(&theirs->response, &ours->response, &message)) {
 			return; // the worker pauses
 		}
@@ -125,7 +125,7 @@ static void list(struct child *child) {
 			.backend = WEIR_BACKEND_NONE,
 			.service = WEIR_SERVICE_NONE,
 			.states = UINT8_MAX}};
-	child->asked = weir_mailbox_send(&ours->request, &theirs->request, &message);
+	child->pending = weir_mailbox_send(&ours->request, &theirs->request, &message);
 }
 
 static bool captures(const struct child *child) {

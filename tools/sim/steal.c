@@ -51,12 +51,12 @@ int weir_sim_steal_init(struct weir_sim *sim) {
 	steal->task_free = steal->message_free = WEIR_SIM_NONE;
 	steal->prng = weir_sim_stream(sim->seed, WEIR_SIM_STREAM_STEAL, 0);
 	steal->task = calloc(TASKS, sizeof(*steal->task));
-	steal->asked = calloc(settings->requests, sizeof(*steal->asked));
+	steal->requests = calloc(settings->requests, sizeof(*steal->requests));
 	steal->duration = calloc(sim->scenario->backends.count, sizeof(*steal->duration));
 	for (uint32_t i = 0; steal->duration != NULL && i < sim->scenario->backends.count; i++) {
 		weir_steal_duration_init(&steal->duration[i]);
 	}
-	if (steal->task == NULL || steal->asked == NULL || steal->duration == NULL ||
+	if (steal->task == NULL || steal->requests == NULL || steal->duration == NULL ||
 		init_allowed(sim, steal) < 0 ||
 		weir_steal_plan_create(
 			&params, sim->scenario->backends.count, TASKS, &steal->plan) < 0) {
@@ -75,7 +75,7 @@ void weir_sim_steal_fini(struct weir_sim *sim) {
 	weir_steal_plan_free(steal->plan);
 	free(steal->allowed);
 	free(steal->duration);
-	free(steal->asked);
+	free(steal->requests);
 	free(steal->message);
 	free(steal->task);
 	free(steal);
@@ -216,7 +216,7 @@ void weir_sim_steal_gone(struct weir_sim *sim, struct weir_sim_request *request)
 		return;
 	}
 	weir_steal_plan_remove(steal->plan, request->task);
-	steal->task[request->task].asked = 0;
+	steal->task[request->task].requested = 0;
 	steal->task[request->task].next_free = steal->task_free;
 	steal->task_free = request->task;
 	request->task = WEIR_SIM_NONE;

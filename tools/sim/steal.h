@@ -12,7 +12,7 @@
 
 struct weir_sim_steal_task {
 	uint32_t request;
-	uint32_t asked; // id of the planner's steal request; 0 = no request
+	uint32_t requested; // id of the planner's steal request; 0 = no request
 	uint32_t next_free;
 	bool begun;
 };
@@ -29,7 +29,7 @@ struct weir_sim_steal {
 	// Estimated duration of requests on a core: one estimate, or with by_backend one per
 	// backend
 	struct weir_steal_duration *duration;
-	struct weir_steal_request *asked; // scratch
+	struct weir_steal_request *requests; // scratch
 	struct weir_prng prng;
 	struct weir_sim_steal_task *task; // [TASKS]
 	uint32_t task_count, task_free;

@@ -48,19 +48,19 @@ static void expire(struct weir_sim *sim) {
 	}
 }
 
-static void send(struct weir_sim *sim, const struct weir_steal_request *asked) {
+static void send(struct weir_sim *sim, const struct weir_steal_request *request) {
 	struct weir_sim_steal *steal = sim->steal;
 	uint32_t message = take_message(sim);
 
 	if (message == WEIR_SIM_NONE) {
 		return;
 	}
-	steal->message[message] = (struct weir_sim_steal_message){.task = asked->task,
-		.id = asked->id,
-		.victim = asked->victim,
-		.thief = asked->thief,
-		.request = steal->task[asked->task].request};
-	steal->task[asked->task].asked = asked->id;
+	steal->message[message] = (struct weir_sim_steal_message){.task = request->task,
+		.id = request->id,
+		.victim = request->victim,
+		.thief = request->thief,
+		.request = steal->task[request->task].request};
+	steal->task[request->task].requested = request->id;
 	sim->totals.steals[WEIR_SIM_STEAL_ASKED]++;
 	weir_sim_schedule(sim, sim->now_ns + sim->scenario->steal.latency_ns,
 		WEIR_SIM_EVENT_STEAL_ASK, message);
@@ -73,10 +73,10 @@ void weir_sim_steal_plan(struct weir_sim *sim) {
 
 	expire(sim);
 	weir_sim_steal_look(sim);
-	n = weir_steal_plan_balance(
-		steal->plan, weir_sim_steal_seconds(sim->now_ns), steal->asked, settings->requests);
+	n = weir_steal_plan_balance(steal->plan, weir_sim_steal_seconds(sim->now_ns),
+		steal->requests, settings->requests);
 	for (uint32_t i = 0; i < n; i++) {
-		send(sim, &steal->asked[i]);
+		send(sim, &steal->requests[i]);
 	}
 	weir_sim_schedule(sim, sim->now_ns + settings->interval_ns, WEIR_SIM_EVENT_STEAL_PLAN, 0);
 }
@@ -90,7 +90,7 @@ void weir_sim_steal_request(struct weir_sim *sim, uint32_t index) {
 	bool lost = weir_sim_uniform(&steal->prng) * 100.0 < settings->loss_percent;
 
 	message->answer = WEIR_STEAL_UNKNOWN;
-	if (steal->task[message->task].asked == message->id) {
+	if (steal->task[message->task].requested == message->id) {
 		message->answer = WEIR_STEAL_RUNNING;
 		if (weir_sim_cpu_remove(&victim->cpu, message->request)) {
 			message->answer = WEIR_STEAL_GIVEN_UP;

@@ -59,7 +59,7 @@ struct balancer {
 	struct bucket *bucket;
 	struct worker *worker;
 	struct weir_steal_plan *plan;
-	struct weir_steal_request *asked; // requests of the last plan
+	struct weir_steal_request *requests; // requests of the last plan
 	uint32_t request_count, request_next; // the next bucket to be requested from a worker
 	struct weir_bucket_moves *moves; // for WEIR_SIM_PLANNER_CONTROL, otherwise NULL
 	struct weir_bucket_look *look; // last input of moves
@@ -310,13 +310,13 @@ static bool is_busy(const struct balancer *b, uint32_t worker) {
 	return b->worker[worker].bucket != NONE || b->worker[worker].adopts;
 }
 
-static void answer(struct balancer *b, const struct weir_steal_request *asked, bool yes) {
-	weir_steal_plan_answer(b->plan, asked->task, asked->id,
+static void answer(struct balancer *b, const struct weir_steal_request *request, bool yes) {
+	weir_steal_plan_answer(b->plan, request->task, request->id,
 		yes ? WEIR_STEAL_GIVEN_UP : WEIR_STEAL_RUNNING, true,
 		(double)b->now_ns / SECOND_NS);
 	if (yes) {
 		b->totals.steals[WEIR_SIM_STEAL_MOVED]++;
-		begin_handover(b, asked->task, asked->thief);
+		begin_handover(b, request->task, request->thief);
 	} else {
 		b->totals.steals[WEIR_SIM_STEAL_REFUSED]++;
 	}
@@ -326,8 +326,8 @@ static void answer(struct balancer *b, const struct weir_steal_request *asked, b
 // another hand-over.
 static void request_bucket(struct balancer *b) {
 	for (; b->request_next < b->request_count; b->request_next++) {
-		const struct weir_steal_request *asked = &b->asked[b->request_next];
-		bool busy = is_busy(b, asked->victim) || is_busy(b, asked->thief);
+		const struct weir_steal_request *request = &b->requests[b->request_next];
+		bool busy = is_busy(b, request->victim) || is_busy(b, request->thief);
 
 		if (busy && b->scenario->steal.one_by_one) {
 			return;
@@ -337,7 +337,7 @@ static void request_bucket(struct balancer *b) {
 			// The answer is late, so the victim keeps the bucket.
 			b->totals.steals[WEIR_SIM_STEAL_SILENT]++;
 		} else {
-			answer(b, asked, !busy);
+			answer(b, request, !busy);
 		}
 	}
 }
@@ -346,10 +346,10 @@ static void request_bucket(struct balancer *b) {
 // needed.
 static void withdraw(struct balancer *b) {
 	for (; b->request_next < b->request_count; b->request_next++) {
-		const struct weir_steal_request *asked = &b->asked[b->request_next];
+		const struct weir_steal_request *request = &b->requests[b->request_next];
 
-		weir_steal_plan_answer(b->plan, asked->task, asked->id, WEIR_STEAL_RUNNING, true,
-			(double)b->now_ns / SECOND_NS);
+		weir_steal_plan_answer(b->plan, request->task, request->id, WEIR_STEAL_RUNNING,
+			true, (double)b->now_ns / SECOND_NS);
 	}
 }
 
@@ -366,7 +366,7 @@ static void plan(struct balancer *b) {
 	b->request_next = b->request_count = 0;
 	if (mean >= IDLE_MACHINE) {
 		b->request_count =
-			weir_steal_plan_balance(b->plan, now, b->asked, settings->requests);
+			weir_steal_plan_balance(b->plan, now, b->requests, settings->requests);
 	}
 }
 
@@ -385,25 +385,25 @@ static void look(struct balancer *b) {
 	}
 }
 
-static bool is_granted(struct balancer *b, const struct weir_bucket_request *asked) {
+static bool is_granted(struct balancer *b, const struct weir_bucket_request *request) {
 	b->totals.steals[WEIR_SIM_STEAL_ASKED]++;
 	if (weir_sim_uniform(&b->steal) * 100.0 < b->scenario->steal.loss_percent) {
 		b->totals.steals[WEIR_SIM_STEAL_SILENT]++; // the worker has reported a late request
 		return false;
 	}
-	if (is_busy(b, asked->victim) || is_busy(b, asked->thief)) {
+	if (is_busy(b, request->victim) || is_busy(b, request->thief)) {
 		b->totals.steals[WEIR_SIM_STEAL_REFUSED]++;
 		return false;
 	}
 	b->totals.steals[WEIR_SIM_STEAL_MOVED]++;
-	begin_handover(b, asked->bucket, asked->thief);
+	begin_handover(b, request->bucket, request->thief);
 	return true;
 }
 
 // Run a step of the control process, which checks every millisecond while a request is pending.
 static void control(struct balancer *b, bool tick) {
 	double now = (double)b->now_ns / SECOND_NS;
-	struct weir_bucket_request asked;
+	struct weir_bucket_request request;
 
 	if (!tick && weir_bucket_moves_pending(b->moves) == 0) {
 		return;
@@ -414,9 +414,9 @@ static void control(struct balancer *b, bool tick) {
 	} else {
 		weir_bucket_moves_note(b->moves, b->look, now);
 	}
-	while (weir_bucket_moves_next(b->moves, &asked)) {
+	while (weir_bucket_moves_next(b->moves, &request)) {
 		weir_bucket_moves_answer(
-			b->moves, asked.bucket, asked.id, is_granted(b, &asked), now);
+			b->moves, request.bucket, request.id, is_granted(b, &request), now);
 	}
 }
 
@@ -513,13 +513,13 @@ static int init(struct balancer *b, uint64_t seed) {
 		       scenario->workers.packets_per_second;
 	b->bucket = calloc(buckets, sizeof(*b->bucket));
 	b->worker = calloc(workers, sizeof(*b->worker));
-	b->asked = calloc(settings->requests, sizeof(*b->asked));
+	b->requests = calloc(settings->requests, sizeof(*b->requests));
 	b->begun = calloc(scenario->window_count, sizeof(*b->begun));
 	b->busy_begun = calloc((size_t)scenario->window_count * workers, sizeof(*b->busy_begun));
 	b->sorted = calloc(workers, sizeof(*b->sorted));
 	b->look = calloc(1, sizeof(*b->look));
 	b->result = weir_sim_result_create(scenario, seed);
-	if (b->bucket == NULL || b->worker == NULL || b->asked == NULL || b->begun == NULL ||
+	if (b->bucket == NULL || b->worker == NULL || b->requests == NULL || b->begun == NULL ||
 		b->busy_begun == NULL || b->sorted == NULL || b->look == NULL ||
 		b->result == NULL ||
 		weir_steal_plan_create(&params, workers, buckets, &b->plan) < 0) {
@@ -546,7 +546,7 @@ static void fini(struct balancer *b) {
 	weir_sim_result_free(b->result);
 	free(b->bucket);
 	free(b->worker);
-	free(b->asked);
+	free(b->requests);
 	free(b->begun);
 	free(b->busy_begun);
 	free(b->sorted);

@@ -307,7 +307,7 @@ static void check_untouched(const struct moves_lab *lab) {
 		assert_int_equal(lab->moves->mover[w].move.state, WEIR_MOVING_NOTHING);
 	}
 	for (uint32_t p = 0; p < PORTS; p++) {
-		assert_int_equal(lab->distributor[p]->asked, 0);
+		assert_int_equal(lab->distributor[p]->requested, 0);
 	}
 }
 

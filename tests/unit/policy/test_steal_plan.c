@@ -319,7 +319,7 @@ struct model {
 	struct weir_steal_plan *plan;
 	struct weir_steal_task what[TASKS];
 	uint32_t owner[TASKS]; // WEIR_STEAL_NO_WORKER = not inserted
-	struct weir_steal_request asked[TASKS]; // pending requests; id 0 = none
+	struct weir_steal_request requests[TASKS]; // pending requests; id 0 = none
 	bool begun[TASKS], refused[TASKS], by_function;
 };
 
@@ -369,7 +369,7 @@ static void change_a_task(struct model *model, struct weir_prng *random) {
 	default:
 		weir_steal_plan_remove(model->plan, task);
 		model->owner[task] = WEIR_STEAL_NO_WORKER;
-		model->asked[task].id = 0;
+		model->requests[task].id = 0;
 	}
 }
 
@@ -377,15 +377,15 @@ static void answer_a_request(struct model *model, struct weir_prng *random, doub
 	uint32_t task = weir_prng_below(random, TASKS);
 	enum weir_steal_answer answer = weir_prng_below(random, 3);
 	bool alive = weir_prng_below(random, 4) != 0;
-	struct weir_steal_request *asked = &model->asked[task];
+	struct weir_steal_request *request = &model->requests[task];
 	enum weir_steal_outcome outcome =
-		weir_steal_plan_answer(model->plan, task, asked->id, answer, alive, now);
+		weir_steal_plan_answer(model->plan, task, request->id, answer, alive, now);
 
-	if (asked->id == 0) {
+	if (request->id == 0) {
 		assert_int_equal(outcome, WEIR_STEAL_LATE);
 		return;
 	}
-	asked->id = 0;
+	request->id = 0;
 	if (answer == WEIR_STEAL_RUNNING) {
 		assert_int_equal(outcome, WEIR_STEAL_STAYED);
 		model->refused[task] = true;
@@ -394,21 +394,21 @@ static void answer_a_request(struct model *model, struct weir_prng *random, doub
 		model->owner[task] = WEIR_STEAL_NO_WORKER;
 	} else {
 		assert_int_equal(outcome, WEIR_STEAL_MOVED);
-		model->owner[task] = asked->thief;
+		model->owner[task] = request->thief;
 	}
 }
 
 static void note_request(struct model *model, const struct weir_steal_request *r) {
 	const struct weir_steal_task *what = &model->what[r->task];
 
-	assert_int_equal(model->asked[r->task].id, 0);
+	assert_int_equal(model->requests[r->task].id, 0);
 	assert_int_equal(model->owner[r->task], r->victim);
 	assert_int_not_equal(r->victim, r->thief);
 	assert_false(what->fixed || model->begun[r->task] || model->refused[r->task]);
 	assert_true(what->allowed == NULL || what->loose || (*what->allowed >> r->thief & 1) != 0);
 	assert_true(weir_steal_plan_is_idle(model->plan, r->thief));
 	assert_true(r->thief_occupancy + what->duration < r->victim_occupancy);
-	model->asked[r->task] = *r;
+	model->requests[r->task] = *r;
 }
 
 static void check_sums(const struct model *model) {
@@ -420,7 +420,7 @@ static void check_sums(const struct model *model) {
 		if (model->owner[i] != WEIR_STEAL_NO_WORKER) {
 			occupancy[model->owner[i]] += model->what[i].duration;
 		}
-		in_flight += model->asked[i].id != 0;
+		in_flight += model->requests[i].id != 0;
 	}
 	assert_int_equal(weir_steal_plan_in_flight(model->plan), in_flight);
 	for (uint32_t i = 0; i < WORKERS; i++) {
@@ -518,7 +518,7 @@ TEST(insert_and_remove_do_not_depend_on_the_number) {
 // thieves are allowed.
 static double time_of_plan(uint32_t requests) {
 	const struct weir_steal_params params = weir_steal_params_dask();
-	struct weir_steal_request asked[TASKS];
+	struct weir_steal_request planned[TASKS];
 	struct weir_steal_task what = one_second;
 	struct weir_steal_plan *plan;
 	uint64_t *allowed = malloc(MANY_WORKERS / 8);
@@ -533,7 +533,7 @@ static double time_of_plan(uint32_t requests) {
 	}
 	put(plan, 0, TASKS, 0, &what);
 	since = seconds();
-	assert_int_equal(weir_steal_plan_balance(plan, 0, asked, requests), requests);
+	assert_int_equal(weir_steal_plan_balance(plan, 0, planned, requests), requests);
 	since = seconds() - since;
 	weir_steal_plan_free(plan);
 	free(allowed);

@@ -33,9 +33,9 @@ TEST(subset_order_names_every_backend_once) {
 				uint32_t *order = numbers_alloc(n);
 				uint32_t *scratch = numbers_alloc(weir_subset_scratch_count(n));
 				uint8_t seen[74] = {0};
-				uint32_t asked = weir_subset_order(&params, n, order, scratch);
+				uint32_t count = weir_subset_order(&params, n, order, scratch);
 
-				assert_in_range(asked, size < n ? size : n, n);
+				assert_in_range(count, size < n ? size : n, n);
 				for (uint32_t i = 0; i < n; i++) {
 					assert_true(order[i] < n && !seen[order[i]]);
 					seen[order[i]] = 1;

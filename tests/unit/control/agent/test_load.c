@@ -106,19 +106,19 @@ TEST(load_contains_the_requested_fields) {
 }
 
 TEST(load_has_the_speed_once_it_is_measured) {
-	const uint32_t asked = CPU | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU);
+	const uint32_t wants = CPU | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU);
 	struct weir_load_speed speed = {.pending = true, .cpu_model = 77};
 	struct lab *lab = *state;
 
-	weir_load_set_wants(&lab->load, asked);
+	weir_load_set_wants(&lab->load, wants);
 	weir_load_set_speed(&lab->load, &speed);
-	assert_false(fill(lab, asked, 1000) & (CPU | WEIR_REPORT(GCU)));
+	assert_false(fill(lab, wants, 1000) & (CPU | WEIR_REPORT(GCU)));
 	assert_int_equal(lab->answer.cpu_model, 0);
 	// a balancer of an earlier version does not wait for the speed
 	assert_true(fill(lab, CPU, 1000) & CPU);
 	speed = (struct weir_load_speed){.gcu = 1.25, .cpu_model = 77};
 	weir_load_set_speed(&lab->load, &speed);
-	assert_int_equal(fill(lab, asked, 1000) & asked, CPU | WEIR_REPORT(GCU));
+	assert_int_equal(fill(lab, wants, 1000) & wants, CPU | WEIR_REPORT(GCU));
 	assert_int_equal(lab->answer.gcu_milli, 1250);
 	assert_int_equal(lab->answer.cpu_model, 77);
 	assert_false(fill(lab, CPU, 1000) & WEIR_REPORT(GCU)); // the first answer has zeros
@@ -126,7 +126,7 @@ TEST(load_has_the_speed_once_it_is_measured) {
 	assert_int_equal(lab->answer.cpu_model, 0);
 	speed.gcu = 1e9;
 	weir_load_set_speed(&lab->load, &speed);
-	fill(lab, asked, 1000);
+	fill(lab, wants, 1000);
 	assert_int_equal(lab->answer.gcu_milli, UINT16_MAX);
 }
 

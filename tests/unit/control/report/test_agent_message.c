@@ -455,27 +455,27 @@ static enum weir_agent_refusal of_flipped(size_t byte) {
 TEST(every_flipped_bit_is_refused) {
 	struct weir_agent_answer answer, before_answer;
 	struct weir_agent_probe probe, before_probe;
-	uint8_t asked[BYTES], answered[BYTES];
+	uint8_t request[BYTES], answered[BYTES];
 
 	memset(&probe, 0x5a, sizeof(probe));
 	memset(&answer, 0x5a, sizeof(answer));
 	before_probe = probe;
 	before_answer = answer;
-	weir_agent_probe_encode(&sample_probe, &keys.key[0], asked);
+	weir_agent_probe_encode(&sample_probe, &keys.key[0], request);
 	weir_agent_answer_encode(&sample_answer, &keys.key[0], answered);
 	for (size_t bit = 0; bit < (size_t)8 * BYTES; bit++) {
-		asked[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		request[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		answered[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		assert_int_equal(
-			weir_agent_probe_decode(asked, BYTES, &keys, &probe), of_flipped(bit / 8));
+		assert_int_equal(weir_agent_probe_decode(request, BYTES, &keys, &probe),
+			of_flipped(bit / 8));
 		assert_int_equal(weir_agent_answer_decode(answered, BYTES, &keys, &answer),
 			of_flipped(bit / 8));
-		asked[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		request[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		answered[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	assert_memory_equal(&probe, &before_probe, sizeof(probe));
 	assert_memory_equal(&answer, &before_answer, sizeof(answer));
-	assert_int_equal(decode_probe(asked), NONE);
+	assert_int_equal(decode_probe(request), NONE);
 	assert_int_equal(decode_answer(answered), NONE);
 }
 

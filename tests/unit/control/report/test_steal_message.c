@@ -225,17 +225,17 @@ TEST(numbers_out_of_range_are_refused) {
 }
 
 TEST(every_other_length_is_refused) {
-	uint8_t asked[BYTES], answered[BYTES];
+	uint8_t request[BYTES], answered[BYTES];
 	struct weir_agent_steal steal;
 	struct weir_agent_steal_answer answer;
 
-	weir_agent_steal_encode(&sample_steal, &keys.key[0], asked);
+	weir_agent_steal_encode(&sample_steal, &keys.key[0], request);
 	weir_agent_steal_answer_encode(&sample_answer, &keys.key[0], answered);
 	for (size_t length = 0; length < BYTES; length++) {
 		uint8_t *exact = malloc(length + 1); // so that ASan detects invalid reads
 
 		assert_non_null(exact);
-		memcpy(exact + 1, asked, length);
+		memcpy(exact + 1, request, length);
 		assert_int_equal(weir_agent_message_kind(exact + 1, length),
 			length > 5 ? WEIR_AGENT_STEAL : 0);
 		assert_int_equal(weir_agent_steal_decode(exact + 1, length, &keys, &steal),
@@ -312,26 +312,26 @@ TEST(only_known_keys_are_accepted) {
 TEST(every_flipped_bit_is_refused) {
 	struct weir_agent_steal steal, before_steal;
 	struct weir_agent_steal_answer answer, before_answer;
-	uint8_t asked[BYTES], answered[BYTES];
+	uint8_t request[BYTES], answered[BYTES];
 
 	memset(&steal, 0x5a, sizeof(steal));
 	memset(&answer, 0x5a, sizeof(answer));
 	before_steal = steal;
 	before_answer = answer;
-	weir_agent_steal_encode(&sample_steal, &keys.key[0], asked);
+	weir_agent_steal_encode(&sample_steal, &keys.key[0], request);
 	weir_agent_steal_answer_encode(&sample_answer, &keys.key[0], answered);
 	for (size_t bit = 0; bit < (size_t)8 * BYTES; bit++) {
-		asked[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		request[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		answered[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		assert_int_not_equal(weir_agent_steal_decode(asked, BYTES, &keys, &steal), NONE);
+		assert_int_not_equal(weir_agent_steal_decode(request, BYTES, &keys, &steal), NONE);
 		assert_int_not_equal(
 			weir_agent_steal_answer_decode(answered, BYTES, &keys, &answer), NONE);
-		asked[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		request[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		answered[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	assert_memory_equal(&steal, &before_steal, sizeof(steal));
 	assert_memory_equal(&answer, &before_answer, sizeof(answer));
-	assert_int_equal(decode_steal(asked), NONE);
+	assert_int_equal(decode_steal(request), NONE);
 	assert_int_equal(decode_answer(answered), NONE);
 }
 

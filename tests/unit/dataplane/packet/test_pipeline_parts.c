@@ -327,7 +327,7 @@ TEST(parts_wait_for_a_bounded_time) {
 	two_free(&two);
 }
 
-static uint8_t asked(struct two *two, uint32_t worker, uint16_t n) {
+static uint8_t found_by(struct two *two, uint32_t worker, uint16_t n) {
 	struct weir_message message = lab_question(n);
 
 	if (packet(n, SYN).family == 6) {
@@ -350,8 +350,8 @@ TEST(parts_of_others_are_not_reported) {
 
 		send(&two, n, SYN, &part);
 		w = weir_pipeline_owns_part(two.pipeline[1], part);
-		assert_int_equal(asked(&two, w, n), 1);
-		assert_int_equal(asked(&two, !w, n), 0);
+		assert_int_equal(found_by(&two, w, n), 1);
+		assert_int_equal(found_by(&two, !w, n), 0);
 	}
 	two_free(&two);
 }

@@ -27,7 +27,7 @@ struct lab {
 	struct sockaddr_in from;
 	uint32_t answered; // answered probes
 	bool silent; // the agent does not answer probes
-	uint32_t asked; // received steal requests
+	uint32_t requests; // received steal requests
 	uint32_t probed; // number of ended probes of weir_agents
 	struct weir_agent_steal request; // the last request
 	// Counts and arguments of callbacks.
@@ -87,7 +87,7 @@ static void on_datagram(uv_poll_t *poll, int status, int events) {
 		assert_int_equal(
 			weir_agent_steal_decode(bytes, (size_t)n, &lab->keys, &lab->request),
 			WEIR_AGENT_REFUSAL_NONE);
-		lab->asked++;
+		lab->requests++;
 	} else {
 		assert_int_equal(weir_agent_probe_decode(bytes, (size_t)n, &lab->keys, &probe),
 			WEIR_AGENT_REFUSAL_NONE);
@@ -235,10 +235,10 @@ static void hear(struct lab *lab) {
 
 // Send a request, and wait until it has reached the agent.
 static void ask(struct lab *lab, const struct weir_agents_steal *steal) {
-	uint32_t asked = lab->asked;
+	uint32_t requests = lab->requests;
 
 	assert_int_equal(weir_agents_request_steal(lab->agents, steal), 0);
-	UNTIL(lab, lab->asked > asked);
+	UNTIL(lab, lab->requests > requests);
 }
 
 // The answer to the last request.
@@ -518,7 +518,7 @@ TEST(callback_may_make_another_request) {
 	first = lab->request.id;
 	answer = answer_of(lab, WEIR_AGENT_STEAL_UNSETTLED);
 	send_answer(lab, &answer);
-	UNTIL(lab, lab->asked == 2);
+	UNTIL(lab, lab->requests == 2);
 	assert_true(lab->request.id == first + 1);
 	answer = answer_of(lab, WEIR_AGENT_STEAL_NOTHING);
 	send_answer(lab, &answer);
@@ -545,7 +545,7 @@ TEST(request_to_a_removed_agent_ends) {
 	UNTIL(lab, lab->ended == 2);
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
-	assert_int_equal(lab->asked, 1);
+	assert_int_equal(lab->requests, 1);
 	// When the agent is added again, its requests have other numbers, so the old answer matches
 	// no request.
 	configure(lab);
@@ -567,7 +567,7 @@ TEST(unsendable_request_ends_without_a_result) {
 	UNTIL(lab, lab->ended == 1);
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
 	assert_true(lab->duration_ms < steal.timeout_ms);
-	assert_int_equal(lab->asked, 0);
+	assert_int_equal(lab->requests, 0);
 }
 
 TEST(no_callback_after_the_end) {

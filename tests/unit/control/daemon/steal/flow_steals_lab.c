@@ -46,9 +46,9 @@ int __wrap_weir_agents_request_steal(
 	if (steal->client_port == 0 || steal->vip_port == 0) {
 		return -EINVAL;
 	}
-	assert_true(own->request_count < ASKED_MAX);
-	own->asked[own->request_count++] = *steal;
-	own->asked_ms = now_ms();
+	assert_true(own->request_count < REQUESTS_MAX);
+	own->requests[own->request_count++] = *steal;
+	own->requested_ms = now_ms();
 	own->answered += own->ask_error < 0;
 	return own->ask_error;
 }
@@ -146,7 +146,7 @@ void answer_all(struct own *own) {
 	for (; own->answered < own->request_count; own->answered++) {
 		for (int i = 0; i < own->copies; i++) {
 			own->answer(
-				own->answer_context, &own->asked[own->answered], own->result, 1);
+				own->answer_context, &own->requests[own->answered], own->result, 1);
 		}
 	}
 }

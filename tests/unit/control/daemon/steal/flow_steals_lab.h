@@ -7,7 +7,7 @@
 #include "tables_lab.h"
 
 #define FLOWS_MAX 1000u
-#define ASKED_MAX 4096u
+#define REQUESTS_MAX 4096u
 #define VICTIM 1
 
 struct flow { // a flow in the table of a worker
@@ -39,7 +39,7 @@ struct own {
 	uint32_t waited_ms; // ms for which each flow has waited; the test may set syn_ms instead
 	uint64_t syn_ms; // time of the SYN of all flows; 0 = unused
 	uint32_t lists; // lists requested from workers
-	uint64_t asked_ms; // time when an agent got the last request
+	uint64_t requested_ms; // time when an agent got the last request
 	// The agents.
 	int ask_error; // result of weir_agents_request_steal
 	weir_agents_steal_ended answer; // callback at the end of a request
@@ -47,7 +47,7 @@ struct own {
 	bool holds; // answers wait until the test sends them
 	int copies; // number of copies of each answer
 	enum weir_agent_steal_result result;
-	struct weir_agents_steal asked[ASKED_MAX];
+	struct weir_agents_steal requests[REQUESTS_MAX];
 	uint32_t request_count, answered;
 	unsigned int lines; // number of log lines
 };

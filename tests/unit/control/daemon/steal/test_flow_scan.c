@@ -132,12 +132,12 @@ static void answer_with_many(struct own *own, struct weir_message *message) {
 }
 
 static bool asks(const struct weir_message *message, uint16_t backend) {
-	bool asked = false;
+	bool found = false;
 
 	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
-		asked |= message->waiting.backend[i] == backend;
+		found |= message->waiting.backend[i] == backend;
 	}
-	return asked;
+	return found;
 }
 
 // In each line, one backend has as many flows as a message has room for. Some lines have a flow of

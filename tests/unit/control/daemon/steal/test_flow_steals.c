@@ -48,7 +48,7 @@ TEST(steals_begin_with_the_report_of_a_full_queue) {
 		reported_ms = now_ms();
 		report(own, VICTIM, 10, 10);
 		run_until_ended(own, (uint64_t)i + 1);
-		within += own->asked_ms - reported_ms < 30;
+		within += own->requested_ms - reported_ms < 30;
 	}
 	assert_true(within >= 15);
 }
@@ -66,8 +66,8 @@ TEST(steals_begin_when_connections_have_waited) {
 		own->syn_ms = now_ms() - 300 - 5 * (uint64_t)i;
 		due_ms = own->syn_ms + 500;
 		run_until_ended(own, (uint64_t)i + 1);
-		assert_true(own->asked_ms >= due_ms);
-		within += own->asked_ms - due_ms < 45; // rounds are timed in units of 16 ms
+		assert_true(own->requested_ms >= due_ms);
+		within += own->requested_ms - due_ms < 45; // rounds are timed in units of 16 ms
 	}
 	assert_true(within >= 15);
 }
@@ -265,9 +265,9 @@ TEST(steals_treat_a_missing_answer_as_refusal) {
 
 // Answer a second time, or without a request. Such an answer must move nothing.
 static void answer(struct own *own, uint64_t token) {
-	const struct weir_agents_steal asked = {.token = token};
+	const struct weir_agents_steal request = {.token = token};
 
-	own->answer(own->answer_context, &asked, WEIR_AGENT_STEAL_NOTHING, 1);
+	own->answer(own->answer_context, &request, WEIR_AGENT_STEAL_NOTHING, 1);
 }
 
 TEST(steals_accept_one_answer) {
@@ -279,7 +279,7 @@ TEST(steals_accept_one_answer) {
 	for (uint64_t token = 0; token < 1000; token++) {
 		answer(own, token);
 	}
-	answer(own, own->asked[5].token + 1);
+	answer(own, own->requests[5].token + 1);
 	run_for(own, 300);
 	assert_int_equal(ended(own), 6);
 	for (uint32_t n = 0; n < own->flows; n++) {

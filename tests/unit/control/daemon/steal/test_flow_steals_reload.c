@@ -70,14 +70,14 @@ TEST(steals_keep_rate_and_pauses_through_reloads) {
 TEST(steals_become_less_frequent_for_any_refusal) {
 	struct own *own = *state;
 	uint64_t end = now_ms() + 60000;
-	uint32_t rounds = 0, asked;
+	uint32_t rounds = 0, requests;
 
 	own->result = WEIR_AGENT_STEAL_COOKIES;
 	begin_flows(own, 2);
 	while (rounds < 3 && now_ms() < end) {
-		asked = own->request_count;
+		requests = own->request_count;
 		run_for(own, 5);
-		rounds += own->request_count > asked;
+		rounds += own->request_count > requests;
 		own->result = own->request_count % 2 == 0 ? WEIR_AGENT_STEAL_COOKIES
 							  : WEIR_AGENT_STEAL_RUNNING;
 	}
