@@ -145,7 +145,7 @@ def without_link(lab, namespace):
     service("agents", 9000, protocol="udp", backends=THREE, vips=(VIP4,),
             agent={"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300},
             health_check={"type": "agent", "rise": 1, "fall": 3})])
-def lost_link_blames_no_backend(lab):
+def lost_link_fails_no_check(lab):
     """Without a link, checks have no result; a server that died meanwhile is detected afterwards"""
     agents = Agents(lab)
     lab.extra = Agents.configuration(lab)

@@ -154,7 +154,7 @@ def agent_does_not_guess_about_ports_that_it_cannot_see(lab):
 
 
 @scenario
-def agent_that_restarts_while_the_server_is_dead_knows_it(lab):
+def agent_that_restarts_while_the_server_is_dead_announces_it(lab):
     agent = lab.start_agent("--port", str(PORT), "--port", str(OTHER))
     with listen(lab):
         wait_state(lab, "open")
