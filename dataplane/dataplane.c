@@ -578,7 +578,7 @@ void weir_dataplane_follow(struct weir_dataplane *dataplane) {
 	if (short_of_memory && !dataplane->short_of_memory) {
 		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
 			"out of memory for the counters of further backends: tables published from "
-			"now on are not adopted until memory is free");
+			"now on are not used until memory is free");
 	}
 	dataplane->short_of_memory = short_of_memory;
 }

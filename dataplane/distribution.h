@@ -42,7 +42,7 @@ struct weir_distribution {
 	uint32_t further[WEIR_PORTS_MAX];
 	struct weir_moves *moves; // NULL = flows are not in buckets
 };
-_Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX, "one each");
+_Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX, "one for each queue");
 
 // Returns whether flows are in buckets, or why not. may_share: the workers can share a flow memory.
 enum weir_bucketing weir_distribution_bucketing(

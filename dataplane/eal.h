@@ -2,8 +2,9 @@
 //
 // EAL: makes DPDK's arguments from the configuration, and starts and ends DPDK.
 //
-// The main thread is lcore 0; it may run on every CPU that the process was started on, and sleeps.
-// Worker w is lcore w + 1, pinned to workers.cores[w]; several workers may share a CPU.
+// The main thread is lcore 0; it may run on every CPU of the affinity that the process had at the
+// start, and mostly sleeps. Worker w is lcore w + 1, pinned to workers.cores[w]; several workers
+// may share a CPU.
 //
 // Threads: main.
 #pragma once

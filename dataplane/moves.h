@@ -58,7 +58,7 @@ enum weir_moving {
 
 // A move with one worker as the victim.
 struct weir_move {
-	uint32_t state; // enum weir_moving; written by the victim, while RELEASED by the thief
+	uint32_t state; // enum weir_moving; written by the victim; while RELEASED, by the thief
 	uint32_t bucket; // written by the victim while the state is NOTHING
 	uint32_t thief; // written by the victim while the state is NOTHING
 	struct weir_flow_parcel *parcel; // used by the worker that writes the state next; borrowed
@@ -107,7 +107,7 @@ struct weir_moves {
 // WEIR_DISTRIBUTORS_MAX, a distributor that is NULL or has a wrong number, distributors that do not
 // agree), -ENOMEM. [set-up]
 int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret);
-void weir_moves_free(struct weir_moves *moves); // frees also held packets; NULL is allowed
+void weir_moves_free(struct weir_moves *moves); // also frees held packets; NULL is allowed
 
 // --- both -------------------------------------------------------------------------------------
 

@@ -93,8 +93,8 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 }
 
 // Send the packets of the kernel on the port, unchanged. These packets belong to no service and
-// count only as sent; packets that cannot be sent count as received and dropped, which keeps the
-// sums right.
+// count only as sent; packets that cannot be sent count as received and dropped, so that the sums
+// of the counters stay consistent.
 static void forward_from_kernel(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
 	struct weir_path *path = weir_worker_path(worker, worker->ports[source->port].wire);

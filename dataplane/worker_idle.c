@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The only exception from S1: a worker in idle mode `yield` or `sleep` gives up its CPU after
+// The only exception to S1: a worker in idle mode `yield` or `sleep` gives up its CPU after
 // iterations without work. No packet is waiting at that time.
 //
 // With `yield` the worker polls at least every tenth of a millisecond. With `sleep` the worker

@@ -7,11 +7,11 @@
 // Maximum time that a move waits for a device, so that a stuck device does not block the bucket.
 #define STUCK_NS 100000000ull
 
-// Maximum time that a move waits for packets in a transmit queue to depart: many drivers do not
-// report departures, or not for the last packets of an idle queue.
+// Maximum time that a move waits until the packets in a transmit queue are transmitted: many
+// drivers do not report this, or not for the last packets of an idle queue.
 #define DEPARTURE_NS 1000000ull
-// Time in which a device sends the packets whose departure its driver does not report. The time
-// suffices for 41 packets of 1,500 bytes at 10 Gbit/s.
+// Time in which a device transmits the packets whose transmission its driver does not report. The
+// time suffices for 41 packets of 1,500 bytes at 10 Gbit/s.
 #define UNREPORTED_NS 50000ull
 
 // Held packets are processed while at least this number of packets fits each transmit ring. The
@@ -191,9 +191,9 @@ static bool has_departed(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL ? weir_path_has_departed(path, put) : weir_path_is_answered(path);
 }
 
-// True if the packets given to a device are gone, or the move no longer waits for them. Drivers do
-// not report the last few packets: after the report that all packets have departed, the move waits
-// UNREPORTED_NS longer.
+// True if the packets given to a device were transmitted, or the move no longer waits for them.
+// Drivers do not report the last few packets: after the report that all packets were transmitted,
+// the move waits UNREPORTED_NS longer.
 static bool is_gone(
 	const struct weir_worker *worker, const struct weir_path *path, struct leaving *leaving) {
 	if (!leaving->departed && has_departed(path, leaving->put)) {

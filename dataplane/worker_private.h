@@ -2,7 +2,7 @@
 //
 // Worker, private: shared by worker.c, worker_process.c and worker_moves.c.
 //   worker_process.c a burst: the pipeline, and the actions of its verdicts
-//   worker_moves.c    buckets that come and go (moves.h)
+//   worker_moves.c    buckets that move to or from this worker (moves.h)
 //   worker_idle.c     pauses of a worker without packets
 //   worker.c          sources, distribution, iterations, set-up
 //
@@ -40,7 +40,7 @@ struct leaving {
 	uint64_t put; // packets put into the path before the release
 	bool given; // all of these packets were given to the device
 	bool departed; // all of these packets have left the device, according to its driver
-	uint64_t until_ns; // the end of waiting for departure
+	uint64_t until_ns; // the end of waiting for transmission
 };
 
 struct weir_worker {
@@ -74,7 +74,7 @@ struct weir_worker {
 		uint64_t until_ns; // the end of waiting for packets in rings
 		struct leaving leaving[WEIR_DEVICES_MAX];
 	} release;
-	uint64_t held_until_ns; // the end of waiting for space in transmit rings, of held packets
+	uint64_t held_until_ns; // end of waiting for space in transmit rings, for held packets
 	uint64_t shift_until_ns; // end of waiting for space, for packets of shifting buckets
 	// 1 + number of packets of the path that a device had sent when a move stopped waiting for
 	// the device; 0 = no move has stopped waiting.
@@ -138,7 +138,7 @@ static inline struct weir_path *weir_worker_path(const struct weir_worker *worke
 // Process a burst of at most WEIR_BURST packets from one port, and send the packets.
 void weir_worker_process(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
-// Process a burst of packets from any ports that another worker has offered, and send the packets.
+// Process a burst of packets that another worker has offered, from any ports, and send the packets.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n);
 
 // --- worker_idle.c ------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 // Free a packet, or give it to the next worker, which may have its flow.
 static void drop_or_offer(
 	struct weir_worker *worker, struct rte_mbuf *m, const struct weir_verdict *verdict) {
-	_Static_assert(WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1, "the last two");
+	_Static_assert(WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1, "the last two actions");
 	if (likely(verdict->action == WEIR_ACTION_DROP)) {
 		rte_pktmbuf_free(m);
 	} else if (worker->next != NULL && rte_ring_sp_enqueue(worker->next, m) == 0) {
@@ -139,8 +139,8 @@ static void run_pipeline(struct weir_worker *worker, struct rte_mbuf **pkts, uin
 	}
 }
 
-// Process a burst during a capture: like without a capture, with a record of each packet that
-// control requests.
+// Process a burst during a capture: the same as without a capture, and a record of each packet
+// that control requests.
 static __rte_noinline void process_captured(struct weir_worker *worker, struct rte_mbuf **pkts,
 	uint16_t n, uint8_t in_port, bool offered) {
 	worker->capturing =

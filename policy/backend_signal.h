@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Signal: what weir-control writes about a backend, and the policy of the backend's service reads.
-// A signal is one word of 64 bits, because a word is read and written atomically. The highest two
-// bits are the kind of the signal: while a service changes its policy, a worker may read a word
-// that weir-control wrote for the previous policy.
+// Signal: data about a backend that weir-control writes and the policy of the backend's service
+// reads. A signal is one word of 64 bits, because a word is read and written atomically. The
+// highest two bits are the kind of the signal: while a service changes its policy, a worker may
+// read a word that weir-control wrote for the previous policy.
 //
 //   cost     predicted cost of a flow, ns; 0 = unknown
 //   errors   errors that the backend reports, converted to a number of active flows per worker

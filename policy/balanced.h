@@ -25,8 +25,8 @@
 struct weir_balanced_settings {
 	double gain; // per second; below 0.5
 	double most; // maximum factor of a weight, > 1; the minimum is 1 / most
-	// Added to the utilization, times the share of failed requests: a backend that fails fast
-	// would seem idle otherwise.
+	// This times the share of failed requests is added to the utilization: a backend that
+	// fails fast would seem idle otherwise.
 	double penalty;
 	uint64_t smoothing_ns; // time constant of the averages of utilization
 	// Maximum age of a report that is used; after this age the correction stays unchanged.

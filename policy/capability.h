@@ -22,7 +22,7 @@ struct weir_capability_settings {
 	uint64_t blackout_ns; // a backend must have sent reports for this time before they are used
 	uint64_t expiration_ns; // a report is used until this age; > 0
 	uint64_t smoothing_ns; // time constant of the averages of rates and utilization; 0 = none
-	double penalty; // times the share of failed requests, added to the utilization; 0 = none
+	double penalty; // this times the share of failed requests is added to the utilization
 	bool successful; // count successful requests only
 	// To replay gRPC: refuse before the penalty is added; check expiration only in
 	// weir_capability_read.
@@ -56,8 +56,8 @@ struct weir_capability { // zeroed at first
 double weir_capability_utilization(const double *named, uint32_t n, double application, double cpu);
 
 // Computes the weight from one report, without smoothing. Returns 0 if the report is refused: it
-// has no requests, no utilization even with the penalty, or a number that is negative or not
-// finite. With `successful`, at least a hundredth of the requests counts as successful: with a
+// has no requests, no utilization even with the penalty, or a number that is negative, infinite
+// or NaN. With `successful`, at least a hundredth of the requests counts as successful: with a
 // weight of 0 the backend would get no new flows, and could not show that it has recovered.
 double weir_capability_weight(const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report);
@@ -72,7 +72,7 @@ double weir_capability_add(struct weir_capability *capability,
 void weir_capability_ready(struct weir_capability *capability);
 
 // Returns the current weight of the backend; 0 = unknown (blackout, expired, or never reported).
-// The settings of this call apply, also to reports that were added with other settings.
+// The settings of this call apply, even to reports that were added with other settings.
 double weir_capability_read(struct weir_capability *capability,
 	const struct weir_capability_settings *settings, uint64_t now_ns);
 

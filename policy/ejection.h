@@ -33,9 +33,10 @@ enum weir_ejection_reason {
 #undef X
 };
 
-// Success rates are compared only with this many backends that have enough connections.
+// Success rates are compared only if at least this many backends have enough connections.
 #define WEIR_EJECTION_RATE_BACKENDS 5u
-#define WEIR_EJECTION_RATE_FLOWS 2u // a success rate needs this times minimum_flows connections
+// a success rate needs this many times minimum_flows connections
+#define WEIR_EJECTION_RATE_FLOWS 2u
 #define WEIR_EJECTION_UNREACHABLE_FLOWS 8u // maximum of unreachable_flows
 // ICMP errors eject a backend only if at least this time lies between the first and the last; half
 // an interval is enough if that is less. Linux sends one ICMP error a second.

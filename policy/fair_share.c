@@ -142,8 +142,8 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 	uint64_t sharers = client->settings.sharers;
 	uint64_t cost = weir_policy_cost(worker, id);
 
-	// All sharers give flows to the backend, but this worker charges only its own: each stands
-	// for the flows of all sharers.
+	// All sharers give flows to the backend, but this worker charges only its own flows: so
+	// it charges each of them once per sharer.
 	cost *= sharers > 0 && sharers < SHARERS_MOST ? sharers : 1;
 	cost = cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 	cost = weir_policy_over_part(backend, cost);
@@ -151,7 +151,7 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 			  (cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS);
 }
 
-// Raises the V of a backend that is no longer closed to the V of the other backends, like that of a
+// Call when a backend is no longer closed: raises its V to that of the other backends, as for a
 // new backend.
 static void open_backend(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {

@@ -26,9 +26,9 @@
 	X(UNKNOWN, "unknown", \
 		"neither `rise` checks in a row passed nor `fall` checks in a row failed yet") \
 	X(PASSING, "passing", \
-		"the last `rise` checks passed, and since then no `fall` checks in a row failed") \
+		"`rise` checks in a row passed, with no later run of `fall` failed checks") \
 	X(FAILING, "failing", \
-		"the last `fall` checks failed, and since then no `rise` checks in a row passed") \
+		"`fall` checks in a row failed, with no later run of `rise` passed checks") \
 	X(UNCHECKED, "unchecked", "the service has no health check")
 
 // The last announcement of the backend. X(NAME, "name", "meaning")

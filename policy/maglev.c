@@ -26,7 +26,8 @@
 
 #define SWEEP_COST 4u
 #define AHEAD_FEW 32u // positions inspected at once with few backends: the bits of a mask
-// With at least MANY backends, which soon take slots that another backend has inspected.
+// Positions inspected at once with at least MANY backends: few, because other backends soon take
+// inspected slots.
 #define AHEAD_MANY 8u
 #define MANY 1000u
 #define LAST_SHARE 256u // about sqrt(65,537): where inspection and reverse search cost the same

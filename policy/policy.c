@@ -246,7 +246,8 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	return chosen;
 }
 
-// Number of further choices by the policy; then flow control searches a backend below its limit.
+// Number of further choices by the policy; then flow control searches for a backend below its
+// limit.
 #define CHOICES 3u
 
 struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,

@@ -204,8 +204,8 @@ struct weir_policy_backend {
 	uint32_t half_open; // half-open flows; included in active
 	uint32_t withheld; // UINT32_MAX minus the backend's own limit of active flows; 0 = none
 	// Added to the load, in units of 1 / WEIR_SIGNAL_FLOW flow. Sum of the errors in the
-	// signal, and of the flows that the worker lacked to its share of the reported requests
-	// when it read the signal (recent_errors.h).
+	// signal, and of the number of flows by which the worker was below its share of the
+	// reported requests when it read the signal (recent_errors.h).
 	uint32_t reported;
 	struct weir_policy_share share; // slow start
 	uint32_t turns_seen; // client->turns when credit was last updated
@@ -267,8 +267,9 @@ struct weir_policy_worker {
 // have more than WEIR_POLICY_WINDOW candidates.
 uint64_t weir_policy_windows_bytes(uint32_t backend_count);
 
-// Sets a worker's memory for windows. memory: zeroed, 64-aligned, owned by the caller, who finds it
-// in worker->windows.key. The worker's backend_count must be set. May replace earlier memory.
+// Sets a worker's memory for windows. memory: zeroed, 64-aligned, owned by the caller;
+// worker->windows.key points to it. The worker's backend_count must be set. May replace earlier
+// memory.
 void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory);
 
 // Set a worker's memory for windows, allocated by malloc; frees memory of an earlier call. For
@@ -577,6 +578,6 @@ static inline uint32_t weir_policy_slot(uint64_t hash, uint32_t slots) {
 const char *weir_policy_name(enum weir_policy policy); // "unknown" when out of range
 int weir_policy_parse(const char *name); // enum weir_policy or -EINVAL
 uint8_t weir_policy_needs(enum weir_policy policy);
-// Returns whether the shares of backends follow their weights. Under every policy, a weight of 0
-// means no new flows.
+// Returns whether the shares of backends depend on their weights. Under every policy, a weight of
+// 0 means no new flows.
 bool weir_policy_uses_weights(enum weir_policy policy);

@@ -8,7 +8,7 @@
 
 #define WEIR_PREQUAL_DRAWS 3u // probes per flow
 #define WEIR_PREQUAL_REMOVE 0.25 // probes removed per flow
-#define WEIR_PREQUAL_DELTA 1.0 // by this many probes per flow, additions shall exceed removals
+#define WEIR_PREQUAL_DELTA 1.0 // additions exceed removals by this many probes per flow
 
 // The hot-cold lexicographic rule: a probe is hot if it has more active requests than `hot`. The
 // chosen probe is the cold probe with the lowest latency or, if all are hot, the probe with the

@@ -6,7 +6,7 @@
 // A tick is an eighth of the window, in nanoseconds.
 #define TICK_NS_PER_WINDOW_MS (UINT64_C(1000000) / WEIR_POLICY_ERROR_SLOTS)
 
-// Signals of weir-control are read at least once in this time, also if a tick is longer.
+// Signals of weir-control are read at least once in this time, even if a tick is longer.
 #define LOOK_NS UINT64_C(250000000)
 
 // Each worker adds a random part of the spread. Otherwise all workers would send their flows to one

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Recent errors of backends, which count as active flows. Errors that the worker detects are
-// counted in WEIR_POLICY_ERROR_SLOTS time slots: each counts for seven eighths of the error window
-// to the whole window. Errors that backends report come from weir-control (reported_errors.h), and
-// are read several times a second. Called by policy.c and by the policies that use loads.
+// counted in WEIR_POLICY_ERROR_SLOTS time slots: each counts for at least seven eighths of the
+// error window, and at most the whole window. Errors that backends report come from weir-control
+// (reported_errors.h), and are read several times a second. Called by policy.c and by the
+// policies that use loads.
 //
 // weir-control also writes a worker's share of the requests in progress that a backend reports
 // (reported_share.h). The report includes the flows of all workers, all instances and other

@@ -7,8 +7,9 @@
 #define MEAN_ROUNDS 8u // number of reports of each backend that the averages cover
 // Number of reports of each backend that the sums cover; sums of changes need more.
 #define FOLLOWS_ROUNDS 64.0
-#define TRUST 8.0 // before the first report: this many changes of one flow count as followed
-// `spread` is this times the flows that a worker begins at a backend between two reports
+// Initial value of the sums, as if reports had followed this many changes of one flow.
+#define TRUST 8.0
+// `spread` is this many times the flows that a worker begins at a backend between two reports
 #define SPREADS 2.0
 #define NEARLY_ALL 0.875
 #define HOLD_INTERVALS 3u
@@ -63,7 +64,8 @@ void weir_reported_share_add(struct weir_reported_share *share, struct weir_repo
 		.last_ns = now_ns,
 		.until_ns = now_ns + hold_ns(count, now_ns)};
 
-	// Without flows of this instance, a report of 0 may be true or false: keep the last result.
+	// Without flows of this instance, a report of 0 may be right or wrong: keep the last
+	// result.
 	next.too_few =
 		next.own > 0 ? next.all < WEIR_REPORTED_SHARE_FOLLOWS * next.own : count->too_few;
 	if (share->square <= 0) { // the first report

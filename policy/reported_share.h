@@ -19,8 +19,8 @@
 //   herds    After a report, all workers prefer the same backend. Therefore each worker adds a
 //            random number of flows from a range of `spread`: twice the number of flows that the
 //            worker begins at a backend until the next report, at most one flow.
-//   lies     A report must follow the flows of this instance: if this instance has one flow more
-//            than at the previous report, the reported number should also be higher by one,
+//   false    A report must change with the flows of this instance: if this instance has one flow
+//            more than at the previous report, the reported number should also be higher by one,
 //            whatever other clients do. The regression of reported numbers on own flows measures
 //            this. It is 1 if reports are up to date, and 0 if they are late by an interval or
 //            more, or count something else. Reports are used only while it is at least

@@ -21,18 +21,19 @@
 //   - WEIR_STALLING_LOOKS evaluations in a row find no more half-open flows than arrive within half
 //     of after_ms. The backend then accepts its clients, even if the clients are few.
 //
-// The expected number is measured on the other backends. The reference are the backends with the
-// fewest half-open flows per new flow that together have a quarter of the new flows. In a flood of
-// forged SYNs all backends have many half-open flows; the expected number is then high, and no
-// backend stalls. If most backends stall, the few remaining backends are the reference. Without new
-// flows on other backends there is no reference, and no backend starts to stall. Older new flows
-// count less; the time constant is memory_ms, the timeout of half-open flows.
+// The expected number is measured on the other backends. The reference is the group of backends
+// with the fewest half-open flows per new flow that together have a quarter of the new flows. In
+// a flood of forged SYNs all backends have many half-open flows; the expected number is then
+// high, and no backend stalls. If most backends stall, the few remaining backends are the
+// reference. Without new flows on other backends there is no reference, and no backend starts to
+// stall. Older new flows count less; the time constant is memory_ms, the timeout of half-open
+// flows.
 //
 // Flows that move to a backend are half-open until their clients retransmit; how many of them still
 // wait is unknown. Moved flows do not count against the backend that took them. They also do not
 // count in the number expected of a backend that already stalls, because its own flows would raise
-// that number. They count in the number expected of the other backends; these could seem worse than
-// backends that took flows otherwise.
+// that number. They count in the number expected of the other backends; otherwise these could
+// seem worse than backends that took flows.
 //
 // Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
 #pragma once
@@ -54,7 +55,8 @@ struct weir_stalling_settings {
 struct weir_stalling_backend { // zeroed at first
 	// Set by the caller before each evaluation.
 	uint64_t half_open; // current number of half-open flows
-	uint64_t moved; // half-open flows that moved from other backends: at most this many
+	// Upper limit of the number of half-open flows that moved from other backends.
+	uint64_t moved;
 	uint64_t new_flows; // cumulative; a decrease counts as a restart from 0
 	// Set by an evaluation.
 	bool stalls;

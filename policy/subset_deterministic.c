@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Deterministic subsetting: clients are grouped into rounds. A round has as many clients as subsets
-// fit into the backends; the clients of a round divide one shuffle into slices, so that each
-// backend has one client per round. Every round has a different shuffle. With a single shuffle, the
-// same backends would form a subset in every round; if they failed together, all clients of this
-// subset would be without a backend.
+// Deterministic subsetting: clients are grouped into rounds. A round has as many clients as there
+// are disjoint subsets of the backends; the clients of a round divide one shuffle into slices, so
+// that each backend has one client per round. Every round has a different shuffle. With a single
+// shuffle, the same backends would form a subset in every round; if they failed together, all
+// clients of this subset would be without a backend.
 //
 // An unusable backend is replaced by the next backend after the slice.
 #include <string.h>
@@ -27,9 +27,8 @@ struct weir_subset_slice weir_subset_slice(
 	};
 }
 
-// Writes the backends of a round to `ring`, not shuffled, and the backends that the round leaves
-// out to ret_left. Each round leaves out other backends. Returns the number of backends in the
-// ring.
+// Writes the backends of a round to `ring`, unshuffled, and the omitted backends to ret_left. Each
+// round omits different backends. Returns the number of backends in the ring.
 static uint32_t list_round(
 	uint32_t round, uint32_t n, uint32_t left_out, uint32_t *ring, uint32_t *ret_left) {
 	uint32_t first = (uint32_t)((uint64_t)round * left_out % n);

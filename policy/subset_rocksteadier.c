@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rocksteadier subsetting: almost as even as deterministic subsetting, and an added or removed
-// backend causes minimal changes. Backends and clients are grouped into lots of ten. For a lot of
-// clients, every lot of backends is shuffled independently. Each client of the lot visits the lots
-// of backends around a circle (ringsteady.h), takes one backend of each lot, and begins with a
+// backend causes minimal changes. Backends and clients are grouped into lots of ten. For each
+// client lot, every backend lot is shuffled independently. Each client of the lot visits the
+// backend lots around a circle (ringsteady.h), takes one backend of each lot, and begins with a
 // different row of the shuffled lots. Added lots are placed between existing lots and change no
 // existing lot.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Time-weighted round robin: a backend keeps its turn until its flows of this turn are predicted to
-// have used its weight, in milliseconds of service time.
+// Time-weighted round robin: a backend keeps its turn until the predicted service times of its
+// flows in this turn add up to its weight, in milliseconds.
 //
 // The first flow of a turn is also charged, as shares would not follow the weights otherwise;
 // poolifier does not charge it. A flow is charged when its backend is chosen, not when it ends:

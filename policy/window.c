@@ -10,8 +10,8 @@
 #define WINDOWS_MOST (WEIR_POLICY_EXACT / WEIR_POLICY_WINDOW) // maximum number of windows in a scan
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
-_Static_assert(WEIR_POLICY_BLOCK == 16 && BLOCKS == 8, "vectors, and a byte of bits");
-_Static_assert(BLOCKS *WINDOWS_MOST <= 64, "a word of bits");
+_Static_assert(WEIR_POLICY_BLOCK == 16 && BLOCKS == 8, "sizes of vectors, and one bit per block");
+_Static_assert(BLOCKS *WINDOWS_MOST <= 64, "one bit per block of a scan");
 
 // --- memory ---------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory) {
 	struct weir_policy_windows *all = &worker->windows;
 
 	*all = (struct weir_policy_windows){.size = size,
-		// Places that clients took in the earlier memory are no longer intact.
+		// This invalidates the places that clients took in the earlier memory.
 		.head = all->head + size,
 		.stamps = all->stamps};
 	if (size == 0) {
@@ -170,7 +170,8 @@ void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_pol
 	}
 }
 
-// Update each place of a backend. Does nothing if the keys must be loaded again anyway.
+// Update the keys of all backends; with `look`, only of those with errors, as they may have
+// expired or changed. Does nothing if the keys must be loaded again anyway.
 static void refresh_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops, bool look) {
 	if (client->window_count > WEIR_POLICY_EXACT) {
@@ -331,8 +332,8 @@ static uint32_t least_of_scan(
 				  : least_of_windows(scan, scan->windows, floor, cursor, ret_least);
 }
 
-// For more than WEIR_POLICY_EXACT candidates: returns the better of the least places of two
-// windows.
+// For more than WEIR_POLICY_EXACT candidates: finds the best place in each of two windows, and
+// returns the better one.
 static NOINLINE uint32_t least_of_two(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table,
 	const struct weir_policy_ops *ops, uint32_t floor, uint32_t *ret_least) {

@@ -9,9 +9,9 @@
 //   more                                 the candidates are divided into windows of
 //                                        WEIR_POLICY_WINDOW. A choice takes the better of two
 //                                        windows: the window at the cursor, which advances by one
-//                                        window with each choice, and a random window. A window is
-//                                        loaded when a choice first needs the window after a
-//                                        publication, at most one window per choice.
+//                                        window with each choice, and a random window. After a
+//                                        publication, a window is loaded when a choice first
+//                                        needs it, at most one window per choice.
 //
 // worker->windows is a ring: a client that needs room takes the next places, and overwrites the
 // places that were taken longest ago. The client that had those places detects the loss by their
@@ -39,7 +39,7 @@ struct weir_window {
 	uint16_t *id; // [WEIR_POLICY_WINDOW]
 };
 
-// Adopt a table: load the keys of all candidates; with more than WEIR_POLICY_EXACT candidates, each
+// Load the keys of all candidates of a table; with more than WEIR_POLICY_EXACT candidates, each
 // window is loaded when it is needed. worker->windows always has room for worker->backend_count
 // candidates; candidates beyond its room are left out.
 void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_client *client,
@@ -56,7 +56,7 @@ void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_clie
 // Returns the place with the least max(key, floor) among backends below their limit. Of several
 // equal places, returns the first at or after the cursor; in a random window, at or after a random
 // place. Returns WEIR_POLICY_NONE if all backends are at their limit; ret_least is unchanged then.
-// floor < WEIR_POLICY_KEY_NONE. table: the adopted table.
+// floor < WEIR_POLICY_KEY_NONE. table: the loaded table.
 uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t floor,
 	uint32_t *ret_least);

@@ -110,7 +110,7 @@ class Tree:
                 self.problems.append(f"row of {name}: nothing there includes {other}")
 
     def check_circles(self, root, build):
-        """There are no circular calls between source files, by the symbols of their objects."""
+        """There are no circular calls between source files, according to the symbols of their objects."""
         defined, wanted = {}, collections.defaultdict(set)
         for path, command in self.commands(root, build):
             output = os.path.join(command["directory"], command["output"])
@@ -151,7 +151,7 @@ class Tree:
                     yield path, command
 
     def check_paths(self, root, build):
-        """The include paths have no folder that a source's folder must not include."""
+        """The include path of each source has only folders that the source's folder may include."""
         checked = 0
         for path, command in self.commands(root, build):
             room, checked = self.room(path), checked + 1

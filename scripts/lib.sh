@@ -22,7 +22,7 @@ die() {
 	exit 1
 }
 
-# Register a command to run at any exit of the script, last one first.
+# Register a command to run at any exit of the script, in reverse order of registration.
 at_exit() {
 	CLEANUPS+=("$*")
 }
@@ -60,8 +60,8 @@ become_root() {
 	exec sudo -- "$0" "$@"
 }
 
-# Files of the project, relative to its root: those that git tracks or would add, or without git all
-# files.
+# Files of the project, relative to its root: those that git tracks or would add; without git,
+# all files.
 project_files() {
 	local file
 	{

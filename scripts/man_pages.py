@@ -4,7 +4,7 @@
 document.
 
 usage: man_pages.py PAGE.SECTION --summary TEXT --version VERSION --changelog FILE --out FILE
-           [--see-also PAGE(SECTION)]... [--file "PATH: WHAT"]...  (a document's first one is it)
+           [--see-also PAGE(SECTION)]... [--file "PATH: WHAT"]...  (of a document: first the file it describes)
            (--program PROGRAM [--descend] | --document FILE.md)
 
 --descend also includes the help of each command of the program. The date of a page is that of the
@@ -54,7 +54,7 @@ def label(text):
 
 
 def prose(text):
-    """Options and the names of Weir's programs in a text of --help."""
+    """A text of --help, with options, program names and paths in bold."""
     parts = re.split(r"(--[a-z][a-z-]*|\bweir(?:ctl|-[a-z]+)\b|/[\w./-]+\w)", text)
     return line("".join(bold(part) if i % 2 else escape(part) for i, part in enumerate(parts)))
 
@@ -179,7 +179,7 @@ def synopsis(usage):
 
 
 def about_command(parent, name):
-    """A command of a program that has a help for each."""
+    """The section of one command, for a program whose commands each have a --help."""
     words = []
     for word in name.split():
         if not re.fullmatch(r"[a-z][a-z-]*", word):

@@ -22,14 +22,14 @@ struct weir_backend_path {
 	uint16_t vlan; // 0 = untagged
 	uint16_t mtu; // MTU of the port: largest outer IP packet, bytes
 	uint16_t service;
-	uint8_t resolved; // next_hop_mac is known
-	uint32_t max_active_flows; // limit of the backend's active flows, as in the row; 0 = none
+	uint8_t resolved; // next_hop_mac is valid
+	uint32_t max_active_flows; // limit of active flows, as in the row; 0 = no limit
 	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_AT_LIMIT
-	uint8_t source_bits; // IPv4: number of low bits of source that vary by flow; 0 in source;
-			     // at most WEIR_SOURCE_BITS_MAX
+	uint8_t source_bits; // IPv4: number of low bits of source that vary by flow, and are 0 in
+			     // `source`; at most WEIR_SOURCE_BITS_MAX
 };
 
-// Fill a row: Ethernet, optional VLAN tag, IPv4 (DF set, TTL 64, protocol 4 or 41 left 4) or IPv6
-// (hop limit 64, next header 4 or 41 left 4). The worker fills in lengths, DSCP/ECN, inner protocol
-// and the IPv4 checksum, see encap.h.
+// Fill a row: Ethernet, optional VLAN tag, IPv4 (DF set, TTL 64, protocol 4) or IPv6 (hop limit 64,
+// next header 4). The worker fills in lengths, DSCP/ECN, inner protocol (4 or 41) and the IPv4
+// checksum, see encap.h.
 void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret);

@@ -31,9 +31,9 @@ static inline uint32_t weir_ref_generation(weir_ref ref) {
 	return (uint32_t)(ref >> 32);
 }
 
-// Each of the next functions returns false, with outputs untouched, if the reference is 0 or points
-// outside the heap, if kind or generation of the blob are wrong, or if an array is not inside the
-// blob.
+// Each of the following functions returns false, with outputs untouched, if the reference is 0 or
+// points outside the heap, if kind or generation of the blob is wrong, or if an array is not inside
+// the blob.
 bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_services_view *ret);
 // Find the subset of one worker; other subsets are not checked.

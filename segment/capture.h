@@ -6,7 +6,7 @@
 //           every burst: the number of the active order, 0 = none. A worker copies the terms of a
 //           new order once, under a sequence lock, and checks the terms. The worker ignores an
 //           order after its deadline, which control extends while a client reads. Therefore a
-//           capture ends if the control process dies at any point.
+//           capture also ends if the control process dies.
 //   ring    a worker writes one record for each packet that matches the order (statistics). When
 //           the ring is full, records are lost and counted; the worker never waits.
 //
@@ -32,16 +32,17 @@ struct weir_capture_packet { // private memory: one record and its bytes
 // --- control ------------------------------------------------------------------------------
 
 // Activate an order, which replaces the previous order, and skip the present contents of the rings.
-// terms->number is ignored. segment: with capture_rings. Returns the number of the order. [control]
+// terms->number is ignored. The segment must have capture_rings. Returns the number
+// of the order. [control]
 uint64_t weir_capture_order(
 	struct weir_segment *segment, const struct weir_capture_terms *terms, uint64_t deadline_ns);
 // Set the time (CLOCK_MONOTONIC) until which the order is active. [control]
 void weir_capture_extend(struct weir_segment *segment, uint64_t deadline_ns);
 // Deactivate the order. [control]
 void weir_capture_withdraw(struct weir_segment *segment);
-// Take the oldest record of this order from a worker's ring. An inconsistent record or a record
-// with invalid values ends the reading of the ring's present contents. Returns false if the ring
-// has no record. [control]
+// Take the oldest record of this order from a worker's ring. If a record is inconsistent or has
+// invalid values, the rest of the ring's present contents is skipped. Returns false if the ring has
+// no record. [control]
 bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	struct weir_capture_packet *ret);
 // Number of packets of this order that a worker did not record: *ret_lost because the ring was

@@ -59,7 +59,7 @@ struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of t
 	uint64_t time_ns; // CLOCK_MONOTONIC of the iteration that received the packet
 	uint64_t number; // number of the order
 	uint64_t hash; // hash of the flow; 0 = unknown
-	uint64_t tables; // position in the update log up to which the worker had adopted changes
+	uint64_t tables; // position in the update log up to which the worker had applied changes
 	uint32_t bytes; // bytes of record and frame, a multiple of 8
 	uint32_t length; // length of the frame
 	uint32_t bucket; // bucket of the flow, or WEIR_CAPTURE_NO_BUCKET

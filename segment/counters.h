@@ -43,7 +43,7 @@
 		"New flows not inserted (table full), sent by the Maglev fallback.") \
 	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
 
-// Since ABI 6: after all others in the segment, in reserved space.
+// Since ABI 6. In the segment they follow all others, in formerly reserved space.
 #define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
 		"Packets sent in fragments: they exceed the path MTU and could not be refused.") \
@@ -98,7 +98,7 @@
 	X(rejected, FLOWS, "rejected_flows", \
 		"New flows rejected because every backend was at max_active_flows.") \
 	X(rehashed, FLOWS, "rehashed_flows", \
-		"Flows moved because their backend was down, gone or took no new flows.") \
+		"Flows moved because their backend was down or removed, or took no new flows.") \
 	X(reset, FLOWS, "reset_flows", "Flows ended with an RST because their backend was down.")
 
 // Counters per worker: buckets of flows that have moved between workers (WEIR_MESSAGE_STEAL).
@@ -132,9 +132,9 @@
 	X(xdp_fill_empty, PACKETS, "port_xdp_fill_empty_packets", \
 		"AF_XDP: attempts that found the fill ring empty; losses are in imissed.") \
 	X(xdp_invalid, PACKETS, "port_xdp_invalid_packets", \
-		"AF_XDP: invalid descriptors, received and to send.") \
+		"AF_XDP: invalid descriptors, for reception or transmission.") \
 	X(frame_too_long, PACKETS, "port_too_long_packets", \
-		"AF_XDP: frames longer than a packet buffer; other devices: among ierrors.")
+		"AF_XDP: frames longer than a packet buffer, on other devices part of ierrors.")
 
 // Counters and gauges.
 #define WEIR_WORKER_FIGURES(X) \

@@ -41,12 +41,12 @@
 	X(NO_EXCEPTION_PORT, "no_exception_port", "no exception device to punt the packet to the kernel") \
 	X(EXCEPTION_FULL, "exception_full", "queue to the kernel full")                            \
 	X(TX_FULL, "tx_full", "transmit queue full")                                               \
-	X(HANDOFF_FULL, "handoff_full", "ring to the flow's worker, or hold queue of a moving bucket, full") \
+	X(HANDOFF_FULL, "handoff_full", "ring to the flow's worker full, or hold queue of a moving bucket full") \
 	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                   \
 	X(TX_TOO_LONG, "tx_too_long", "packet longer than the MTU of the egress port")             \
 	X(FLOW_CONTROL, "flow_control", "every backend of the service is at max_active_flows")     \
 	X(GROUP_MAC, "group_mac", "reply to a broadcast or multicast MAC address suppressed")      \
-	X(OTHER_MAC, "other_mac", "frame to another MAC address, or to a VIP in a broadcast or multicast frame") \
+	X(OTHER_MAC, "other_mac", "frame to another MAC address, or broadcast or multicast frame with a packet to a VIP") \
 	X(FRAGMENT_BUFFERS, "fragment_buffers", "no packet buffers for the fragments of a packet") \
 	X(CLOSED_PORT, "closed_port", "packet to a port of a VIP without a bind (closed_ports), or new flow to a drained bind") \
 	X(FRAGMENT_OVERLAP, "fragment_overlap", "fragment that overlaps another fragment, or is beyond the end of the datagram") \

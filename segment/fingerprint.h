@@ -15,10 +15,10 @@
 // The fingerprint of the layout that this program was compiled with. Never 0.
 uint64_t weir_layout_fingerprint(void);
 
-// True if a control process of this program can serve a dataplane with this ABI and fingerprint:
-// the layout of this program, or a previous layout to which this program's layout only adds fields
-// in space that was reserved and zero. Therefore control can be upgraded first, and the dataplane,
-// with all its flows, at any later time.
+// True if a control process of this program can serve a dataplane with this ABI and fingerprint,
+// which must be those of this program's layout, or of a previous layout to which this program's
+// layout only adds fields in space that was reserved and zero. Therefore control can be upgraded
+// first, and the dataplane, with all its flows, at any later time.
 bool weir_layout_served(uint32_t abi, uint64_t fingerprint);
 
 // Size of the header of a served layout, in bytes; later bytes of the header are 0.

@@ -40,8 +40,8 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 }
 
 // The device in /proc/locks may differ from the device of stat, for instance on btrfs. On tmpfs the
-// devices are equal and must be compared, because files of other tmpfs can have the same small
-// inode numbers.
+// devices are equal and must be compared, because files of other tmpfs mounts can have the same
+// small inode numbers.
 static bool has_same_device(const char *path) {
 	struct statfs fs;
 

@@ -6,7 +6,7 @@
 // token, and each worker writes its word.
 //
 // control:  unlink;  token := T;  full fence;  ... for each worker: acquire word; is it T or later?
-// worker:   acquire token, T;  (adopt everything published before T;)  release word := T
+// worker:   acquire token, T;  (apply everything published before T;)  release word := T
 //           going online:  release word := T;  full fence;  going offline:  release word := 0
 //
 // Why no worker uses an unlinked object after its grace period:

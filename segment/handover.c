@@ -88,7 +88,7 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 		return errno == ENOENT ? 0 : -errno;
 	}
 	ours = st.st_uid == geteuid() || st.st_uid == 0 || st.st_uid == control_user;
-	// The socket was created while other users could still write in run_dir, so that the
+	// The socket was created while other users could still write in run_dir, therefore the
 	// listener is not a dataplane.
 	if (!ours) {
 		return unlink(address->sun_path) < 0 && errno != ENOENT ? -errno : 0;
@@ -110,8 +110,8 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	return r;
 }
 
-// Root changes the owner to control's user and keeps root's group, because control run as root has
-// no capability to bypass the mode.
+// As root, this process makes control's user the owner and keeps root's group: the group lets a
+// weir-control that runs as root connect, which has no capability to bypass the mode.
 static int give_socket(const char *path, const struct weir_handover_params *params) {
 	bool is_root = geteuid() == 0;
 	bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
@@ -136,7 +136,7 @@ static int bind_and_listen(
 	if (n < 0 || (size_t)n >= sizeof(early.sun_path)) {
 		return -ENAMETOOLONG;
 	}
-	// The socket was left by a dataplane that died, because this process holds the lock.
+	// This process holds the lock, so an existing socket was left by a dataplane that died.
 	if (unlink(early.sun_path) < 0 && errno != ENOENT) {
 		return -errno;
 	}
@@ -155,7 +155,7 @@ static int bind_and_listen(
 
 // Serialize dataplanes, so that two dataplanes that start together do not remove each other's
 // socket. The lock is on a private file, because any process that can open a file can lock it, and
-// the group can open run_dir. A previous owner may remove the file between open and lock, so that
+// the group can open run_dir. A previous owner may remove the file between open and lock; therefore
 // the name of the file is checked after the lock.
 static int take_lock(const char *path) {
 	for (;;) {
@@ -253,7 +253,7 @@ int weir_handover_server_fds(const struct weir_handover_server *server, int fds[
 	return server->connection_fd >= 0 ? 2 : 1;
 }
 
-// The attached process sends no data. When the process ends, the connection reads end of file.
+// The attached process sends no data. When the process ends, a read returns end of file.
 static void notice_leaving(struct weir_handover_server *server) {
 	char ignored[64];
 
@@ -479,8 +479,8 @@ static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned
 	*ret_n = take_fds(&message, fds);
 	if (bytes != (ssize_t)sizeof(*ret) || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
 		close_all(fds, *ret_n);
-		// The message has room for all descriptors, so that this process has reached its
-		// limit of open files.
+		// The message has room for all descriptors; therefore this process has reached
+		// its limit of open files.
 		return (message.msg_flags & MSG_CTRUNC) != 0 && *ret_n < FDS_MAX ? -EMFILE
 										 : -EPROTO;
 	}
@@ -507,7 +507,8 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 	} else if (answer->error == EPERM) {
 		r = weir_refuse(-EPERM, why, why_bytes,
 			"user %u may not attach to weir-dataplane: start weir-dataplane with "
-			"--control-user %u, or weir-control as its --control-user",
+			"--control-user %u, or weir-control as the --control-user of "
+			"weir-dataplane",
 			(unsigned int)geteuid(), (unsigned int)geteuid());
 	} else if (answer->error != 0 || answer->vip_maps > WEIR_PORTS_MAX ||
 		   (answer->steered & ~((1ull << answer->vip_maps) - 1)) != 0 ||
@@ -536,7 +537,7 @@ static int explain(int error, const char *path, char *why, size_t why_bytes) {
 	case -EACCES:
 		return weir_refuse(error, why, why_bytes,
 			"user %u may not connect to %s: start weir-dataplane with --control-user "
-			"%u, or weir-control as its --control-user",
+			"%u, or weir-control as the --control-user of weir-dataplane",
 			(unsigned int)geteuid(), path, (unsigned int)geteuid());
 	case -ETIMEDOUT:
 		return weir_refuse(

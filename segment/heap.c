@@ -67,8 +67,8 @@ int weir_heap_init(struct weir_heap *heap, const struct weir_segment *segment) {
 }
 
 void weir_heap_fini(struct weir_heap *heap) {
-	// Only the freed part of the heap is unpoisoned: the whole heap would write half a gigabyte
-	// of ASan's shadow memory.
+	// Only the freed part of the heap is unpoisoned: unpoisoning the whole heap would write
+	// half a gigabyte of ASan's shadow memory.
 	if (heap->freed > 0) {
 		ASAN_UNPOISON_MEMORY_REGION(
 			at(heap, heap->segment->heap_off), heap->freed - heap->segment->heap_off);

@@ -21,7 +21,7 @@
 //   Each backend has two copies of its *row* at a fixed position: a change is written to the unused
 //   copy, and one release-store of the version switches to the changed copy. Therefore the cost of
 //   changing one backend does not depend on the number of backends.
-// After each store control appends an entry to the *update log*. Workers follow the log in order, a
+// After each store control appends an entry to the *update log*. Workers read the log in order, a
 // few entries per iteration, and copy the changes into private memory (reader.h).
 //
 // Guarantees kept by this folder:
@@ -30,12 +30,12 @@
 //      control process reads all state that it needs to continue from the tables and the
 //      identities.
 //   S5 The memory of a blob is reused only after every worker has reported a quiescent state
-//      (grace.h). A worker reports a quiescent state only after it has adopted all earlier
+//      (grace.h). A worker reports a quiescent state only after it has applied all earlier
 //      publications.
 //
-// Order of publication (control) and of adoption (workers): identities -> rows -> selections ->
+// Order of publication (control) and of loading (workers): identities -> rows -> selections ->
 // services. Therefore a worker that has a selection also has the selection's backends. A row that
-// refuses new flows follows the selections, so that selections always have an open candidate.
+// refuses new flows is published after the selections, so that these always have an open candidate.
 // Withdrawal has the reverse order, with a grace period before ids or memory are reused.
 #pragma once
 
@@ -48,7 +48,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 15 // number shown to users; fingerprint.h detects unnumbered changes
+#define WEIR_SEGMENT_ABI 15 // shown to users; fingerprint.h detects changes without a new number
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -99,7 +99,7 @@ enum weir_closed_ports {
 
 // Flags of the service id in a bind or a range. WEIR_SERVICE_NONE also has these bits: use the
 // functions of service_table.h.
-// first ABI with WEIR_BIND_DRAINED; older workers read the flags as no service
+// First ABI with WEIR_BIND_DRAINED; older workers treat an id with flags as "no service".
 #define WEIR_ABI_DRAINS 12
 #define WEIR_BIND_DRAINED 0x8000u // the bind takes no new flows: first packets of flows are refused
 #define WEIR_BIND_ENDED 0x4000u // set with DRAINED: existing flows of the bind have also ended
@@ -172,7 +172,7 @@ enum weir_backend_flag {
 
 // The data of one backend for workers, with a prebuilt outer header that workers copy in front of
 // packets. The worker fills in only total length, TTL, DSCP/ECN and the IPv4 checksum. Health and
-// administrative state determine selections, and through the flags what happens to existing flows.
+// administrative state determine selections and, through the flags, what happens to existing flows.
 struct weir_backend_row { // 80 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on
@@ -253,7 +253,7 @@ struct weir_identity_service { // 128 bytes, [control]
 	// Since ABI 13: the removal of binds or of the service; the service table has the removed
 	// binds.
 	uint32_t removed_ms; // the configured interval, 0 = none
-	// CLOCK_MONOTONIC: end of the phase; lowest bit: the phase is DROPPED
+	// CLOCK_MONOTONIC: end of the phase; lowest bit set: the phase is DROPPED
 	uint64_t removal_until_ns;
 	uint32_t removal; // enum weir_drain_phase: NONE, DRAINING, or DROPPED
 	uint32_t reserved[5];
@@ -406,7 +406,7 @@ _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");
 
 #define WEIR_ABI_PORT_COUNTERS 6 // first ABI with port counters
-#define WEIR_PORT_XSTATS 128 // maximum of DPDK's extended statistics of a device, not per queue
+#define WEIR_PORT_XSTATS 128 // maximum number of a device's DPDK xstats, without those per queue
 
 struct weir_port_xstat { // [dp]
 	char name[56]; // name in DPDK; written before the segment is handed over
@@ -445,7 +445,7 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 	X(ONE_WORKER, "there is only one worker") \
 	X(DEVICE_RSS, "the device of a port spreads flows over the workers itself (RSS)") \
 	X(RSS_HASH, "the device of a port spreads flows by RSS, but does not report their hash") \
-	X(RSS_TABLE, "the device of a port spreads flows by RSS, but keeps its table of queues") \
+	X(RSS_TABLE, "the device of a port spreads flows by RSS, but cannot update its RETA") \
 	X(RSS_KEYS, "devices spread flows by RSS with different keys")
 
 enum weir_bucketing {
@@ -468,7 +468,7 @@ enum weir_stealing {
 // Answers of a worker to a request for a bucket. X(NAME, "key", "text")
 #define WEIR_BUCKET_ANSWERS(X) \
 	X(NONE, "none", "no answer") \
-	X(CONFIRMED, "confirmed", "the bucket will move: the workers complete it") \
+	X(CONFIRMED, "confirmed", "the bucket will move; the workers complete the move") \
 	X(NOT_BUCKETED, "not_bucketed", "flows are not in buckets") \
 	X(OFF, "off", "stealing is switched off") \
 	X(OUT_OF_RANGE, "out_of_range", "no such bucket or worker") \
@@ -492,7 +492,7 @@ struct weir_bucket_packets { // [worker]
 	uint64_t packets[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
 
-// Written by the worker that has adopted the bucket, and by [dp] before workers start.
+// Written by the worker that has taken over the bucket, and by [dp] before workers start.
 struct weir_bucket_owners { // [worker], relaxed stores by any worker
 	uint8_t owner[WEIR_BUCKETS];
 } __attribute__((aligned(64)));

@@ -32,7 +32,8 @@ enum weir_message_kind {
 	X(CHANGED, "changed", "a packet of the flow arrived, or its state or backend has changed") \
 	X(GONE, "gone", "the flow is not in the worker's flow table") \
 	X(UNUSABLE, "unusable", "the new backend takes no new flows of the service") \
-	X(LIMIT, "limit", "the new backend is at its limit, or half-open flows crowd the table") \
+	X(LIMIT, "limit", \
+		"the new backend is at its limit, or the table has too many half-open flows") \
 	X(LATE, "late", "the request came after its deadline")
 
 enum weir_move_answer {
@@ -114,7 +115,8 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint8_t answered; // 1
 			uint8_t family; // family of the flows: 4 or 6
 			uint8_t count; // number of flows
-			// minimum time that the flows have waited, in WEIR_WAITED_MS; at most 255
+			// minimum time that the flows have waited, in units of WEIR_WAITED_MS;
+			// at most 255
 			uint8_t waited;
 			uint32_t next; // next line: above first, unless the table ends earlier
 			uint32_t lines; // number of lines of the table

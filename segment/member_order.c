@@ -37,8 +37,8 @@ static int compare_members(const void *left, const void *right) {
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-// A round of the interleaved policy contains the candidates from some weight on. With the heaviest
-// candidates last, a round is a tail of the list.
+// A round of the interleaved policy contains the candidates of at least a certain weight. With the
+// heaviest candidates last, a round is a tail of the list.
 static int compare_weights(const void *left, const void *right) {
 	const struct weir_selection_member *a = left;
 	const struct weir_selection_member *b = right;

@@ -25,7 +25,7 @@ enum weir_action {
 	X(FLOW, "flow") /* backend of the flow in the flow table */ \
 	X(NEW, "new") /* new flow: backend from the selection */ \
 	X(UNTRACKED, "untracked") /* like NEW, flow not inserted (table full, or mid-flow) */ \
-	X(REPLACED, "replaced") /* replacement of a backend that is gone, down or closed */
+	X(REPLACED, "replaced") /* replacement of a backend that is removed, down or closed */
 
 enum weir_choice {
 #define X(name, key) WEIR_CHOICE_##name,
@@ -54,7 +54,7 @@ enum weir_packet_kind {
 // The event of a packet for its flow. With direct server return (DSR) only packets of the client
 // are visible, and the states are correct with only these packets:
 //   SYN        -> SYN seen (a new flow; also from closing: the client reuses its port)
-//   DATA       SYN seen, young -> established; after RST -> established (the RST was not real)
+//   DATA       SYN seen, young -> established; after RST -> established (the RST was forged)
 //   ACK        packet without a payload: SYN seen -> young, other states like DATA
 //   FIN        -> closing; further DATA refreshes the closing flow (half-closed download)
 //   RST        finished, but the flow stays for the timeout of its state: an RST is easily forged
@@ -71,8 +71,8 @@ enum weir_flow_event {
 #undef X
 };
 
-// Number of elements of each set. The numbers are no enumerators of the sets, because every switch
-// would have to handle them.
+// Number of elements of each set. The numbers are not enumerators of the sets, because every
+// switch would have to handle them.
 #define X(name, key) +1
 enum {
 	WEIR_ACTION_COUNT = 0 WEIR_ACTIONS(X),

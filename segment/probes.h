@@ -16,7 +16,7 @@
 	DTRACE_PROBE4(weir, flow_begin, worker, service, backend, key)
 
 // Fires when a flow has left the flow table, or its backend. [worker] cause: enum weir_flow_end;
-// entry: the flow's word in its line of the flow table, whose key is still valid (flow_bucket.h).
+// entry: the flow's word in its line of the flow table; its key is still valid (flow_bucket.h).
 #define WEIR_PROBE_FLOW_END(cause, backend, entry) \
 	DTRACE_PROBE3(weir, flow_end, cause, backend, entry)
 
@@ -31,5 +31,5 @@
 // weir_update_kind; id: of the service or backend.
 #define WEIR_PROBE_PUBLICATION(number, kind, id) DTRACE_PROBE3(weir, publication, number, kind, id)
 
-// Fires when a worker has adopted all changes with a lower number than `number`. [worker]
+// Fires when a worker has applied all changes with a lower number than `number`. [worker]
 #define WEIR_PROBE_ADOPTION(worker, number) DTRACE_PROBE2(weir, adoption, worker, number)

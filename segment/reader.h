@@ -2,8 +2,9 @@
 //
 // Reader: reads the published tables in a worker.
 //
-// A reader follows the update log: with every burst it adopts a few of the newly published changes,
-// rows first, then selections, then the service table, then rows that close, into private memory.
+// A reader follows the update log: with every burst it adopts a few of the newly published changes:
+// it loads them into private memory, rows first, then selections, then the service table, then rows
+// that close.
 // For a blob the reader keeps a *view*: pointers and counts, copied after their bounds were checked
 // against the segment. A backend's row is passed to adopt_row as a copy. Values inside the arrays
 // of a view (service ids, indexes of candidates) are compared with the private counts when they are

@@ -35,7 +35,7 @@ static uint64_t align_up(uint64_t value, uint64_t alignment) {
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-// Position and length of each region for the header's counts, which are in range.
+// Computes position and length of each region from the header's counts, which are in range.
 void weir_regions_of(
 	struct weir_segment_header *h, struct weir_region_place regions[WEIR_REGIONS]) {
 	uint64_t workers = h->workers, services = h->max_services, backends = h->max_backends;
@@ -326,8 +326,8 @@ static uint64_t at_most(uint64_t value, uint64_t most) {
 	return value < most ? value : most;
 }
 
-// Returns the number of backends that have counters after the counters of `backends` backends were
-// allocated: counters are allocated for COUNTED_STEP ids at a time.
+// Returns how many backends have counters once those of `backends` backends are allocated: counters
+// are allocated for COUNTED_STEP ids at a time.
 static uint32_t counted_with(const struct weir_segment *segment, uint32_t backends) {
 	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
 }

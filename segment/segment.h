@@ -105,9 +105,9 @@ int weir_segment_take_counters(
 	const struct weir_segment *segment, uint32_t from, uint32_t backends);
 
 // Follow the publications of control: allocate the counters of further backends, and map newly
-// written parts of tables, so that workers do not have to. Workers adopt no backend before its
+// written parts of tables, so that workers do not have to. Workers load no backend before its
 // counters have memory. [dataplane, main thread; about every 100 ms, and when control attaches]
-// Returns 0 or -ENOMEM (further backends are not adopted yet).
+// Returns 0 or -ENOMEM (further backends are not loaded yet).
 int weir_segment_follow(struct weir_segment *segment);
 
 // Map and validate a segment received from the dataplane. Takes ownership of the descriptors on
@@ -148,7 +148,7 @@ static inline uint32_t weir_segment_bucket_owner(
 	return __atomic_load_n(&segment->bucket_owners->owner[bucket], __ATOMIC_RELAXED);
 }
 
-// Set the owner of a bucket. [worker that has adopted the bucket, afterwards]
+// Set the owner of a bucket. [worker that has taken over the bucket, afterwards]
 static inline void weir_segment_own_bucket(
 	const struct weir_segment *segment, uint32_t bucket, uint32_t worker) {
 	__atomic_store_n(&segment->bucket_owners->owner[bucket], (uint8_t)worker, __ATOMIC_RELAXED);

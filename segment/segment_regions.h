@@ -71,7 +71,7 @@ static inline bool weir_region_in_tables(unsigned int region) {
 	return region >= WEIR_REGION_FIRST_OF_TABLES;
 }
 
-// Position and length of each region for the header's counts, which must be in range.
+// Compute position and length of each region from the header's counts, which must be in range.
 void weir_regions_of(
 	struct weir_segment_header *header, struct weir_region_place regions[WEIR_REGIONS]);
 

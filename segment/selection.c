@@ -57,7 +57,7 @@ struct assembly {
 		*members; // members of the subset, in the order of candidates
 	bool reported; // weights_reported of the parameters
 	bool filling; // all permutations are computed; slots are being filled
-	uint32_t next; // next permutation, or number of slots numbered as candidates
+	uint32_t next; // next permutation, later next slot of number_slots
 	struct weir_maglev_backend *backends;
 	struct ranked *ranked;
 	void *scratch;
@@ -94,7 +94,7 @@ static void make_permutations(struct assembly *assembly, uint32_t most) {
 	}
 }
 
-// Replaces positions in the order of identities by numbers of candidates in up to `most` slots.
+// In up to `most` slots, replaces positions in the order of identities by indexes of candidates.
 // Needed only with rounds, because candidates are then not in the order of identities. Returns true
 // if slots are left.
 static bool number_slots(struct assembly *assembly, uint32_t most) {
@@ -141,8 +141,8 @@ uint32_t weir_selection_slots(
 	return slots;
 }
 
-// Fill in the candidates; slots are filled by assembly_step. base and the data that it points to
-// must exist until assembly_fini. Returns 0 or -ENOMEM.
+// Fill in the candidates; slots are filled by assembly_step. base and all data that the assembly
+// points to must exist until assembly_fini. Returns 0 or -ENOMEM.
 static int assembly_begin(struct assembly *assembly) {
 	const struct weir_selection_subset *subset = assembly->subset;
 	const struct weir_selection_member *members = assembly->members;

@@ -12,7 +12,7 @@
 
 #include "hash.h"
 
-// Longest run of full buckets that a lookup follows. The builder doubles the table until no run is
+// Longest run of full buckets that a lookup probes. The builder doubles the table until no run is
 // longer. Therefore a lookup ends even if another process writes invalid data to the table.
 #define PROBES_MAX 32
 #define DOUBLINGS_MAX 5
@@ -315,7 +315,7 @@ static void add_range(
 }
 
 // Cut the overlapping ranges [from, to) of a group into disjoint ranges. All ports between two
-// neighbouring edges are covered by equal ranges.
+// neighbouring edges are covered by the same ranges.
 static void add_ranges(struct builder *b, uint32_t from, uint32_t to) {
 	struct weir_bind *key = add_key(b, &b->binds[from], WEIR_BIND_RANGES);
 	uint32_t edges = 0;

@@ -44,7 +44,7 @@ static inline uint16_t weir_bind_existing(uint16_t bind) {
 					     : (uint16_t)(bind & ~WEIR_BIND_FLAGS);
 }
 
-// Whether the flows of a service's backends to this bind end with the bind.
+// Whether workers end the service's flows to this bind: the bind was removed, its drain is over.
 static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
 	const uint16_t over = WEIR_BIND_REMOVED | WEIR_BIND_ENDED;
 
@@ -55,13 +55,14 @@ static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
 // Whether the address is a VIP, for any port. [worker]
 bool weir_service_is_vip(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
-// How packets to a port of this address without a bind are handled; the value for the kernel if the
+// How packets to a port of this address without a bind are handled; WEIR_CLOSED_PORTS_KERNEL if the
 // address is no VIP. [worker]
 enum weir_closed_ports weir_service_closed_ports(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
 
-// Enumerate the binds, in no order: exact ports, and disjoint parts of ranges. A table written by
-// another process may have duplicates, and any values; each range is enumerated once at most.
+// Enumerate the binds, in no particular order: exact ports, and disjoint parts of ranges. A table
+// written by another process may have duplicates, and any values; each range is enumerated once at
+// most.
 struct weir_service_cursor { // zero at the start
 	uint64_t bucket;
 	uint32_t range; // index of the range in a bucket with ranges

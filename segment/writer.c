@@ -200,8 +200,9 @@ static bool reserve_for_open(struct weir_writer *writer) {
 	       weir_extents_reserve(&writer->owned, 1);
 }
 
-// Every used generation is at most the note, which is stored before the reference. An invalid note
-// must not cause a generation to be reused: continue at least from the published generations.
+// Every used generation is at most notes->generation, which is stored before the reference. An
+// invalid value there must not cause a generation to be reused: continue at least from the
+// published generations.
 static uint64_t last_generation(const struct weir_writer *writer) {
 	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
 
@@ -313,7 +314,8 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 	note_used(writer, extent.offset + extent.bytes);
 	blob = blob_at(writer, extent.offset);
 	memset(blob, 0, extent.bytes);
-	// Generations are exhausted only after an invalid note. 0 means "nothing published".
+	// The counter can overflow only if notes->generation was invalid. 0 means
+	// "nothing published".
 	writer->generation += writer->generation == UINT64_MAX ? 2 : 1;
 	blob->generation = writer->generation;
 	blob->kind = kind;
@@ -348,12 +350,12 @@ static void log_update(const struct weir_writer *writer, uint32_t change) {
 	struct weir_news *news = writer->segment->news;
 	uint64_t updates = news->updates;
 
-	// A reader that finds this entry in place of an older entry also finds `changes` at least
+	// A reader that finds this entry in place of an older entry also finds `updates` at least
 	// at its present value, and therefore detects the overwrite.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&writer->segment->updates->update[updates % WEIR_UPDATES], change,
 		__ATOMIC_RELAXED);
-	// Fire the probe first: a worker may adopt the change while the probe's handler still runs.
+	// Fire the probe first: a worker may apply the change while the probe's handler still runs.
 	WEIR_PROBE_PUBLICATION(updates, change >> 16, (uint16_t)change);
 	__atomic_store_n(&news->updates, updates + 1, __ATOMIC_RELEASE);
 }
@@ -399,7 +401,7 @@ int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void 
 	if (header != NULL) {
 		value = weir_ref_make(header->generation, extent.offset);
 	}
-	// The note is stored before the reference, so that no generation is used twice.
+	// notes->generation is stored before the reference, so that no generation is used twice.
 	__atomic_store_n(&writer->segment->notes->generation, writer->generation, __ATOMIC_RELEASE);
 	__atomic_store_n(ref, value, __ATOMIC_RELEASE);
 	log_update(writer, update_of(root));

@@ -52,7 +52,7 @@ const void *weir_writer_current(const struct weir_writer *writer, struct weir_ro
 int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_ref refused);
 
 // Allocate the identities, rows, costs and baselines of ids below these numbers, which never
-// decrease, and the workers' counters of these backends: without counters, workers adopt neither a
+// decrease, and the workers' counters of these backends: without counters, workers load neither a
 // backend nor later publications. Call before the first of these ids is written. Returns 0,
 // -ENOMEM, -EINVAL (out of range).
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);

@@ -96,7 +96,7 @@ static int open_tunnel(const struct weir_run_as *run_as, struct weir_data_path_t
 		int needed = weir_reload_without_data_path(reload);
 
 		weir_log_write(log, needed < 0 ? WEIR_LOG_ERROR : WEIR_LOG_WARN,
-			"%s%scannot make health checks via the data path: %s%s",
+			"%s%scannot run health checks via the data path: %s%s",
 			needed < 0 ? weir_reload_file(reload) : "", needed < 0 ? ": " : "", why,
 			r == -EPERM || r == -EACCES
 				? "; start as root, or with CAP_NET_ADMIN and CAP_NET_RAW"

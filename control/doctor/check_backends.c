@@ -41,7 +41,8 @@ struct target {
 	struct vip vips[VIPS_MOST]; // VIPs of the address family of the backend come first
 	uint32_t vip_count;
 	bool routed;
-	// The backend has answered a request without tunnel; a request through the tunnel.
+	// direct: the backend has answered a request that was sent without a tunnel; tunnel: a
+	// request that was sent through the tunnel.
 	bool direct, tunnel;
 	const struct vip *through; // first VIP that answered; NULL = none
 	// Sizes of the outer packet in bytes: the size to try, the largest size that fits, and the
@@ -53,7 +54,8 @@ struct target {
 struct targets {
 	struct target *list;
 	uint32_t count;
-	// There are more than TARGETS_MOST backends; a backend has more than VIPS_MOST VIPs.
+	// more: there are more than TARGETS_MOST backends; more_vips: a backend has more than
+	// VIPS_MOST VIPs.
 	bool more, more_vips;
 };
 
@@ -103,9 +105,9 @@ static bool is_local(const struct weir_address *vip) {
 	return weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL;
 }
 
-// Choose the source address of requests to a VIP. A request to a VIP of the other address family
-// uses the tunnel to the backend, but the reply has no tunnel: the source must be an address of
-// this host in the network of the backend.
+// Choose the source address of requests to a VIP. If the VIP and the backend differ in address
+// family, requests are tunnelled, but the backend replies directly: the source must be an address
+// of the VIP's family on the interface to the backend.
 static void prepare_vip(const char *root, const struct target *target, struct vip *vip) {
 	struct weir_kernel_route back;
 

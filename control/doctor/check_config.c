@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks the configuration: errors and warnings, and valid settings that are probably mistakes that
-// the parser cannot detect.
+// Checks the configuration: errors and warnings of the parser, and valid settings that are
+// probably mistakes.
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

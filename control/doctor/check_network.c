@@ -65,7 +65,7 @@ void weir_doctor_check_control(struct weir_doctor *doctor) {
 	}
 	if (version != NULL && strcmp(version, doctor->own_version) != 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-control",
-			"has version %s, weirctl %s", version, doctor->own_version);
+			"has version %s, but weirctl has %s", version, doctor->own_version);
 		weir_findings_cure(findings, "systemctl restart weir-control");
 	}
 	if (!json_is_true(json_object_get(dataplane, "attached"))) {
@@ -223,7 +223,8 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 	} else if (r == 0 && route.type == RTN_UNICAST && forwards(doctor, vip)) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, text,
 			"this host forwards packets, and has a route to the VIP via %s: packets "
-			"that Weir passes to the kernel loop until their TTL expires",
+			"that Weir passes to the kernel are routed in a loop until their TTL "
+			"expires",
 			route.interface);
 		weir_findings_cure(findings, "ip %sroute add unreachable %s/%d", six, text, bits);
 	} else {

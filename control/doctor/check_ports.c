@@ -60,15 +60,15 @@ void weir_doctor_check_interface(struct weir_doctor *doctor) {
 		if (device.interface[0] &&
 			!weir_tree_has(doctor->root, NET "/%s", device.interface)) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device.interface,
-				"interface of port %s does not exist: configure an interface of "
-				"\"ip -br link\", then restart weir-dataplane",
+				"interface of port %s does not exist: configure an interface that "
+				"\"ip -br link\" lists, then restart weir-dataplane",
 				port->name);
 			weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		} else if (device.pci[0] &&
 			   !weir_tree_has(doctor->root, "/sys/bus/pci/devices/%s", device.pci)) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device.pci,
 				"PCI device of port %s does not exist; \"dpdk-devbind.py -s\" "
-				"lists them",
+				"lists the devices",
 				port->name);
 			weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		}

@@ -66,7 +66,7 @@ static struct weir_findings try_start(
 	return trial.findings;
 }
 
-// Report faults that a restart with the waiting values would cause. A fault is reported if the
+// Report faults that a restart with the pending values would cause. A fault is reported if the
 // running values do not have the fault, or if only a change of the file fixes the fault.
 static void check_start(struct weir_doctor *doctor) {
 	struct weir_findings now = try_start(doctor, doctor->runs);

@@ -349,7 +349,7 @@ void weir_doctor_check_agents(struct weir_doctor *doctor) {
 		}
 		weir_findings_cure(findings, "ssh %s weir-agent status", text_of(row, "address"));
 	}
-	report_more(doctor, silent, "have a silent weir-agent");
+	report_more(doctor, silent, "have a weir-agent that does not answer");
 	if (without_keys > 0) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-control",
 			"has no keys: the agents of %u backend%s are not probed", without_keys,

@@ -17,8 +17,8 @@
 
 static const struct program {
 	const char *name, *verb; // verb NULL = a program without verbs
-	const char *shown, *run_dir; // the default
-	const char *endpoint; // file in the run directory
+	const char *shown, *run_dir; // name in messages; default of --run-dir
+	const char *endpoint; // what a running program has in its run directory
 } programs[] = {
 	[WEIR_PROGRAM_DATAPLANE] = {"weir-dataplane", NULL, "weir-dataplane", WEIR_RUN_DIR_DEFAULT,
 		"lock"},
@@ -169,8 +169,8 @@ bool weir_processes_explain(const struct weir_processes *processes, enum weir_pr
 	text[0] = '\0';
 	if (processes->here != 0) {
 		snprintf(text, bytes,
-			"%s (pid %d) runs, but has no %s in %s: it is starting or ending, or the "
-			"directory was replaced, and it needs a restart",
+			"%s (pid %d) runs, but has no %s in %s: it is starting or ending; if the "
+			"directory was replaced, restart the process",
 			of->shown, (int)processes->here, of->endpoint, shown);
 	} else if (other->pid != 0 && other->run_dir[0] != '\0') {
 		snprintf(text, bytes,

@@ -21,7 +21,7 @@
 
 #define AGE_MIN_MS 1000
 #define AGE_FAILED_MAX_MS 10000 // maximum age after a failed request
-#define AGE_PER_REPLY 10 // a reply is used for this many times its reply time
+#define AGE_PER_REPLY 10 // a reply is reused for this many times the time that it took
 #define WHY_BYTES 512
 
 struct weir_documents {

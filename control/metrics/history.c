@@ -32,7 +32,7 @@ static const char *const processes[] = {
 
 // --- samples ----------------------------------------------------------------------------------
 
-// The n-th last record, counted from 0.
+// The n-th newest record, counted from 0.
 static const struct weir_history_sample *last_sample(
 	const struct weir_history_samples *ring, uint32_t n) {
 	return &ring->sample[(ring->next + 2 * WEIR_HISTORY_SAMPLES - 1 - n) %
@@ -93,7 +93,7 @@ void weir_history_add(struct weir_history *history, uint64_t time_ms, const json
 
 // --- starts -----------------------------------------------------------------------------------
 
-// The n-th last record, counted from 0.
+// The n-th newest record, counted from 0.
 static const struct weir_history_start *last_start(const struct weir_history *history, uint32_t n) {
 	return &history->start[(history->next_start + 2 * WEIR_HISTORY_STARTS - 1 - n) %
 			       WEIR_HISTORY_STARTS];

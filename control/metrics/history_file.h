@@ -19,6 +19,6 @@
 int weir_history_read(const char *directory, uint64_t now_ms, struct weir_history *history,
 	char *why, size_t why_bytes);
 
-// Write json, the result of weir_history_json, into the file, in one step: after a crash the file
+// Write json, the result of weir_history_json, into the file, atomically: after a crash the file
 // has the old or the new content. Returns 0 or negative errno with one line in why.
 int weir_history_write(const char *directory, const json_t *json, char *why, size_t why_bytes);

@@ -48,7 +48,7 @@ static int open_socket(const struct weir_metrics_options *options, struct weir_l
 	return fd;
 }
 
-// When started as root, switch to an unprivileged user with read access to weir-control, which
+// When started as root, switch to an unprivileged user with read access to weir-control. This
 // drops all capabilities: an HTTP server needs no privileges.
 static int drop_privileges(const struct weir_metrics_options *options, struct weir_log *log) {
 	char why[WHY_BYTES] = "";

@@ -87,7 +87,7 @@ static int read_line(struct reader *reader, const char *line) {
 	}
 	for (uint32_t i = 0; i < keys->count; i++) {
 		if (keys->key[i].id == id) {
-			return complain(reader, "key id %u is used on line %u already", id,
+			return complain(reader, "key id %u is already used on line %u", id,
 				reader->lines[i]);
 		}
 	}

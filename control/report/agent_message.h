@@ -40,9 +40,9 @@
 // answer as the answer of the other agent.
 //
 // A steal request is executed once. If the request is repeated, the agent repeats its first answer.
-// It refuses a known id with another flow. It does nothing after the deadline of the request, which
-// is a time of the agent's clock. Therefore a replayed request has no effect. Without an answer,
-// the flow must not be moved.
+// It refuses an id that an earlier request used for another flow. It does nothing after the
+// deadline of the request, which is a time of the agent's clock. Therefore a replayed request has
+// no effect. Without an answer, the flow must not be moved.
 //
 // Threads: pure functions; call weir_agent_crypto_start() first.
 #pragma once
@@ -65,7 +65,8 @@
 #define WEIR_AGENT_PORT 4777 // default UDP port of the agent
 #define WEIR_AGENT_INTERVAL_MOST_MS 3600000
 #define WEIR_AGENT_STEAL_AHEAD_MS 5000 // maximum time from an agent's clock to a deadline
-#define WEIR_AGENT_SILENT_PROBES 4 // an agent removes a balancer after this many silent intervals
+// An agent removes a balancer after this many intervals without a probe.
+#define WEIR_AGENT_SILENT_PROBES 4
 
 enum weir_agent_kind {
 	WEIR_AGENT_PROBE = 1,

@@ -9,8 +9,8 @@
 //   endpoint-load-metrics-bin: <base64 of a protocol buffer>
 //   X-Load-Balancing-Endpoint-Weight: 0 to 1000      Google Cloud's, and kube-proxy's
 //
-// A value is refused as a whole if a number is not finite, negative or too large for Weir, if a
-// name is unknown, repeated or empty, or if the syntax is wrong.
+// A value is refused as a whole if a number is infinite, NaN, negative or too large for Weir, if
+// a name is unknown, repeated or empty, or if the syntax is wrong.
 //
 // Threads: pure functions.
 #pragma once

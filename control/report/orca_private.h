@@ -69,7 +69,7 @@ bool orca_same(struct orca_name a, struct orca_name b);
 int orca_report(struct orca *orca, struct weir_report *ret);
 
 // Read a message in one of the three formats. The names in *orca are borrowed from the text, or
-// from *ret_json, which the caller releases with json_decref, also after an error.
+// from *ret_json, which the caller releases with json_decref, even after an error.
 int orca_read_text(struct orca *orca, const char *text, size_t bytes);
 struct json_t;
 int orca_read_json(struct orca *orca, const char *text, size_t bytes, struct json_t **ret_json);

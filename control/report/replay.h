@@ -36,7 +36,7 @@ struct weir_replay { // zeroed = empty
 // Check the sequence number of an authentic datagram.
 //
 // now_ms   any monotonic clock
-// keep_ms how long a silent sender keeps its window while other senders need windows
+// keep_ms how long an inactive sender keeps its window while other senders need windows
 // Without a free window the result is FULL, and nothing changes: an active sender never loses its
 // window.
 enum weir_replay_verdict weir_replay_take(struct weir_replay *replay, uint64_t sender,

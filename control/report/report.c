@@ -9,7 +9,7 @@
 
 #define HAPROXY_WEIGHT_MOST 256.0
 
-_Static_assert(WEIR_REPORT_FIELD_COUNT < 32, "a field for each bit of given");
+_Static_assert(WEIR_REPORT_FIELD_COUNT < 32, "given has a bit for each field");
 _Static_assert(sizeof(struct weir_port_word) == 4, "layout of a datagram, without padding");
 
 static const struct {

@@ -83,17 +83,17 @@ const char *weir_port_reason_text(uint8_t reason);
 // Whether all words of ports are valid, and no port is listed twice.
 bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
 
-// Remove invalid values: fields that are not finite, negative or above their maximum, a word out of
-// range, invalid words of ports, and bytes of why that a terminal or a log cannot print safely.
-// Returns the removed fields (bits as in given).
+// Remove invalid values: fields that are infinite, NaN, negative or above their maximum, a word
+// out of range, invalid words of ports, and bytes of why that a terminal or a log cannot print
+// safely. Returns the removed fields (bits as in given).
 uint32_t weir_report_check(struct weir_report *report);
 
 // Set why to the start of text, which need not end with a NUL. Bytes that are not printable ASCII
 // become '?', and longer text is truncated.
 void weir_report_set_why(struct weir_report *report, const char *text, size_t bytes);
 
-// Set a field; returns false without a change if the value is not finite, negative or above its
-// maximum.
+// Set a field; returns false without a change if the value is infinite, NaN, negative or above
+// its maximum.
 bool weir_report_set(struct weir_report *report, enum weir_report_field field, double value);
 double weir_report_value(const struct weir_report *report, enum weir_report_field field);
 

@@ -28,8 +28,8 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
-// Keeps the published flags of a backend that left with its service and whose service still drains,
-// because the backend is not down yet.
+// Keeps the published flags of a backend that left with its service: while the service still
+// drains, the backend is not down yet.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {
 	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET;

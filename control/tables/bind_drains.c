@@ -96,7 +96,7 @@ static bool has(const uint64_t *bits, uint32_t id) {
 	return (bits[id / 64] >> id % 64 & 1) != 0;
 }
 
-// Marks all binds of a service as drained that have the address of `bind`.
+// Marks as drained all binds of a service that have the address of `bind`.
 static void set_address(struct weir_service_entry *service, const struct weir_service_bind *bind) {
 	struct weir_address address = {.family = bind->family};
 

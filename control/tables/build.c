@@ -14,7 +14,7 @@ static bool same_content(const struct weir_blob *a, const struct weir_blob *b) {
 	       memcmp(a + 1, b + 1, (size_t)a->lines * 64 - sizeof(*a)) == 0;
 }
 
-// Returns whether a root still refers to the blob that this process has published. It does not if
+// Returns whether a root still refers to the blob that this process has published. False if
 // another process has overwritten the root.
 static bool is_published(const struct weir_segment *segment, struct weir_root root,
 	const struct weir_blob *current) {
@@ -180,7 +180,7 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 	return true;
 }
 
-#define AT_ONCE_SLOTS 8192u // a table up to this size takes at most half a millisecond
+#define AT_ONCE_SLOTS 8192u // building a table of up to this size takes at most 0.5 ms
 // This many tables of at most that size are built at once in one publication.
 #define AT_ONCE_TABLES 8u
 

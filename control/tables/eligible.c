@@ -34,9 +34,10 @@ static void decide_auto_mean(const struct weir_state *state, struct weir_service
 	service->auto_mean = known > 0 ? (uint32_t)((sum + known / 2) / known) : 0;
 }
 
-// Returns the weight of a backend that is in effect. A run-time weight replaces the configured
-// weight; without a run-time weight, a weight in a backend's reply replaces it. A reported weight
-// is scaled by the ratio of the replacement to the configured weight.
+// Returns the effective weight of a backend. A run-time weight replaces the configured weight;
+// without a run-time weight, the weight that the backend reported for itself replaces it. A
+// weight derived from load reports is scaled by the ratio of the replacement to the configured
+// weight.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	uint32_t configured = weir_backend_configured_weight(state, backend);
@@ -169,8 +170,8 @@ static enum weir_group decide_panic(struct weir_service_entry *service) {
 	return service->eligible > 0 ? WEIR_GROUP_MAYBE_UP : WEIR_GROUP_LAST_RESORT;
 }
 
-// Updates whether a backend takes new flows. It does if it is a candidate of the published
-// selection and is chosen.
+// Updates whether a backend takes new flows: it must be a candidate of the published selection,
+// and chosen.
 static void set_in_selection(
 	struct weir_service_entry *service, struct weir_backend_entry *backend) {
 	bool in_selection = backend->listed && backend->chosen;

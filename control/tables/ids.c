@@ -423,7 +423,8 @@ void weir_backend_leave(struct weir_state *state, uint16_t id) {
 	backend->chosen = false;
 	backend->usable = false;
 	state->services[backend->service].backends--;
-	// Set the flags here as weir_eligible_decide does, because it ignores leaving services.
+	// Set the flags here as weir_eligible_decide does, because that function ignores leaving
+	// services.
 	backend->flags = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN |
 			 state->services[backend->service].down_flags;
 	leaving_add(state, id);

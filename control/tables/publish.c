@@ -197,9 +197,10 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 	return 0;
 }
 
-// Decides a service whose backends have moved. May mark its selection as stale. at_once: number of
-// selections that this publication builds already. Returns 1 if this publication must build this
-// selection too, 0 if not, or -ENOMEM.
+// Decides how to rebuild the selection of a service whose backends have moved. May mark the
+// selection as stale, to be rebuilt in steps. at_once: number of selections that this publication
+// builds already. Returns 1 if this publication must build this selection too, 0 if not, or
+// -ENOMEM.
 static int decide_moved(
 	const struct weir_tables *tables, struct weir_state *state, uint16_t id, uint32_t at_once) {
 	struct weir_service_entry *service = &state->services[id];
@@ -252,11 +253,11 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 
 // --- publication by stores ---
 
-// Publishes the row of a backend. Rows are published before the selections that refer to them. An
-// exception are rows that refuse new flows (closing), which are published after the selections.
-// Otherwise, when all backends of a service are replaced, workers would find no open backend until
-// they have the new selection. If control ended in between, the new selection would never be
-// published.
+// Publishes the row of a backend. Rows are published before the selections that refer to them.
+// Rows that refuse new flows (closing) are an exception: they are published after the selections.
+// Otherwise, when all backends of a service are replaced, workers would find no open backend
+// until they have the new selection. If control ended in between, the new selection would never
+// be published.
 static void publish_backend(
 	struct weir_tables *tables, struct weir_state *state, uint16_t id, bool closing) {
 	const struct weir_backend_entry *backend = &state->backends[id];
@@ -415,9 +416,10 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	return (int)published;
 }
 
-// Returns whether the row of a backend can be published before the selection. A row that opens can
-// be. A row that closes can be if the published selection still serves without the backend, but not
-// with several subsets, because all backends of one subset could close.
+// Returns whether the row of a backend can be published before the selection. True for a row
+// that opens the backend, and for a row that closes it if the published selection still serves
+// without the backend. With several subsets, false for any row that closes a backend, because all
+// backends of one subset could close.
 static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];

@@ -44,9 +44,9 @@ void weir_rebuild_cancel(struct weir_tables *tables) {
 	}
 }
 
-// Returns whether a service's selection is to be rebuilt in steps. A dirty selection is not: the
-// next publication builds it at once, and if that fails, the whole publication is retried, so steps
-// would be wasted.
+// Returns whether a service's selection is to be rebuilt in steps. A dirty selection is not
+// rebuilt in steps: the next publication builds it at once, and if that fails, the whole
+// publication is retried, so steps would be wasted.
 static bool is_stale(const struct weir_service_entry *service) {
 	return service->stale && !service->dirty && service->stage == WEIR_ID_LIVE &&
 	       service->config != NULL;

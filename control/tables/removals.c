@@ -69,8 +69,8 @@ void weir_removal_begin(struct weir_state *state, uint16_t id) {
 
 // --- the service table ------------------------------------------------------------------------
 
-// Returns whether a published bind drains that the configuration does not contain. Begins the drain
-// if the bind was in the previous configuration.
+// Returns whether a published bind that is not in the configuration drains. Begins the drain if
+// the bind was in the previous configuration.
 static bool drains(struct weir_state *state, uint16_t bind) {
 	const uint16_t id = bind & (uint16_t)~WEIR_BIND_FLAGS;
 	struct weir_service_entry *service = &state->services[id];
@@ -262,7 +262,7 @@ int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from) {
 	return -ENOENT;
 }
 
-// Marks the backends as down that have left with the service.
+// Marks as down the backends that have left with the service.
 static void end_service(struct weir_state *state, const struct weir_service_entry *service) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].flags =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow start: the progress of backends that became eligible recently. The progress is published in
-// the backends' rows, in steps, at one time for all backends of a service: a step costs the rows of
-// the backends in slow start, and only maglev's table must be rebuilt.
+// Slow start: the progress of backends that became eligible recently. The progress is published
+// in the backends' rows, in steps that are simultaneous for all backends of a service: a step
+// publishes the rows of the backends in slow start; only maglev also needs a new table.
 #include "slow_start.h"
 
 #include <errno.h>

@@ -122,7 +122,7 @@ struct weir_service_entry {
 	uint8_t former_stage; // enum weir_former_stage
 	uint64_t former_mark;
 	// Once they are known: number of flows that were active after the last change of the
-	// choice, and number of spilled flows until then.
+	// chosen backends, and number of spilled flows until then.
 	uint64_t former_flows;
 	uint64_t former_spilled;
 };
@@ -303,8 +303,8 @@ uint32_t weir_backend_configured_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// Returns whether a backend may take new flows. It may not if its service was removed, even though
-// the selection stays published while the removed binds drain.
+// Returns whether a backend may take new flows. False if its service was removed, even though the
+// selection stays published while the removed binds drain.
 static inline bool weir_backend_takes_flows(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	return backend->in_selection && state->services[backend->service].stage == WEIR_ID_LIVE;
@@ -349,8 +349,8 @@ uint16_t weir_bind_drains_flags(const struct weir_service_entry *service, uint32
 void weir_bind_drains_follow(
 	struct weir_service_entry *service, const struct weir_config_service *config);
 void weir_bind_drains_clear(struct weir_service_entry *service);
-// Call after the first configuration over a segment. Marks the binds as drained that are drained in
-// the published service table. view: NULL = there is no table.
+// Call after the first configuration over a segment. Marks as drained the binds that are drained
+// in the published service table. view: NULL = there is no table.
 void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services_view *view);
 
 // --- removals.c ---
@@ -473,8 +473,8 @@ void weir_kept_vips_follow(struct weir_tables *tables, const struct weir_config 
 
 // --- refusals.c ---
 
-// Ignores the refusals of tables of an earlier process that valid tables have replaced since. Call
-// when a segment is bound.
+// Ignores refused tables of an earlier process that were replaced by valid tables since then.
+// Call when a segment is bound.
 void weir_refusals_begin(struct weir_tables *tables, const struct weir_segment *segment);
 
 // --- identity.c ---
@@ -499,10 +499,10 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 // port), -EINVAL (more backends than slots).
 int weir_build_selection(struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
-// Returns whether a selection still serves a service. `candidates`: candidates of the selection;
-// `open`: those of them that are open; `chosen`: chosen backends of the service. At least half of
-// the candidates must be open, and at least half as many as there are chosen backends. A worker's
-// search then finds an open candidate (WEIR_POLICY_SEARCH).
+// Returns whether a selection still serves a service. candidates: number of candidates of the
+// selection; open: number of open candidates; chosen: number of chosen backends of the service.
+// At least half of the candidates must be open, and at least half as many as there are chosen
+// backends. A worker's search then finds an open candidate (WEIR_POLICY_SEARCH).
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen);
 // Returns whether the service's selection may be built later, in steps. This requires that workers
 // skip closed candidates, and that the published selection still serves, by its candidates and by

@@ -128,13 +128,14 @@ int weir_tables_set_health(
 	struct weir_tables *tables, uint16_t backend, enum weir_health_state health);
 int weir_tables_set_weight(
 	struct weir_tables *tables, uint16_t backend, uint32_t weight); // or WEIR_WEIGHT_UNSET
-// Sets the capacity that a backend has reported; 0 = unknown. If the service's policy uses reported
-// weights, it replaces the configured weight, unless that is 0.
+// Sets the capacity that a backend has reported; 0 = unknown. If the service's policy uses
+// reported weights, this capacity replaces the configured weight, unless the configured weight is
+// 0.
 int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 // Sets the automatic weight of a backend, which is computed from its CPUs; 0 = unknown. For an
 // unknown weight, the mean of the known automatic weights in the service is used, or
 // WEIR_CONFIG_WEIGHT_DEFAULT if none is known. Stored for the next control process. Returns 0, or
-// -ENOENT; -ENOENT also if the configured weight is not "auto".
+// -ENOENT if there is no such backend or its configured weight is not "auto".
 int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 #define WEIR_WEIGHT_AUTO_MOST 65535u
 // Sets the weight that a backend has reported for itself, used with any policy; WEIR_WEIGHT_UNSET =
@@ -196,10 +197,10 @@ uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t add
 // Returns whether a bind is drained. bind: index in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
-// Returns whether counters of 0 prove that a drained backend or bind has no flow. They do not in
-// three cases. A worker that has not yet adopted the last begun drain may begin another flow. No
-// segment is bound. Or the dataplane was restarted a short time ago: it counts an existing flow
-// only from the next packet of the flow on.
+// Returns whether counters of 0 prove that a drained backend or bind has no flow. They do not if
+// a worker has not yet adopted the last begun drain, and so may begin another flow, if no segment
+// is bound, or if the dataplane was restarted a short time ago: it counts an existing flow only
+// from the next packet of the flow on.
 #define WEIR_TABLES_RECOUNT_MS 60000
 bool weir_tables_counts_drains(const struct weir_tables *tables);
 // Returns how much of WEIR_TABLES_RECOUNT_MS is left after a restart of the dataplane, in
@@ -230,8 +231,8 @@ uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t se
 	struct weir_config_bind *ret, uint32_t room);
 uint32_t weir_tables_removed_count(
 	const struct weir_tables *tables); // number for all services; cheap
-// Returns whether a service has lost this VIP. It has if the VIP is that of a removed bind that
-// drains, or of a service that this process has removed and whose flows have not ended. Costs as
+// Returns whether a service has lost this VIP. True if the VIP belongs to a removed bind that
+// drains, or to a service that this process has removed and whose flows have not ended. Costs as
 // much as weir_tables_removed_binds.
 bool weir_tables_has_lost(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
@@ -295,11 +296,11 @@ void weir_tables_tick(struct weir_tables *tables);
 // These functions look up and enumerate backends. All ids are below the returned number; the
 // functions return -ENOENT for a free id.
 uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
-// Returns a number that all ids of services are below, see weir_tables_service.
+// Returns a number above all ids of services, see weir_tables_service.
 uint32_t weir_tables_service_ids(const struct weir_tables *tables);
 int weir_tables_backend(
 	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret);
-// Returns whether tunnel packets by this next hop have this outer source.
+// Returns whether tunnel packets sent to this next hop have this outer source.
 bool weir_next_hop_has_source(const struct weir_next_hop *hop, const struct weir_address *source);
 // Returns whether tunnel packets to a backend have this outer source.
 bool weir_tables_has_source(
@@ -340,8 +341,8 @@ const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t 
 // weir_tables_backend.
 uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t id);
 
-// Returns the name that an id had for a worker that has adopted the changes below this number of
-// the update log. Returns NULL also if the id was reused since then.
+// Returns the name of an id for a worker that has adopted the first `updates` changes of the
+// update log. Also returns NULL if the id was reused since then.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates);
 const char *weir_tables_backend_name_at(
@@ -389,8 +390,8 @@ struct weir_service_state {
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);
 
-// Upper limits of the open flows of a service whose backend is in the selection, but for which a
-// worker that starts may find another backend.
+// Upper limits of the number of open flows of a service that may get another backend when a
+// worker starts, although their backend is in the selection.
 struct weir_former_flows {
 	// Flows that may have begun before the last change since the start of the dataplane: of the
 	// selection (backends, weights, settings), of the backends' rows (open or closed), or of

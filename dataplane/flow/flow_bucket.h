@@ -6,8 +6,8 @@
 // Layout. A bucket is the memory that one lookup reads: one cache line with four IPv4 flows or two
 // IPv6 flows. The keys of a bucket are adjacent, so that one vector comparison covers all of its
 // flows; IPv6 destinations are stored separately (flow_destinations.h). A flow is in one of the two
-// buckets that its hash gives, in the first bucket if it had room (bucketized cuckoo hashing,
-// Erlingsson et al. 2006).
+// buckets that its hash gives, in the primary bucket if it had room, otherwise in the secondary
+// bucket (bucketized cuckoo hashing, Erlingsson et al. 2006).
 //
 // Word. All other data of a flow is in one word: state, time of the last packet, backend. For most
 // packets the new word consists of the old word's backend and a stamp. A stamp depends only on the
@@ -43,7 +43,7 @@ enum weir_flow_phase {
 	WEIR_PHASE_SYN_SEEN,
 	WEIR_PHASE_ESTABLISHED,
 	WEIR_PHASE_CLOSING, // after FIN
-	WEIR_PHASE_RESET, // established, then RST; data shows that it was forged
+	WEIR_PHASE_RESET, // established, then RST; data after the RST shows that it was forged
 	WEIR_PHASE_JOINED, // began in mid-flow: the first received packet may be forged
 	WEIR_PHASE_WAITING, // like SYN_SEEN, but replaced another flow above the half-open limit
 	WEIR_PHASE_YOUNG, // two packets, which may be forged: SYN and ACK
@@ -65,7 +65,7 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 		       (WEIR_PHASE_WAITING & 3) != 1 && (WEIR_PHASE_YOUNG & 3) != 1 &&
 		       (WEIR_PHASE_UDP & 3) != 1 && (WEIR_PHASE_ABORTED & 3) != 1 &&
 		       (WEIR_PHASE_CHALLENGED & 3) != 1,
-	"SYN seen, joined, UDP seen and moved, and no others");
+	"SYN seen, joined, UDP seen and moved are half-open, no others");
 #define WEIR_FLOW_PHASE_ROOM 16u // number of values of four bits
 
 #define WEIR_WORD_PHASE_SHIFT 28
@@ -174,7 +174,7 @@ struct weir_flow_table {
 	// Timeout of flows with an RST: the timeout of established flows, and the shorter timeout
 	// while the table fills up.
 	uint32_t reset_ticks, reset_ticks_short;
-	uint64_t stamped; // time of computing stamps and now, in ticks of WEIR_FLOW_STAMP_SHIFT
+	uint64_t stamped; // when stamps and now were computed, in ticks of WEIR_FLOW_STAMP_SHIFT
 	uint64_t swept_ns;
 	uint64_t evicted; // number of evicted half-open flows
 	uint64_t idle_evicted; // number of other flows evicted because the table was full
@@ -258,7 +258,7 @@ static inline uint32_t weir_flow_first_bucket(
 }
 
 // The part of a flow, below WEIR_FLOW_PARTS. All parts have equal numbers of buckets, so that the
-// flow's first bucket is in this part: part and bucket are the top bits of one product.
+// flow's primary bucket is in this part: part and bucket are the top bits of one product.
 static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uint64_t hash) {
 	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
 }
@@ -282,7 +282,7 @@ static inline uint64_t weir_flow_hash_in_part(const struct weir_flow_secret *sec
 	return hash ^ bucket_hash ^ weir_flow_bucket_hash_in_part(secret, bucket_hash, part);
 }
 
-// The second bucket is in the part of the first bucket.
+// The secondary bucket is in the part of the primary bucket.
 static inline uint32_t weir_flow_second_bucket(const struct weir_flow_secret *secret,
 	const struct weir_flow_family *family, uint64_t hash) {
 	return (uint32_t)(weir_flow_part(secret, hash) * family->part_step +
@@ -302,8 +302,8 @@ static inline struct weir_flow_bucket6 *weir_flow_bucket6_at(
 // --- prefetch -------------------------------------------------------------------------------
 
 // Prefetch a bucket that will be read and in which a word will be written. Always inlined, because
-// gcc 12 considers a function that only calls __builtin_prefetch as without effect, and removes the
-// call.
+// gcc 12 assumes that a function that only calls __builtin_prefetch has no effect, and removes
+// the call.
 static __rte_always_inline void weir_flow_fetch(const void *bucket) {
 	__builtin_prefetch(bucket, 1, 3);
 }

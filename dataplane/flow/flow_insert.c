@@ -26,7 +26,7 @@ static __rte_always_inline int slot_free(
 	return -1;
 }
 
-// The second of the two buckets of the flow in a slot.
+// Returns the other of the two buckets of the flow in a slot.
 static uint32_t other_bucket(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
 	const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;

@@ -25,7 +25,7 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
 
-// Move a flow that waits for its backend's reply to another backend, without a packet: the flow
+// Move to another backend, without a packet, a flow that waits for its backend's reply: the flow
 // begins at the new backend with the client's next SYN. Until then the flow is half-open, its end
 // is no error of the new backend, and the flow does not count as waiting (flow_waiting.h).
 void weir_flow_move(
@@ -35,7 +35,7 @@ void weir_flow_move(
 void weir_flow_challenge(struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns);
 bool weir_flow_is_challenged(const struct weir_flow_table *table, weir_flow_ref flow);
 
-// End a found flow whose backend is gone without a replacement.
+// End a found flow whose backend is gone, and for which there is no other backend.
 void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
 

@@ -12,7 +12,7 @@
 #define PART_BUCKETS_STEP 8u
 
 // fill_percent: share of used slots at the number of flows that the memory was made for. The share
-// is lower for IPv6, whose buckets are smaller: otherwise more flows would be in their second
+// is lower for IPv6, whose buckets are smaller: otherwise more flows would be in their secondary
 // bucket, and lookups would be slower. part_fill_percent: share of used slots for a part that has
 // far more flows than other parts.
 struct family_size {
@@ -37,9 +37,9 @@ static uint32_t root_of(uint64_t n) {
 	return root;
 }
 
-// The flows of a part are binomially distributed. With a limit of four standard deviations and a
-// few flows above the mean, less than one in a thousand fully used memories has a part with more
-// flows.
+// The flows of a part are binomially distributed. The limit is the mean plus four standard
+// deviations plus a few flows: less than one in a thousand fully used memories has a part with
+// more flows.
 static uint64_t part_buckets_for(uint64_t flows, const struct family_size *size) {
 	uint64_t mean = (flows + WEIR_FLOW_PARTS - 1) / WEIR_FLOW_PARTS;
 	uint64_t buckets = RTE_MAX(buckets_for(mean, size->fill_percent, size->slots),

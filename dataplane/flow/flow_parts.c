@@ -149,7 +149,7 @@ static uint64_t part_end(const struct weir_flow_table *table) {
 	return table->family4.part_buckets + table->family6.part_buckets;
 }
 
-// Replace the number of a flow's IPv6 destination: from the table's to the parcel's.
+// Replace the number of a flow's IPv6 destination in the table by a number in the parcel.
 static void pack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
 	const struct spot *spot, unsigned int slot) {
 	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];
@@ -219,8 +219,8 @@ bool weir_flow_release(
 
 // --- adopt ----------------------------------------------------------------------------------
 
-// Replace the number of a flow's IPv6 destination: from the parcel's to the table's. False: no
-// number is left, and the flow is evicted.
+// Replace the number of a flow's IPv6 destination in the parcel by a number in the table. False:
+// no number is left, and the flow is evicted.
 static bool unpack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
 	const struct spot *spot, unsigned int slot) {
 	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];

@@ -263,7 +263,7 @@ uint32_t weir_flow_idle_ms(
 	return (uint32_t)((age << table->shift[weir_flow_phase_of(word)]) / 1000000);
 }
 
-// --- figures --------------------------------------------------------------------------------
+// --- counts ---------------------------------------------------------------------------------
 
 uint32_t weir_flow_count(const struct weir_flow_table *table) {
 	return table->family4.count + table->family6.count;

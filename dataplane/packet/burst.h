@@ -82,7 +82,7 @@ struct weir_pipeline {
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [max_services]
 	uint64_t *adopted; // [max_services] generation of the selection that clients[] has adopted
-	uint64_t services_checked; // generation of the services of the last check of UDP flows
+	uint64_t services_checked; // generation of the services at the last check of UDP flows
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // MAC addresses that each port accepts
 	struct weir_extra extra;
 	struct weir_icmp_limit offer_limit;
@@ -166,7 +166,7 @@ static inline uint16_t weir_burst_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// The service of an existing flow, also if the bind takes no new flows.
+// The service of an existing flow, even if the bind takes no new flows.
 static inline uint16_t weir_burst_existing_service(
 	const struct weir_burst *b, const struct weir_flow_key *key) {
 	uint16_t service = weir_bind_existing(weir_service_lookup(b->services, key->destination,
@@ -195,8 +195,8 @@ static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 				 weir_bind_existing(bind) == head->service;
 }
 
-// Searches the slots from the slot of a hash on for a backend that is open. Returns this backend,
-// or `closed` if a number of slots have no open backend.
+// Searches for an open backend in the slots that begin at the slot of a hash. Returns this
+// backend, or `closed` if no searched slot has an open backend.
 uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash, uint16_t closed);
 
@@ -216,7 +216,7 @@ static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	return backend;
 }
 
-// Mark packet i to be forwarded to the backend in its verdict, by the rewrite stage.
+// Mark packet i: the rewrite stage forwards it to the backend in its verdict.
 static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	struct weir_summary *s = &b->pipeline->summaries[i];
 

@@ -16,10 +16,10 @@ struct weir_pipeline;
 // in several segments are gathered into the first.
 uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);
 // The part of all flows, below WEIR_FLOW_PARTS, that a packet belongs to: all packets of a flow,
-// ICMP errors about the flow, and fragments have equal parts. With shared flow memory, the part is
-// the part of the memory that holds the flow; packets without a flow get an arbitrary part. If
-// parts come from RSS hashes, the device's hash is used if the packet has one, also for packets
-// without a flow; the packet must then carry its part when it is processed (weir_distributor_mark).
-// Uses the fragment table of this pipeline, which belongs to the distributing worker, and enters
-// first fragments into this table.
+// ICMP errors about the flow, and fragments have the same part. With shared flow memory, the part
+// is the part of the memory that holds the flow; packets without a flow get an arbitrary part. If
+// parts come from RSS hashes, the device's hash is used if the packet has one, even for packets
+// without a flow; the packet must then carry its part when it is processed
+// (weir_distributor_mark). Uses the fragment table of this pipeline, which belongs to the
+// distributing worker, and enters first fragments into this table.
 uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt);

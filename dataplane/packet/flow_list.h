@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow list: writes the flows of this worker that match a request of control to the worker's pages
-// of the segment, a part of the table at a time; and ends matching flows, or a single flow
+// Flow list: on request of control, writes matching flows of this worker to the worker's pages of
+// the segment, a part of the table at a time; also ends matching flows, or a single flow
 // (mailbox.h). The next packet of an ended flow is treated like a packet of an unknown flow.
 //
 // Threads: one pipeline per worker; only that worker calls these functions, between bursts. The

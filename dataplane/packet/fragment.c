@@ -178,7 +178,7 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 	b->fragment_count++;
 }
 
-// --- the others -----------------------------------------------------------------------------
+// --- later fragments ------------------------------------------------------------------------
 
 // Store the verdict of a first fragment.
 static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {

@@ -29,7 +29,7 @@ enum weir_fragment_fate { // action for the first fragment and for later fragmen
 // The part of a datagram that a fragment contains, in units of 8 bytes.
 struct weir_fragment_part {
 	uint16_t from;
-	uint16_t to; // unit after the part, rounded up
+	uint16_t to; // first unit after the part, rounded up
 	bool last;
 };
 
@@ -44,7 +44,7 @@ struct weir_fragment_entry { // one cache line
 	uint32_t ports; // both ports, as in the packet
 	uint32_t born_ms;
 	uint16_t backend;
-	uint16_t end; // unit after the datagram; 0 = its last fragment has not arrived
+	uint16_t end; // first unit after the datagram; 0 = its last fragment has not arrived
 	struct {
 		uint16_t from, to; // from == to: unused
 	} seen[WEIR_FRAGMENT_RANGES]; // forwarded parts, sorted
@@ -62,7 +62,7 @@ uint64_t weir_fragment_table_bytes(uint32_t entries);
 
 // Find the entry of a datagram by addresses and family of the key, the protocol (IPv4 only), and
 // identification. NULL: the first fragment has not arrived, or the entry has expired. Valid until
-// the next call of _enter.
+// the next call of weir_fragment_enter.
 struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 // Find or make the entry for a first fragment, with the ports of the key. Makes a new entry if no

@@ -283,7 +283,7 @@ struct error {
 	uint16_t mtu;
 };
 
-// Write the headers before the quoted packet at `quoted` to ip.
+// Write to `ip` the headers that precede the quoted packet.
 static void error_ipv4(
 	uint8_t *ip, const uint8_t *quoted, uint32_t quoted_bytes, const struct error *error) {
 	uint8_t *icmp = ip + WEIR_IPV4_BYTES;

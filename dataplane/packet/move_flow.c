@@ -260,7 +260,8 @@ static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descrip
 }
 
 // Reply with an RST in place of the backend, and end the flow. A packet that the backend would
-// ignore is forwarded to it: returns its headers. Otherwise NULL after setting a verdict.
+// ignore is forwarded to the backend: returns the headers of the backend. Otherwise sets a
+// verdict and returns NULL.
 static const struct weir_outer *reset(
 	struct weir_burst *b, unsigned int i, weir_flow_ref flow, const struct weir_outer *outer) {
 	struct weir_pipeline *pipeline = b->pipeline;

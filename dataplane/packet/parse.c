@@ -162,7 +162,8 @@ static void parse_l4(
 		break;
 	case WEIR_PROTOCOL_ICMP:
 	case WEIR_PROTOCOL_ICMPV6:
-		// ICMP in IPv6 and ICMPv6 in IPv4 are other protocols without a meaning.
+		// ICMP in IPv6 and ICMPv6 in IPv4 have no meaning: the packet stays
+		// WEIR_PACKET_OTHER.
 		if ((d->key.protocol == WEIR_PROTOCOL_ICMP) == (d->key.family == 4)) {
 			parse_icmp(d, ip);
 		}
@@ -179,9 +180,9 @@ static void parse_l4(
 	}
 }
 
-// Only first fragments of TCP and UDP can be followed by later fragments. The protocol of a later
-// IPv6 fragment is not the protocol of its datagram, but of the header at the start of the first
-// fragment.
+// Only fragments of TCP and UDP are processed. A later IPv6 fragment is accepted here whatever
+// its protocol: this is the protocol of the header at the start of the first fragment, not of the
+// datagram.
 static void parse_fragment(
 	struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed, bool first) {
 	if (!first && d->key.family == 6) {

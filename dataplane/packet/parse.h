@@ -81,9 +81,10 @@ static __rte_always_inline bool weir_parse_mac_ours(
 	return likely(((weir_load64(frame) ^ mac->address) & mac->mask) == 0);
 }
 
-// Change the descriptor of a frame, of at least WEIR_ETHERNET_BYTES, that the port does not accept.
-// A frame to another host is broken. A broadcast or multicast frame is suspect: the frame reaches
-// no VIP, but the kernel still gets frames for the host (ARP, neighbour discovery).
+// Change the descriptor of a frame that the port does not accept; the frame has at least
+// WEIR_ETHERNET_BYTES. A frame to another host is broken. A broadcast or multicast frame is
+// suspect: the frame reaches no VIP, but the kernel still gets frames for the host (ARP,
+// neighbour discovery).
 void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
 
 // Gather the headers of a packet in several segments into the first segment: WEIR_HEADERS_BYTES, or
@@ -120,7 +121,7 @@ static inline uint64_t weir_parse_hash(const struct weir_flow_key *key, uint64_t
 // all results before one branch. Packets that fail a comparison go to weir_parse_slow, and may
 // still be valid.
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are put together by hand");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are combined as little-endian");
 
 // Headroom that suffices to copy any outer header before the IP header.
 #define WEIR_PARSE_HEADROOM 64u

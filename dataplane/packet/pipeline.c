@@ -113,7 +113,7 @@ static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *s
 			 : weir_flow_bucket_hash_in_part(secret, hash, weir_burst_part_of(m));
 }
 
-// Find the first bucket of a summary's flow and prefetch the bucket. flows: of this family, a
+// Find the primary bucket of a summary's flow and prefetch the bucket. flows: of this family, a
 // constant. m: the packet if it carries the part of the flow, otherwise NULL.
 static __rte_always_inline void place(const struct weir_flow_secret *secret,
 	const struct weir_flow_family *flows, struct weir_summary *s, const struct rte_mbuf *m,
@@ -191,8 +191,8 @@ static __rte_noinline unsigned int parse_marked_tcp6(struct weir_burst *b) {
 	return parse_tcp(b, 6, true);
 }
 
-// Parse the remaining packets of a burst of any kinds of packets. marked: packets carry the part of
-// their flow.
+// Parse the remaining packets of a burst, of any kind. marked: packets carry the part of their
+// flow.
 static __rte_always_inline void parse_any(
 	struct weir_burst *b, unsigned int first, const bool marked) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -263,8 +263,8 @@ static __rte_always_inline uint32_t *find(
 				      : weir_flow_find6(table, s->bucket, s->ip);
 }
 
-// Sets s->bucket to the second bucket of the flow and prefetches the bucket. m: the packet if it
-// carries the part of its flow, otherwise NULL.
+// Sets s->bucket to the secondary bucket of the flow and prefetches the bucket. m: the packet if
+// it carries the part of its flow, otherwise NULL.
 static __rte_always_inline void to_second(
 	const struct weir_flow_table *table, struct weir_summary *s, const struct rte_mbuf *m) {
 	const struct weir_flow_secret *secret = &table->secret;
@@ -281,13 +281,13 @@ static __rte_always_inline void to_second(
 	weir_flow_fetch(s->bucket);
 }
 
-// Prefetch the second bucket for stage_lookup_second when the flow is not in its first bucket.
+// Prefetch the secondary bucket for stage_lookup_second when the flow is not in its primary bucket.
 static __rte_noinline void defer_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s) {
 	to_second(table, s, NULL);
 }
 
-// Prefetch the second bucket where packets carry the part of their flow.
+// Prefetch the secondary bucket where packets carry the part of their flow.
 static __rte_noinline void defer_marked_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s, const struct rte_mbuf *m) {
 	to_second(table, s, m);
@@ -298,7 +298,7 @@ static __rte_noinline bool is_described_flow(const struct weir_pipeline *pipelin
 	return pipeline->descriptors[i].kind == WEIR_PACKET_FLOW;
 }
 
-// Looks up the flows of a burst in their first buckets. marked: packets carry the part of their
+// Looks up the flows of a burst in their primary buckets. marked: packets carry the part of their
 // flow.
 static __rte_always_inline void look_up(struct weir_burst *b, const bool marked) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -361,9 +361,9 @@ static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	       weir_lookup_slow(b, i, &flow);
 }
 
-// Look up the packets that stage_lookup did not complete: first in the second bucket, then, for
-// packets that change the state of their flow, with the slow lookup. SYNs, packets whose flow is
-// not in the table, and all later packets in b->misses are left for weir_new_flow_process.
+// Look up the packets that stage_lookup did not complete: first in the secondary bucket, then,
+// for packets that change the state of their flow, with the slow lookup. SYNs, packets whose flow
+// is not in the table, and all later packets in b->misses are left for weir_new_flow_process.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;

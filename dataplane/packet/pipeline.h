@@ -11,8 +11,9 @@
 // allocation, no log, no system call, no division.
 //
 // Counting: the pipeline counts every packet that it gets as received, and as exactly one of
-// forwarded, replied, to_kernel or dropped. weir_pipeline_undelivered() counts a packet that the
-// caller cannot deliver as dropped instead. Therefore, at every moment and for every worker,
+// forwarded, replied, to_kernel or dropped. If the caller cannot deliver a packet,
+// weir_pipeline_undelivered() counts the packet as dropped instead. Therefore, at every moment
+// and for every worker,
 //   rx_packets + fragments_made == forwarded + replied + to_kernel + dropped + handed_over
 //   dropped == sum of drops[]
 // A worker that hands packets to another worker without giving them to its own pipeline adds the
@@ -30,10 +31,10 @@
 struct weir_pipeline;
 
 // Process a burst of n packets (0 is allowed) that arrived on in_port (an index into
-// segment->header->port). pkts and verdicts are arrays, also if n is 0. The caller keeps pkts; for
-// FORWARD and REPLY the packet data was rewritten in place. Adopts at most WEIR_READER_STEPS
-// published changes before the first packet. The caller must later report a quiescent state
-// (weir_pipeline_quiescent).
+// segment->header->port). pkts and verdicts must be arrays, even if n is 0. The caller keeps
+// pkts; for FORWARD and REPLY the packet data was rewritten in place. Adopts at most
+// WEIR_READER_STEPS published changes before the first packet. The caller must later report a
+// quiescent state (weir_pipeline_quiescent).
 void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 
@@ -67,8 +68,9 @@ void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct rte_
 struct weir_trace;
 void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace);
 
-// Begin or end taking part in grace periods (grace.h). _online and weir_pipeline_settle adopt all
-// published changes. The number of changes is not bounded: call _online before the first iteration.
+// Begin or end taking part in grace periods (grace.h). weir_pipeline_online and
+// weir_pipeline_settle adopt all published changes. The number of changes is not bounded: call
+// weir_pipeline_online before the first iteration.
 void weir_pipeline_online(struct weir_pipeline *pipeline);
 void weir_pipeline_offline(struct weir_pipeline *pipeline);
 void weir_pipeline_settle(struct weir_pipeline *pipeline);

@@ -5,7 +5,7 @@
 #include "flow_waiting.h"
 #include "new_flow.h"
 
-_Static_assert(WEIR_WAITING_BACKENDS == WEIR_FLOW_WAITING_BACKENDS, "the message's are searched");
+_Static_assert(WEIR_WAITING_BACKENDS == WEIR_FLOW_WAITING_BACKENDS, "equal numbers of backends");
 _Static_assert(WEIR_WAITING_FLOWS4 >= WEIR_FLOW_SLOTS4 && WEIR_WAITING_FLOWS6 >= WEIR_FLOW_SLOTS6,
 	"a line fits, so that every list makes progress");
 

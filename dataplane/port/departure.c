@@ -11,8 +11,8 @@ static bool is_free(const struct weir_path *path, uint64_t offset) {
 
 // Offsets of descriptors count from the next descriptor to be filled, which is the oldest
 // descriptor. The newest descriptor has the highest offset. A packet takes at least one descriptor.
-// Therefore the descriptor `since` before the newest one belongs to packet `put` or to a newer
-// packet.
+// Therefore the descriptor that is `since` places before the newest one belongs to packet `put`
+// or to a newer packet.
 //
 // Some drivers deviate, so that further descriptors are checked. mlx5 and bnxt report the first n
 // offsets as full when n packets wait. Intel's drivers check the next descriptor for which the

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Departure: whether a device has sent the packets in one of its transmit queues. Two queues of a
-// device have no common order. Therefore, before a flow changes to another queue (moves.h), its
-// packets in the previous queue must have departed.
+// Departure: whether a device has transmitted the packets in one of its transmit queues. Two
+// queues of a device have no common order. Therefore, before a flow changes to another queue
+// (moves.h), its packets in the previous queue must have been transmitted.
 //
 // Only the worker that owns a queue may query its driver. A worker that uses the queue through a
 // ring requests the state from the owner of the queue, which checks for a request once per
@@ -19,18 +19,18 @@
 // Some drivers check only every n-th descriptor, and report no state of the last descriptors.
 #define WEIR_DEPARTURE_STEP 32u
 
-// True if the first `put` packets of the path's own queue have departed, except packets among the
-// last WEIR_DEPARTURE_STEP that the driver does not report. False while the driver reports no
-// departed packet. [worker]
+// True if the first `put` packets of the path's own queue were transmitted, except packets among
+// the last WEIR_DEPARTURE_STEP that the driver does not report. False while the driver reports no
+// transmitted packet. [worker]
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 
 // Request from the worker that owns the queue of the path's ring whether the packets given to the
-// device have departed. The request stays until weir_path_stop_requesting. [worker]
+// device were transmitted. The request stays until weir_path_stop_requesting. [worker]
 static inline void weir_path_request(struct weir_path *path) {
 	__atomic_store_n(&path->outlet->requested, path->outlet->requested + 1, __ATOMIC_RELEASE);
 }
 
-// True if the owner of the queue has confirmed the departure. [worker]
+// True if the owner of the queue has confirmed the transmission. [worker]
 static inline bool weir_path_is_answered(const struct weir_path *path) {
 	return __atomic_load_n(&path->outlet->answered, __ATOMIC_ACQUIRE) ==
 	       path->outlet->requested;

@@ -261,9 +261,9 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 	return 0;
 }
 
-// The MAC address of a device. net_pcap invents an address; the correct address is the address of
-// the opened interface. Capture files, net_null and net_ring have no address: all frames count as
-// sent to the device.
+// The MAC address of a device. net_pcap generates an address; the correct address is the address
+// of the opened interface. Capture files, net_null and net_ring have no address: all frames count
+// as sent to the device.
 static void take_mac(const struct weir_device_plan *plan, const struct rte_ether_addr *mac,
 	struct weir_device *device) {
 	bool pcap = weir_devargs_is(&plan->devargs, "net_pcap");
@@ -380,8 +380,8 @@ int weir_device_pair(
 	return 0;
 }
 
-// The drivers of AF_XDP and AF_PACKET always report a link, so that the interface is checked. The
-// interface may have a new name.
+// The drivers of AF_XDP and AF_PACKET always report a link, so the interface is checked instead.
+// The interface may have a new name.
 static bool has_carrier(const struct weir_device *device) {
 	char name[IF_NAMESIZE];
 

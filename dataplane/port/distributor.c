@@ -9,7 +9,7 @@
 #include <rte_ring.h>
 
 _Static_assert((WEIR_DISTRIBUTOR_BUCKETS & (WEIR_DISTRIBUTOR_BUCKETS - 1)) == 0, "power of two");
-_Static_assert(WEIR_WORKERS_MAX <= 256, "a worker fits a byte");
+_Static_assert(WEIR_WORKERS_MAX <= 256, "the number of a worker fits in a byte");
 
 // Rings are in separately allocated memory: rte_ring_create uses a memzone, of which DPDK has
 // 2,560, fewer than the rings of 64 workers with 64 queues.

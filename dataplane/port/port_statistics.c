@@ -14,7 +14,7 @@
 #define XSTATS_READ_MAX 4096
 
 // net_af_xdp of DPDK 22.11 counts every queue in arrays of 16. Further queues are written into the
-// next array, which is not used here, and queues above 32 behind the struct.
+// next array, which is not used here, and queues above 32 are written beyond the end of the struct.
 #define XDP_QUEUES_FIT (2u * RTE_ETHDEV_QUEUE_STAT_CNTRS)
 union roomy_stats {
 	struct rte_eth_stats stats;

@@ -86,7 +86,8 @@ static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struc
 	return r;
 }
 
-// A dataplane listens right after it has bound the name.
+// Retries find_holder while the holder does not listen: a dataplane binds the name shortly before
+// it listens.
 static int find_holder_patiently(
 	const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
 	const struct timespec pause = {.tv_nsec = HOLDER_PAUSE_NS};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Chromium in a network namespace, by the WebDriver protocol."""
+"""Chromium in a network namespace, controlled by the WebDriver protocol."""
 import base64
 import http.client
 import json

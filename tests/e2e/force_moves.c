@@ -49,8 +49,8 @@ static uint64_t packets_of(const struct weir_segment *segment, uint32_t bucket) 
 	return packets;
 }
 
-// A bucket of the worker: in three of four cases the next one with more packets than the previous
-// ones.
+// Chooses a bucket of the worker at random, mostly one with many packets: a bucket with more
+// packets than the present choice replaces it in three of four cases.
 static uint32_t choose_bucket(struct forcing *forcing, uint32_t worker) {
 	uint32_t bucket = (uint32_t)next_random(forcing) % WEIR_BUCKETS;
 	uint64_t most = 0;
@@ -80,7 +80,7 @@ static void ask(struct forcing *forcing, uint32_t victim) {
 	message.steal.bucket = choose_bucket(forcing, victim);
 	message.steal.thief = (victim + other) % segment->workers;
 	message.steal.deadline_ns = now_ns() + DEADLINE_NS;
-	// The queue is full: requests of another process come first.
+	// Fails if the queue is full: then requests of another process come first.
 	(void)weir_mailbox_send(&segment->control_boxes[victim].request,
 		&segment->worker_boxes[victim].request, &message);
 }

@@ -201,7 +201,7 @@ class Lab:
                   bridge="br0", mtu=1600)
         self.default_route(namespace, "10.0.0.1", "2001:db8:a::1")
         self.addresses(namespace, "lo", (VIP4 + "/32", VIP6 + "/128"))
-        # Answers to clients fit into the clients' network; only incoming packets are encapsulated.
+        # Replies fit the MTU towards clients; only packets to backends are encapsulated.
         namespace.sysctl(net__ipv4__conf__all__arp_ignore=1, net__ipv4__conf__all__arp_announce=2,
                          net__ipv4__tcp_mtu_probing=0, net__core__somaxconn=4096,
                          net__ipv4__tcp_max_syn_backlog=8192)
@@ -372,16 +372,16 @@ class Lab:
         wait_for(f"{name} ready", ready, timeout)
 
     def wait_ready(self, timeout=15):
-        """Whether control is attached to a dataplane, and every backend is healthy, selected and
-        has a known next hop."""
+        """Wait until control is attached to a dataplane, and every backend is healthy, selected and
+        has a resolved next hop."""
         wait_for("control attached to the dataplane",
                  lambda: self.api("version")["dataplane"]["attached"], timeout)
         wait_for("every backend usable", self.all_usable, timeout)
         self.wait_published(timeout)
 
     def wait_published(self, timeout=5):
-        """Wait until nothing was published for a while, because control shows a change before it
-        publishes it, and until all workers have adopted it."""
+        """Wait until control has published nothing for a while (control shows a change before
+        publishing it), and until all workers have applied all changes."""
         seen = [None]
 
         def settled():
@@ -417,7 +417,7 @@ class Lab:
     def start_host(self, number):
         self.net.ip("link", "set", f"b{number}", "master", "br0")
 
-    # --- asking ----------------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------
 
     def api_connect(self):
         sock = socket.socket(socket.AF_UNIX)

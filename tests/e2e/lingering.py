@@ -4,8 +4,9 @@ import contextlib
 import signal
 import subprocess
 
-# Sends a descriptor to the socket of the argument ("@NAME" = abstract), in which it is queued until a
-# receiver closes it. It is the only descriptor of a connection whose close takes 100 s.
+# Sends a descriptor to the socket named by the argument ("@NAME" = abstract). The descriptor stays in
+# the socket's queue until a receiver closes it. It is the only descriptor of a connection whose close
+# takes 100 s.
 SEND_LINGERING = """
 import array, socket, struct, sys
 path = sys.argv[1]
@@ -22,7 +23,7 @@ to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM if path[0] == "@" else sock
 to.connect(path.replace("@", "\\0"))
 try:
     to.sendmsg([b"status\\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [full.fileno()]))])
-except PermissionError:  # the receiver takes none (SO_PASSRIGHTS): the last reference is here
+except PermissionError:  # the receiver accepts no descriptors (SO_PASSRIGHTS): this process has the last one
     full.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 full.close()
 print("sent", flush=True)

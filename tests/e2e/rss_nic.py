@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The NIC with RSS of tests/nic: weir-dataplane takes it for a PCI device."""
+"""The simulated NIC with RSS of tests/nic, which weir-dataplane uses like a PCI device."""
 import mmap
 import os
 import re

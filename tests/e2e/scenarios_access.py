@@ -63,7 +63,7 @@ def attempts(lab, control_pid):
 
 @scenario(services=[web()])
 def group_member_gets_nothing(lab):
-    """A hostile member of the group takes, replaces, changes and blocks nothing"""
+    """A hostile member of the group cannot take, replace, change or block anything"""
     nobody = 65534
     epoch = lab.api("version")["dataplane"]["epoch"]
     expected = {f"dataplane-{epoch}.json": (nobody, 0, 0o640),

@@ -159,7 +159,7 @@ def spoofed_agent_changes_nothing(lab):
 @scenario(services=[unchecked(agent=AGENT, health_check={"type": "agent", "rise": 2, "fall": 3})],
           config=QUICK, start=False)
 def agent_check_follows_the_agent(lab):
-    """Check type agent: a silent agent is a failure, and its answers bring the backend back"""
+    """Check type agent: without an answer the check fails; new answers make the backend healthy again"""
     with agents(lab, (1, 2, 3, 4)) as served:
         wait_for("all healthy", lambda: all(health(lab, "echo", b) == "healthy"
                                             for b in BACKENDS), 10)
@@ -288,7 +288,7 @@ def weir_agent_states_are_followed(lab):
 
         lab.wait_for_program("weir-agent", lambda: os.path.exists(
             os.path.join(directory, "agent.sock")), 10)
-        wait_for("the balancer is notified", lambda: "ready" in command("status"), 10)
+        wait_for("the agent to be ready", lambda: "ready" in command("status"), 10)
         wait_for("answers", lambda: lab.api("stats.show")["agents"]["answers"] > 5, 10)
         # The balancer requests the fields that the policy needs, and the agent reports them.
         wait_for("a report", reported, 10)
@@ -310,7 +310,7 @@ def weir_agent_states_are_followed(lab):
         command("lame-duck", "--interval", "1s")
         wait_for("lame duck", lambda: health(lab, "echo") == "lame-duck", 5)
         started.kill()
-        wait_for("its silence in the log", lambda: lab.programs["control"].output().count(
+        wait_for("the missing answers in the log", lambda: lab.programs["control"].output().count(
             "weir-agent of echo/web-1 is silent: its last answer was ") == 1, 10)
         assert "agent silent for" in lab.weirctl("backend", "show", "echo/")[1]
         assert lab.backend("web-1", "echo")["agent"] == "silent"
@@ -320,7 +320,7 @@ def weir_agent_states_are_followed(lab):
                                        r"answered for \d+\.\ds$", findings, re.M), findings
         assert "weir-agent of echo/web-3 is silent: it has not answered any of " in \
             lab.programs["control"].output()
-        assert health(lab, "echo") == "lame-duck", "silence was taken for a ready"
+        assert health(lab, "echo") == "lame-duck", "missing answers counted as ready"
 
 
 def cpu_model(name):

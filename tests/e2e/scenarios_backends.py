@@ -39,7 +39,7 @@ def unresolved_next_hop_gets_no_flows(lab):
     assert ("next-hop", "next hop resolved") in history(lab, "web-9"), history(lab, "web-9")
     lab.stop_host(2)
     lab.lb.ip("neigh", "del", "10.0.0.12", "dev", "lb0")
-    wait_for("web-2 to be left out", lambda: not lab.backend("web-2", "lines")["in_selection"], 10)
+    wait_for("web-2 to be unused", lambda: not lab.backend("web-2", "lines")["in_selection"], 10)
     lab.wait_published()
     assert "web-2" not in connect(lab, 40)
     lab.start_host(2)
@@ -55,7 +55,7 @@ QUICK = {"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"syn_seen": 50
 
 
 def try_to_connect(lab, times, timeout):
-    """Returns the number of failed connections of `count`, made one after the other."""
+    """Make `times` connections, one after the other. Returns how many failed."""
     failed = 0
     for _ in range(times):
         try:
@@ -124,7 +124,7 @@ def silent_backend_is_ejected(lab):
 
 @scenario(services=[lines()], config=QUICK)
 def backends_are_ejected_only_on_demand(lab):
-    """Without outlier_ejection a stopped server still gets flows, and ejection costs nothing"""
+    """Without outlier_ejection a stopped server is not ejected and still gets flows"""
     lab.programs["server-3"].kill()
     assert try_to_connect(lab, 60, 2) >= 5
     wait_for("the errors to be counted",
@@ -133,7 +133,7 @@ def backends_are_ejected_only_on_demand(lab):
     assert all(r["ejections"] is None for r in lab.api("health.show", service="lines"))
 
 
-# --- tunnels that end nowhere -------------------------------------------------------------------
+# --- tunnels without decapsulation -------------------------------------------------------------------
 
 class Datagrams:
     """A datagram every 10 ms to the echo service, each from another port, like a resolver's."""

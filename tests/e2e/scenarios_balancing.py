@@ -100,7 +100,7 @@ def drain_waits_for_the_last_flow(lab):
 
 @scenario(services=[lines(), echo()])
 def host_drain_waits_for_removed_backends(lab):
-    """host drain --wait while connections to a backend that a reload removed, before or meanwhile, are open"""
+    """host drain --wait also waits for backends that a reload removed, before or during the drain"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     before, meanwhile = (lab.backend(name, "lines")["address"] for name in ("web-4", "web-3"))
     lab.write_config([lines(backends={"web-1": 100, "web-2": 100, "web-3": 100}), echo()])
@@ -130,7 +130,7 @@ def host_drain_waits_for_removed_backends(lab):
 
 @scenario(services=[lines()])
 def drain_waits_for_a_former_address(lab):
-    """backend drain --wait while connections to the backend's former address are open"""
+    """backend drain --wait also waits for connections to the backend's former address"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     former = lab.backend("web-4", "lines")["address"]
     config = lines(backends={"web-1": 100, "web-2": 100, "web-4": 100})
@@ -208,7 +208,7 @@ def checked_echo(backends=None):
 
 @scenario(services=[checked_echo()])
 def udp_flow_leaves_a_dead_backend(lab):
-    """A client with one UDP port: its backend's host stops, and its next datagram is answered"""
+    """The host of a UDP flow's backend stops: the next datagram of the flow is answered"""
     for vip in (VIP4, VIP6):
         session = clients.Udp(lab.client, vip)
         name = session.ask()
@@ -277,7 +277,7 @@ def tcp_client_of_a_dead_backend_gets_an_rst(lab):
         lab.wait_published()
         clients_of[what] = [ask(found[vip].pop(name)) for vip in (VIP4, VIP6)]
         one, other = ("rehashed", "reset") if number == 2 else ("reset", "rehashed")
-        wait_for("the count", lambda: lab.backend(name, "lines")[one] >= 2)  # 3 if a client retransmits
+        wait_for("the flows to be counted", lambda: lab.backend(name, "lines")[one] >= 2)  # 3 if a client retransmits
         assert lab.backend(name, "lines")[other] == 0, lab.backend(name, "lines")
     assert clients_of == {"rehash": ["reset"] * 2, "reset": ["reset"] * 2}, clients_of
     wait_for("the drops", lambda: lab.drops().get("backend_down", 0) >= 2)
@@ -384,7 +384,7 @@ def reload_changes_only_what_differs(lab):
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     undrained = generations()["echo"]
     lab.weirctl("backend", "drain", "echo/web-1")
-    wait_for("selection that follows the drain", lambda: generations()["echo"] != undrained, 5)
+    wait_for("the selection without the drained backend", lambda: generations()["echo"] != undrained, 5)
     before = generations()
     lab.write_config([lines(backends={"web-1": 100, "web-2": 100, "web-3": 50}), echo()])
     changes = lab.api("config.diff")["changes"]
@@ -467,7 +467,7 @@ def weirctl_shows_the_state(lab):
     for args, wanted in cases:
         code, out, err = lab.weirctl(*args, check=False)
         assert code in ({1, 2} if "65536" in args else {wanted}), (args, code, out, err)
-        assert code == 0 or err.strip(), f"{args} failed without a word"
+        assert code == 0 or err.strip(), f"{args} failed without a message"
     lab.programs["control"].kill()
     start = time.monotonic()
     code, _, err = lab.weirctl("backend", "show", check=False)
@@ -477,7 +477,7 @@ def weirctl_shows_the_state(lab):
 
 @scenario(services=[lines(check={"type": "tcp"})])
 def returning_backend_has_its_flows(lab):
-    """Backends that a reload adds again have their flows, but neither drain, maintenance nor weight"""
+    """Backends that a reload adds again keep their flows, but not their drain, maintenance or weight"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     lab.weirctl("backend", "drain", "web-2", "--interval=1h")
     lab.weirctl("backend", "maintenance", "web-3")
@@ -489,12 +489,12 @@ def returning_backend_has_its_flows(lab):
     lab.write_config([lines(check={"type": "tcp"})])
     lab.weirctl("config", "reload")
 
-    def begun(name):  # its checks
+    def begun(name):  # the state before each change of its health
         return [event["from"] for event in lab.api("health.history", service="lines", backend=name)]
     for name in BACKENDS[1:]:
         row = lab.backend(name, "lines")
         assert (row["id"], row["leaving"], row["admin"], row["drain"], row["runtime_weight"],
                 row["effective_weight"]) == (ids[name], False, "ready", None, None, 100), row
-        wait_for("its one open flow", lambda: lab.backend(name, "lines")["open_flows"] == 1, 5)
-        wait_for("its checks", lambda: begun(name) == ["starting"] * 2, 5)
+        wait_for("the open flow of the backend", lambda: lab.backend(name, "lines")["open_flows"] == 1, 5)
+        wait_for("the checks of the backend", lambda: begun(name) == ["starting"] * 2, 5)
     clients.check_lines(found)

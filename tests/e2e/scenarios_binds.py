@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A bind is removed, or drained, while connections to it are open: they stay, whatever the device."""
+"""Removing or draining a bind keeps its open connections, on any device."""
 import contextlib
 import os
 import socket
@@ -147,7 +147,7 @@ def drained_vip_refuses_new_flows(lab):
 
 @scenario(services=[lines()])
 def vip_drain_waits_for_a_renamed_service(lab):
-    """vip drain --wait while connections of the former service at the VIP are open"""
+    """vip drain --wait also waits for connections of the former service at the VIP"""
     line = clients.Line(lab.client, VIP4)
     lab.write_config([dict(lines(), name="renamed")])
     lab.weirctl("config", "reload")
@@ -191,7 +191,7 @@ class Removal:
         assert time.monotonic() - self.began < REMOVED_S, "the machine is too slow"
 
     def are_reset(self, *downloads):
-        """Whether curl gets an RST at the deadline."""
+        """Check that curl gets an RST at the deadline."""
         assert all(download.running() for download in downloads), "ended before the deadline"
         for download in downloads:
             wait_for("end of a download", lambda download=download: not download.running(),

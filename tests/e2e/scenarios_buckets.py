@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Workers take buckets of flows from each other: skewed traffic through the real dataplane.
 
-The port is a tap device: worker 0 receives, and each worker sends on its own queue, which is most
-of the work. An AF_XDP port has as many transmit as receive queues: with one queue, its worker has
+The port is a tap device: worker 0 receives. Sending is most of the work, and each worker sends on
+its own queue. An AF_XDP port has as many transmit as receive queues: with one queue, its worker has
 most of the work in any case."""
 import contextlib
 import ipaddress
@@ -126,7 +126,7 @@ def spread(lab, workers):
     establish(lab)
     flows = hot_flows(lab, 1)
     with skewed_traffic(lab, flows):
-        wait_for("one worker to have most to do",
+        wait_for("one worker to have most of the load",
                  lambda: busy_shares(lab)[1] > 6 and unevenness(lab) > 1.4, 60)
         before, counts = busy_shares(lab), [total(lab, name) for name in UNCHANGED]
         assert "switched off" in lab.api("worker.show")[0]["stealing_why"]

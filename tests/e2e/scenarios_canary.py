@@ -172,19 +172,19 @@ def good_canary_is_promoted(lab):
         begun = time.monotonic()
         lab.weirctl("canary", "start", "api", "web-3", "--steps", "10,50", "--every", "3s",
                     "--max-latency-ratio", "3", "--min-requests", "20")
-        wait_for("its first step", lambda: canary_of(lab)["left_ms"] is not None, 10)
+        wait_for("the first step of the canary", lambda: canary_of(lab)["left_ms"] is not None, 10)
         lab.programs["control"].kill()
         lab.start_control()
         lab.wait_ready()
         assert canary_of(lab)["step"] == 1 and canary_of(lab)["state"] != "promoted"
-        wait_for("its second step", lambda: canary_of(lab)["step"] == 2, 60, 0.1)
+        wait_for("the second step of the canary", lambda: canary_of(lab)["step"] == 2, 60, 0.1)
         share = requests.served_since(begun)
         assert 0 < share["web-3"] < 0.25 * share.total(), share
         lab.programs["control"].kill()
         lab.start_control()
         lab.wait_ready()
         assert canary_of(lab)["step"] == 2
-        wait_for("its end", lambda: canary_of(lab)["state"] == "promoted", 60, 0.05)
+        wait_for("the end of the canary", lambda: canary_of(lab)["state"] == "promoted", 60, 0.05)
         lab.programs["control"].kill()  # if the file does not have the promotion yet, the last step is repeated
         with open(os.path.join(lab.run_dir, "control", "canaries.json"), encoding="ascii") as file:
             saved = json.load(file)["canaries"][0]
@@ -222,7 +222,7 @@ def canary_is_judged_by_agents(lab):
             wait_for("a pause", lambda: lab.api("canary.show", service="work")[0]["why"] ==
                      "its agent is silent", 30, 0.2)
             lab.programs["speaker-2"].signal(signal.SIGCONT)
-            wait_for("its end", lambda: lab.api("canary.show", service="work")[0]["state"] ==
+            wait_for("the end of the canary", lambda: lab.api("canary.show", service="work")[0]["state"] ==
                      "running", 30, 0.2)
             lab.weirctl("canary", "stop", "--promote", "work")
         assert lab.backend("web-2", "work")["effective_weight"] == 100

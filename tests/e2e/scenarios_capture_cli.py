@@ -46,7 +46,7 @@ def to_lb(lab, *layers):
 
 @scenario(services=[web(), lines()], two_armed=True)
 def captures_agree_with_counters_and_the_wire(lab):
-    """capture start by service and by backend: numbers of the counters, bytes of the wire"""
+    """capture start by service and by backend: as many packets as counted, with the bytes on the wire"""
     with Wire(lab.net, "lb0") as wire, Capture(lab, "--service", "web", *WHOLE) as capture:
         before, backend_before = service_packets(lab, "web"), lab.backend("web-2")["packets"]
         for vip in (VIP4, VIP6):
@@ -166,7 +166,7 @@ def captures_by_protocol(lab):
 
 @scenario(services=[web()])
 def capture_ends_by_itself(lab):
-    """--packets, --duration and a pipe to tshark; unknown names are refused with the nearest"""
+    """--packets, --duration and a pipe to tshark; unknown names are refused, and the nearest one is suggested"""
     with Capture(lab, "--service", "web", "--packets", "7") as capture:
         clients.curl_batch(lab.client, VIP4, 5)
         assert capture.ended()[:2] == (0, 7)
@@ -236,7 +236,7 @@ def capture_reports_which_process_ended(lab):
 
 
 def whole_file(capture):
-    """Read without a complaint."""
+    """Check that tshark reads the file without an error."""
     assert len(packets(capture.file)) >= 20
     done = subprocess.run(["tshark", "-n", "-r", capture.file], capture_output=True, text=True,
                           check=False)
@@ -308,7 +308,7 @@ def stages(packet):
 
 @scenario(services=[web()])
 def trace_shows_each_stage(lab):
-    """trace of a connection: SYN, new flow, backend; then the known flow; then FIN"""
+    """trace of a connection: SYN, new flow, backend; then the existing flow; then FIN"""
     outer = {4: "IPv4 in IPv4, to ", 6: "IPv6 in IPv4, to "}
     for vip in (VIP4, VIP6):
         with Weirctl(lab, *trace_of(vip, "--json", "--packets", "100", "--duration", "4")) as trace:

@@ -44,7 +44,7 @@ def s3_control_killed_20_times_under_load(lab):
         load.wait_for_more(50)
     assert not load.errors(), load.errors()[:5]
     assert "web-4" not in load.served(), "a backend that drains got a request after a restart"
-    assert lab.backend("web-4")["admin"] == "drain", "the restarted control forgot the drain"
+    assert lab.backend("web-4")["admin"] == "drain", "the restarted control lost the drain"
     assert ids == {(b["service"], b["name"]): b["id"] for b in lab.backends()}
 
 
@@ -57,9 +57,9 @@ def s4_dataplane_restarts(lab):
     lab.weirctl("weight", "set", "web/web-2", "7")
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     lab.programs["dataplane"].kill()
-    wait_for("control notices", lambda: not lab.api("version")["dataplane"]["attached"], 5)
+    wait_for("control to detect the end of the dataplane", lambda: not lab.api("version")["dataplane"]["attached"], 5)
     lab.start_dataplane()
-    wait_for("control publishes again", lambda: lab.api("version")["dataplane"]["attached"], 10)
+    wait_for("control to publish again", lambda: lab.api("version")["dataplane"]["attached"], 10)
     assert lab.api("version")["dataplane"]["epoch"] != epoch
     wait_for("requests served", lambda: clients.http_get(lab.client, VIP4)[0], 10)
     result = clients.curl_batch(lab.client, VIP4, 200)
@@ -73,12 +73,12 @@ def s4_dataplane_restarts(lab):
 
 @scenario(services=[lines()])
 def drain_after_both_restarted_waits_for_the_recount(lab):
-    """A silent connection that neither process has seen since its restart does not end a drain"""
+    """A drain waits for an idle connection that neither process has seen since its restart"""
     with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
         lab.programs["dataplane"].kill()
-        wait_for("control notices", lambda: not lab.api("version")["dataplane"]["attached"], 5)
+        wait_for("control to detect the end of the dataplane", lambda: not lab.api("version")["dataplane"]["attached"], 5)
         lab.start_dataplane()
-        wait_for("control attaches", lambda: lab.api("version")["dataplane"]["attached"], 10)
+        wait_for("control to attach", lambda: lab.api("version")["dataplane"]["attached"], 10)
         lab.wait_ready()
         lab.programs["control"].kill()
         lab.start_control()
@@ -89,8 +89,8 @@ def drain_after_both_restarted_waits_for_the_recount(lab):
 
 
 def breaks_at_restart(lab):
-    """Returns (open flows, maximum of flows that a restart breaks, flows that it breaks only if they are
-    older), and the text. All values are of one moment."""
+    """Returns (open flows, maximum of flows that a restart breaks, flows that it breaks only if they began
+    before the last change of backends or weights), and the text. All values are of one moment."""
     number = lab.api("config.waiting")["restart"]
     return (number["open_flows"], number["breaks"], number["older"]), \
         lab.weirctl("config", "waiting")[1]
@@ -127,12 +127,12 @@ def connections_older_than_a_change_of_weights_count_as_broken(lab):
         after += [connect() for _ in range(6)]
         assert breaks_at_restart(lab)[0] == (24 + len(after), most, most)
         lab.programs["dataplane"].kill()
-        wait_for("control notices", lambda: not lab.api("version")["dataplane"]["attached"], 5)
+        wait_for("control to detect the end of the dataplane", lambda: not lab.api("version")["dataplane"]["attached"], 5)
         lab.start_dataplane()
         lab.wait_ready()
         kept = [line for line in before + after if answers(line)]
         broken = len(before + after) - len(kept)
-        assert 0 < broken <= most, f"{broken} broke, up to {most} were to"
+        assert 0 < broken <= most, f"{broken} broke, at most {most} were expected to"
         assert all(line in kept for line in after[most - len(before):]), "newer ones broke"
         wait_for("no older connections", lambda: breaks_at_restart(lab)[0][1] == 0, 10)
 
@@ -380,7 +380,7 @@ def resident_kib(pid):
 
 @scenario(services=[web()])
 def reloads_take_no_memory(lab):
-    """weir-control is as large after 20 reloads as after 2, although each reload needs 15 MB for ids"""
+    """weir-control uses as much memory after 20 reloads as after 2, although each reload needs 15 MB for ids"""
     pid, resident = lab.programs["control"].pid, []
     for turn in range(20):
         lab.services[0]["backends"][0]["weight"] = 100 + turn

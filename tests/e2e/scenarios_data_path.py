@@ -65,7 +65,7 @@ def rules(lab):
     service("outer6", 8083, backends=OUTER6, check=TCP),
     service("tls", 8443, check={"type": "https", "verify": False, "body": "ok", **VIA})])
 def data_path_checks_find_lost_vips(lab):
-    """A backend without decapsulation, or one of its VIPs, is refusing; direct checks do not detect it"""
+    """A backend without decapsulation, or without one of its VIPs, is refusing; direct checks do not detect it"""
     for number in lab.hosts:
         start_servers(lab, number)
     start(lab, OPTION)
@@ -132,7 +132,7 @@ def data_path_checks_continue_after_a_kill(lab):
     assert len(rules(lab)) == 2, rules(lab)
     second = lab.program("second", lab.lb, lab.binary("weir-control"), "--config", lab.config_path,
                          "--run-dir", lab.run_dir, *lab.control_options)
-    wait_for("its end", lambda: not second.alive(), 10)
+    wait_for("the second process to end", lambda: not second.alive(), 10)
     assert second.process.returncode == 1 and "already running" in second.output(), second.output()
     tables = sh("ip", "-n", lab.lb.name, "rule")
     assert "47771" not in tables, tables  # rules for this table would remain

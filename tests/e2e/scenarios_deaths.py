@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How soon a dead server gets no new flows, and a new server gets flows again: weir-agent watches the
+"""How soon a dead server stops getting new flows, and a new server gets flows again: weir-agent watches the
 listening sockets of nginx. Times are the kernel's timestamps of packets, as in
 scenarios_lame_duck.py.
 
-WEIR_TRIALS sets the number of kills (default 4). Figures are the median, the 99th percentile and the
-largest, in milliseconds.
+WEIR_TRIALS sets the number of kills (default 4). Results are the median, the 99th percentile and the
+largest value, in milliseconds.
 """
 import contextlib
 import json
@@ -56,7 +56,7 @@ def first_notice(packets, since):
 
 def closed_at(packets, since):
     """When nginx's connection to this test was closed. A process closes its descriptors in order, so
-    that is right after its listening sockets."""
+    this is right after its listening sockets are closed."""
     return next((packet.at for packet in packets if packet.sent and packet.flags & (FIN | RST)
                  and packet.source == PORT and packet.at > since), None)
 
@@ -182,14 +182,14 @@ def ask_stop(nginx):
     before = nginx.port()["deaths"]
     nginx.signal(signal.SIGSTOP)
     seen = nginx.port()["for_ms"]
-    wait_for("two looks of the agent", lambda: nginx.port()["for_ms"] > seen + 2000, 10, 0.1)
+    wait_for("two readings by the agent", lambda: nginx.port()["for_ms"] > seen + 2000, 10, 0.1)
     nginx.signal(signal.SIGCONT)
     port = nginx.port()
     assert (port["state"], port["deaths"]) == ("open", before), port
 
 
 def ask_quit(nginx):
-    """nginx -s quit: no new flows, and a running download ends well."""
+    """nginx -s quit: no new flows, and a running download completes."""
     lab = nginx.lab
     digest = lab.make_file("slow.bin", 12 << 20)
     downloads = [clients.Download(lab.client, VIP4, "/slow/slow.bin") for _ in range(4)]
@@ -211,7 +211,7 @@ def ask_quit(nginx):
 @scenario(services=SERVICES, config=QUICK, start=False, alone=True, seconds=120 + 6 * TRIALS,
           hosts=2)
 def kernel_death_and_birth(lab):
-    """From kill -9 of nginx to its last new flow: two round trips, a publication and a little"""
+    """From kill -9 of nginx to its last new flow: mostly within two round trips, a publication and 5 ms"""
     nginx = Nginx(lab)
     deaths, births = [], []
     with nginx.pond.flows(PORT):

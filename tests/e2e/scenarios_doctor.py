@@ -125,7 +125,7 @@ def doctor_finds_problems_of_backends(lab):
     row = find(lab, "backends", "web/web-3", "fault", "packets of more than 1400 bytes are lost")
     cure(lab, row)
     find(lab, "backends", "web/web-3", "ok", "up to 1400 bytes")
-    wait_for("weir-control to follow", lambda: lab.backend("web-3")["path_mtu"] == 1400, 10)
+    wait_for("weir-control to detect the path MTU", lambda: lab.backend("web-3")["path_mtu"] == 1400, 10)
 
     b3.ip("link", "set", "eth0", "down")
     lab.lb.ip("neigh", "flush", "all")  # otherwise the kernel keeps the neighbour entry for up to 50 s
@@ -165,7 +165,7 @@ def doctor_finds_problems_of_the_balancer(lab):
 
 
 def changes_that_wait(lab):
-    """Check the running values and those that wait for a restart of the dataplane, also after a restart of control."""
+    """Check running and pending values of changes that need a restart of the dataplane, also after a restart of control."""
     lab.port = {"mtu": 1550}
     lab.extra = {"instance": {"name": "lb-0", "hash_seed": "0x0123456789abcdef"}}
     lab.write_config()
@@ -218,7 +218,7 @@ def check_directory_in_environment(lab):
 
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_works_without_the_daemons(lab):
-    """Doctor without daemons and without a usable backend; values that wait for a restart; no packets without root"""
+    """Doctor without daemons and without a usable backend; pending values; no packets without root"""
     changes_that_wait(lab)
     lab.kill_backend(1)
     find(lab, "services", "web", "fault", "no eligible backend")
@@ -299,12 +299,12 @@ def doctor_works_without_the_daemons(lab):
                       "--run-dir", lab.run_dir)[1]
         assert re.search(r"^ok +backends +web/web-1 ", said, re.M), said
         return said
-    wait_for("the way by the bridge", reaches, 20)
+    wait_for("the path via the bridge", reaches, 20)
 
 
 @scenario(services=[web({"web-1": 100}, agent={})], hosts=1)
 def doctor_checks_what_runs_without_a_valid_file(lab):
-    """After a refused reload the values that run are checked; what is not checked is named"""
+    """After a rejected reload the running values are checked; the output names what is not checked"""
     with open(lab.config_path, encoding="ascii") as file:
         whole = file.read()
     with open(lab.config_path, "w", encoding="ascii") as file:
@@ -343,7 +343,8 @@ PLACES = ("here", "elsewhere", "nowhere")
 
 
 def check_places(lab, other, places):
-    """Check that no finding contradicts where a daemon runs, and that cures name the other directory."""
+    """Check that findings agree with the directory in which each daemon runs, and that cures name the
+    other directory."""
     found, exit_status = weirctl_doctor(lab, "--config", lab.config_path)
     summary = lab.weirctl("status", check=False)[1]
     shown = lab.weirctl("service", "show", check=False)[2]
@@ -378,7 +379,7 @@ def start_at(lab, name, folder):
 
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_names_the_directory_of_daemons(lab):
-    """weirctl with a wrong run directory names the directory of the daemons, without a contradiction"""
+    """weirctl with a wrong run directory names the daemons' directory, and all findings agree"""
     other, at = lab.dir + "/other", {"here": lab.run_dir, "elsewhere": lab.dir + "/other"}
     for name in ("dataplane", "control"):
         lab.programs[name].stop()
@@ -418,7 +419,7 @@ def doctor_names_the_directory_of_daemons(lab):
 
 
 def wrong_directory_of_agent(lab, run_dir):
-    """weir-agent with the run directory of no agent names the directory of the running agent."""
+    """weir-agent with a wrong run directory names that of the running agent."""
     b1, pid, wrong = lab.namespaces["b1"], lab.programs["speaker-1"].pid, lab.dir + "/wrong"
     use = f"weir-agent run does not run in {wrong}, but pid {pid} runs in {run_dir}: use --run-dir {run_dir}"
     agent = lab.binary("weir-agent")

@@ -84,7 +84,7 @@ def deleted_flows_start_again(lab):
     assert lab.weirctl("flow", "list", "--service", "lines")[1] == "no flows\n"
     others = [clients.Line(lab.client, VIP4) for _ in range(8)]
     gone = [o for o in others if o.backend == "web-1"]
-    assert gone, "round robin gave web-1 nothing"
+    assert gone, "web-1 got no flow"
     assert lab.weirctl("flow", "clear", "lines/web-1")[1] == \
         f"{len(gone)} flow{'' if len(gone) == 1 else 's'} deleted\n"
     clients.check_lines({o.backend: o for o in others if o.backend != "web-1"})

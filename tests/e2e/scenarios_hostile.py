@@ -60,7 +60,7 @@ def establish(lab):
 
 @contextlib.contextmanager
 def clients_silenced(lab):
-    """Silence the clients: late packets of their connections, which may be retransmitted for long, start flows."""
+    """Keep the clients from sending: packets of their connections that are retransmitted later would start flows."""
     vips = ("blackhole", "198.51.100.0/24")
 
     def silent():
@@ -69,7 +69,7 @@ def clients_silenced(lab):
         return worker(lab)["rx_packets"] == before
     lab.client.ip("route", "add", *vips)
     try:
-        wait_for("silence", silent, 30)
+        wait_for("no more packets of clients", silent, 30)
         yield
     finally:
         lab.client.ip("route", "del", *vips)

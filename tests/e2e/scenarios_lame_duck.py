@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How soon a lame duck gets no new flows, by weir-agent, weir-control and weir-dataplane. Times are
+"""How soon a lame duck stops getting new flows, by weir-agent, weir-control and weir-dataplane. Times are
 the kernel's timestamps of packets.
 
-WEIR_TRIALS sets how often each case is tried (default 5). Figures are the median, the 99th percentile
-and the largest, in milliseconds.
+WEIR_TRIALS sets how often each case is tried (default 5). Results are the median, the 99th percentile
+and the largest value, in milliseconds.
 """
 import contextlib
 import json
@@ -173,7 +173,7 @@ class Pond:
         return result
 
     def wait_for_pace(self, key):
-        wait_for(f"the agent to be asked every {AGENT[key]} ms",
+        wait_for(f"the agent to be probed every {AGENT[key]} ms",
                  lambda: self.interval_ms() == AGENT[key], 15, 0.1)
 
     def trials(self, name, busy):

@@ -75,7 +75,7 @@ def promtool(command, text):
 def age_out(lab):
     """Wait until a scrape queries weir-control again."""
     before = value(parse(scrape(lab)[1]), "weir_metrics_timestamp_seconds")
-    wait_for("new figures", lambda: value(parse(scrape(lab)[1]),
+    wait_for("new values", lambda: value(parse(scrape(lab)[1]),
                                           "weir_metrics_timestamp_seconds") > before, 15, 0.2)
     return parse(scrape(lab)[1])
 
@@ -179,12 +179,12 @@ def metrics_agree_with_clients_and_servers(lab):
 
 @scenario(services=[web()])
 def metrics_omit_unavailable_values(lab):
-    """Without weir-dataplane no counters, without weir-control only that state; all values come back"""
+    """Without weir-dataplane there are no counters, without weir-control only its state; later all values are back"""
     lab.start_metrics()
     families = age_out(lab)
     assert value(families, "weir_worker_up", worker="0") == value(families, "weir_serving") == 1
     lab.programs["dataplane"].kill()
-    wait_for("the dataplane to be gone",
+    wait_for("control to detect the end of the dataplane",
              lambda: not lab.api("version")["dataplane"]["attached"], 10)
     families = age_out(lab)
     assert value(families, "weir_dataplane_up") == value(families, "weir_serving") == 0
@@ -291,7 +291,7 @@ def metrics_server_survives_hostile_clients(lab):
                 sock = stack.enter_context(socket.create_connection(("127.0.0.1", PORT)))
             sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc"[:number % 40])
         began = time.monotonic()
-        wait_for("a client to be served between them",
+        wait_for("another client to be served meanwhile",
                  lambda: raw(lab, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 120)[0]
                  == 200, 150)
         # 200 clients are served in 7 groups of 32. Silent clients are disconnected within 2 s,
@@ -349,13 +349,13 @@ def cost(lab, *commands):
 
 @scenario(services=[web()] + MANY, start=False, alone=True, seconds=400)
 def metrics_of_10000_backends_delay_nothing(lab):
-    """1,000 services, 10,000 backends: a scrape has all, costs little, and delays nothing"""
+    """1,000 services, 10,000 backends: a scrape has all values, takes little CPU time, and delays nothing"""
     lab.start_backends()
     lab.start_dataplane()
     lab.start_control()
     wait_for("the backends", lambda: len(lab.api("backend.show")) == 4 + 9990, 60)
     lab.start_metrics()
-    wait_for("all of them in a scrape", lambda: scrape(lab)[1].count(
+    wait_for("all backends in a scrape", lambda: scrape(lab)[1].count(
         "\nweir_backend_open_flows{") == 4 + 9990, 90, 1)
     text = scrape(lab)[1]
     assert text.count("\nweir_service_open_flows{") == 1000
@@ -368,7 +368,7 @@ def metrics_of_10000_backends_delay_nothing(lab):
         scraper.kill()
     head = scrape(lab)[1][:4096]  # the timestamp is at its start
     used = cpu_seconds(lab, "metrics")
-    wait_for("new figures", lambda: scrape(lab)[1][:4096] != head, 15, 1)
+    wait_for("new values", lambda: scrape(lab)[1][:4096] != head, 15, 1)
     used = cpu_seconds(lab, "metrics") - used
     mine, others = cost(lab, "metrics.show"), cost(lab, "backend.show", "health.show")
     memory = int(re.search(r"VmHWM:\s+(\d+) kB", status(lab, "metrics")).group(1)) / 1e3

@@ -209,7 +209,7 @@ def redirects_are_followed_no_longer_than_by_the_kernel(lab):
     wait_for("backend to fail", lambda: lab.backend("web-1")["health"] == "refusing", 10)
     time.sleep(1)
     assert clients.curl_batch(lab.client, VIP4, 1, timeout=1).ok == 0
-    lab.lb.ip("route", "flush", "cache")  # the kernel would forget the redirect after five minutes
+    lab.lb.ip("route", "flush", "cache")  # otherwise the kernel discards the redirect after five minutes
     wait_for("backend to recover", lambda: lab.backend("web-1")["health"] == "healthy", 10)
     wait_for("requests to succeed",
              lambda: clients.curl_batch(lab.client, VIP4, 5, timeout=1).ok == 5, 15)
@@ -283,7 +283,7 @@ def fragments_follow_the_first(lab):
 
 @scenario(services=[echo(backends=ONE)])
 def ipv6_fragments_with_options(lab):
-    """IPv6 fragments that start with an extension header follow the first fragment (AF_XDP)"""
+    """IPv6 fragments that start with an extension header go to the backend of the first fragment (AF_XDP)"""
     fragments_follow_the_first(lab)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reports of agents show a worker the flows of other workers and of another instance."""
+"""Reports of agents include the flows of other workers and instances, which a worker cannot count itself."""
 import collections
 import contextlib
 import copy
@@ -94,7 +94,7 @@ def flows_of_the_other_instance_count(lab, policy):
         assert given["web-1"] <= OWN / 24, (given, use_of_reports(lab))  # without reports web-1 would get a quarter
         while others:
             others.pop().close()
-        wait_for("a report of their ends", lambda: reported(lab, "web-1") < OTHERS / 2, 10)
+        wait_for("a report without the ended flows", lambda: reported(lab, "web-1") < OTHERS / 2, 10)
         given = serve(lab, OWN // 2, own)
         assert given["web-1"] >= OWN / 16, given  # web-1 has the fewest flows now
 

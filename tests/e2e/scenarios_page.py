@@ -192,7 +192,7 @@ def is_stale(browser):
 
 @scenario(services=[web(), echo()], pair=True, seconds=400)
 def page_shows_events(lab):
-    """Chromium: states, shares, flows, events, plots; light and dark; control down; no complaint"""
+    """Chromium: states, shares, flows, events, plots; light and dark; control down; no error in the console"""
     browser = open_page(lab)
     assert [row[0] for row in browser.rows("services")] == ["web", "echo"]
     check_names(browser, problem=False)
@@ -288,7 +288,7 @@ def page_shows_drains_reloads_and_starts(lab):
     browser.screenshot("page-drains")
     lab.weirctl("vip", "ready", VIP4)
     binds = f"{len(lab.config()['services'][0]['binds']) // 2} of"
-    wait_for("a part of it", lambda: cell(browser, "services", "lines", "Eligible").startswith(
+    wait_for("a part of the service to drain", lambda: cell(browser, "services", "lines", "Eligible").startswith(
         f"3 of 4, {binds}"), 30, 0.1)
     lab.weirctl("service", "ready", "lines")
     lab.weirctl("config", "reload")
@@ -317,7 +317,7 @@ def a_vip_drains(lab, browser, other):
              == bind + "drain deadline reached: its open flows kept; the whole service has 1 open flow", 30, 0.1)
     other.close()
     lab.weirctl("vip", "drain", VIP6)
-    wait_for("the end of its drain", lambda: events(browser).get(("lines", "end of drain"))
+    wait_for("the end of the drain", lambda: events(browser).get(("lines", "end of drain"))
              == bind + "drained: no open flows", 30, 0.1)
     kinds = browser.run("return [...document.querySelectorAll('#events tbody tr')]"
                         ".map((row) => [...row.cells])"
@@ -337,7 +337,7 @@ def plotted(lab):
 
 @scenario(services=[web()], pair=True, seconds=200)
 def page_keeps_its_plots_over_restarts(lab):
-    """Chromium: plots begin filled, also after a restart of weir-metrics, which a broken file does not prevent"""
+    """Chromium: plots have earlier values at once, also after a restart of weir-metrics; a broken file does not keep it from starting"""
     folder = os.path.join(lab.dir, "state")
     os.mkdir(folder)
     os.chown(folder, pwd.getpwnam("daemon").pw_uid, -1)

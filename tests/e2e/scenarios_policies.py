@@ -151,7 +151,7 @@ def smaller_share_for_the_slow(load):
 
 
 PROMISES = {
-    # 900 / 4, so that one request exceeds it
+    # 225 of 900 flows; an error of one flow exceeds 0.8
     "round-robin": lambda load: exact(load.served(), EQUAL, 0.8),
     "random": lambda load: by_chance(load.served(), EQUAL),
     "maglev": lambda load: by_chance(load.served(), WEIGHTS),
@@ -257,7 +257,7 @@ def least_loaded_leaves_a_sinkhole(lab):
         assert with_round_robin > 5 * second
         set_policy(lab, "least-loaded")
         servers.tell(SINKHOLE, "work")
-        wait_for(f"{SINKHOLE} to be forgiven",
+        wait_for(f"{SINKHOLE} to get flows again",
                  lambda: load.served(since=time.monotonic() - 0.5)[SINKHOLE]
                  > 0.15 * len(load.began(time.monotonic() - 0.5)), 10)
 
@@ -409,7 +409,7 @@ def s6_policy_changes_move_no_flow(lab):
         lab.programs["control"].kill()
         lab.start_control()
         lab.wait_ready()
-        assert shown(lab, "web")["policy"] == "round-robin", "the restarted control forgot it"
+        assert shown(lab, "web")["policy"] == "round-robin", "the restarted control lost the policy"
         next_flows_are_even(lab)
         clients.check_lines(found)
         for download in downloads:
@@ -492,8 +492,8 @@ def fair_share_does_not_flood_a_returning_backend(lab):
         wait_for("web-1 in use", lambda: load.served(since=ready)["web-1"] > 0, 5)
         load.wait_for_more(150)
         served = load.served(since=ready)
-        # The share of web-1 is 53 %. It would get all new flows if they were counted as missed: the predicted
-        # ends of the other backends are seconds ahead of the clock.
+        # The share of web-1 is 53 %. It would get all new flows if it had to make up for flows missed during
+        # the drain: the predicted ends of the other backends are seconds ahead of the clock.
         assert 0.3 < served["web-1"] / sum(served.values()) < 0.75, served
 
 

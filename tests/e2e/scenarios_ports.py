@@ -434,7 +434,7 @@ def closed_ports_of_a_wide_range(lab):
 
 @scenario(services=[service("web", 80)])  # no health checks, whose frames would also be counted
 def vip_that_is_not_local(lab):
-    """With ip_forward the kernel returns packets passed by Weir, but not with an unreachable route"""
+    """With ip_forward the kernel sends packets from Weir back to the network, unless the VIP has an unreachable route"""
     for namespace, devices in ((lab.lb, ("all", "lb0")), (lab.net, ("all", "br0"))):
         namespace.run("sysctl", "-qw", "net.ipv4.ip_forward=1",
                       *[f"net.ipv4.conf.{device}.rp_filter=0" for device in devices],

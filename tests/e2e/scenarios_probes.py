@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The scripts of config/bpftrace on a dataplane with traffic: their figures agree with weirctl."""
+"""The scripts of config/bpftrace on a dataplane with traffic: their counts agree with weirctl."""
 import contextlib
 import os
 import re
@@ -75,7 +75,7 @@ def new_flows_script_agrees_with_weirctl(lab):
     script = Script(lab, "new-flows")
     assert clients.curl_batch(lab.client, VIP4, REQUESTS).ok == REQUESTS
     line = clients.Line(lab.client, VIP4)
-    wait_for("weirctl to count them", lambda: worker_sum(lab, "flow_new") >= REQUESTS + 1)
+    wait_for("weirctl to count the flows", lambda: worker_sum(lab, "flow_new") >= REQUESTS + 1)
     services = {each["name"]: each["id"] for each in lab.api("service.show")}
     expected = {f"{services[each['service']]}, {each['id']}": each["new_flows"]
                 for each in lab.backends() if each["new_flows"] > 0}
@@ -114,7 +114,7 @@ def flow_lifetimes_script_agrees_with_weirctl(lab):
         assert clients.curl_batch(lab.client, vip, REQUESTS).ok == REQUESTS
     ended = lambda: sum(each["completed"] for each in lab.backends())
     wait_for("all flows to leave the table", lambda: worker_sum(lab, "flows") == 0, 20)
-    wait_for("weirctl to count them", lambda: ended() == 2 * REQUESTS)
+    wait_for("weirctl to count the flows", lambda: ended() == 2 * REQUESTS)
     text = script.text()
     assert "@lifetime_ms[completed]:" in text, text
     assert histogram_sum(text, "lifetime_ms") == 2 * REQUESTS, text
@@ -122,7 +122,7 @@ def flow_lifetimes_script_agrees_with_weirctl(lab):
 
 @scenario(services=[web()])
 def publications_script_agrees_with_weirctl(lab):
-    """publications.bt counts the publications of control, and each is adopted by the worker"""
+    """publications.bt counts the publications of control, and the worker applies each of them"""
     script = Script(lab, "publications")
     published = lambda: lab.api("stats.show")["segment"]["publications"]
     before = published()
@@ -131,7 +131,7 @@ def publications_script_agrees_with_weirctl(lab):
     wait_for("publications", lambda: published() >= before + 3)
     lab.wait_published()
     count = published() - before
-    wait_for("the worker to adopt them", lambda: lab.api("stats.show")["segment"]["retired_bytes"] == 0)
+    wait_for("the worker to apply the changes", lambda: lab.api("stats.show")["segment"]["retired_bytes"] == 0)
     text = script.text()
     assert sum(totals(text, "published").values()) == count, (count, text)
     assert histogram_sum(text, "latency_us") == count, (count, text)

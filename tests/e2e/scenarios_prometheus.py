@@ -124,7 +124,7 @@ def prometheus_agrees_with_curl_and_nginx(lab):
     wait_for("a rate", lambda: one(lab, f"rate({flows}[1m])") > 0, 30, 0.2)
     check_scrape(lab)
     lab.weirctl("weight", "set", "web/web-1", "50")  # causes a publication and a grace period, which panels show
-    wait_for("each panel to have something", lambda: check_dashboard(lab) or True, 60, 0.5)
+    wait_for("data in each panel", lambda: check_dashboard(lab) or True, 60, 0.5)
     check_rules(lab)
     assert alerts(lab) == {}
     lab.kill_backend(3)

@@ -193,7 +193,7 @@ def rounded(weight):
 
 @scenario(start=False, pair=True, hosts=2)
 def automatic_weights_follow_the_cpu_quota(lab):
-    """Weight "auto": CPUs x GCU x 30 reported by agents, also if they fall silent, and after a restart"""
+    """Weight "auto": CPUs x GCU x 30 reported by agents, also if agents stop reporting, and after a restart"""
     lab.services = [work({name: "auto" for name in PAIR}, agent=AGENT,
                          policy={"name": "weighted-round-robin"})]
     with Pair(lab, (1.5, 0.5)) as pair:
@@ -213,7 +213,7 @@ def automatic_weights_follow_the_cpu_quota(lab):
         wait_for(f"weights {wanted}", lambda: weights(lab) == wanted, 5)
         for number in (1, 2):
             lab.programs[pair.agents.name(number)].kill()
-        wait_for("silence", lambda: all(row["word"] == "nothing" for row in
+        wait_for("no reports of agents", lambda: all(row["word"] == "nothing" for row in
                                         lab.api("health.show", service="work")), 10)
         assert weights(lab) == wanted, weights(lab)
         lab.programs["control"].kill()

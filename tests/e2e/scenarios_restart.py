@@ -129,7 +129,7 @@ def rolling_restart_by_agents_fails_nothing(lab):
 @scenario(start=False, hosts=2,
           services=[web(backends(2), policy={"name": "round-robin"}, agent={"interval_ms": 500})])
 def too_short_a_drain_breaks_the_longer_downloads(lab):
-    """A drain of 2 s: downloads that take 1 s end, exactly those that take 6 s break"""
+    """A drain of 2 s: downloads that take 1 s complete, exactly those that take 6 s break"""
     agents = Agents(lab, "--port", "80", "--interval", "2s")
     agents.start_lab()
     digests = {"short": lab.make_file("short.bin", RATE), "long": lab.make_file("long.bin", 6 * RATE)}
@@ -149,7 +149,7 @@ def too_short_a_drain_breaks_the_longer_downloads(lab):
 
 @scenario(start=False, hosts=HOSTS, services=[service()], seconds=300)
 def rolling_restart_by_checks_alone_breaks_requests(lab):
-    """Without agents: requests on a server that ends fail, as do new requests until checks detect the end"""
+    """Without agents: requests in progress at a server that ends fail, as do new ones until checks detect the end"""
     lab.start()
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)
     downloads = Downloads(lab, "/slow/slow.bin", digest, 6)
@@ -160,7 +160,7 @@ def rolling_restart_by_checks_alone_breaks_requests(lab):
             wait_used(lab, number)
             downloads.look()
     downloads.finish()
-    assert load.errors() and downloads.broken, "nothing was broken"
+    assert load.errors() and downloads.broken, "no download broke"
     print(f"{len(load.errors())} of {len(load.samples)} requests and {len(downloads.broken)} of "
           f"{downloads.ended} downloads failed")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The whole dataplane on a device that spreads flows by RSS (tests/nic): buckets move between
-workers, and the device's table of queues follows them.
+workers, and the device's redirection table (RETA) is updated.
 
 The device numbers packets from the wire and checks the sent ones, so that each packet is accounted
 for: lost, reordered within its flow, or sent to another backend than the previous one."""
@@ -61,11 +61,11 @@ def check_faults(nic, missed=0):
         assert nic["judged"] > 0 and nic["lost"] + nic["pending"] <= missed, nic.show()
         assert not any(nic[name] for name in FAULTS), nic.show()
         return True
-    wait_for("no packet on its way, and no fault", settled, 10)
+    wait_for("no packet in flight, and no fault", settled, 10)
 
 
 def table_follows(lab, nic):
-    """A condition: each worker's queue has as many table entries as the worker has buckets."""
+    """A condition: each worker's queue has as many RETA entries as the worker has buckets."""
     def condition():
         buckets = [w["buckets"] for w in lab.api("worker.show")]
         table = nic.table()
@@ -114,15 +114,15 @@ def spread(lab, hot, within):
     flows = hot_flows(lab, 1, hot)
     nic["tx_ns"] = TX_NS
     with skewed_traffic(lab, flows, PER_SECOND):
-        wait_for("one worker to have all", lambda: shares(lab)[1] > PER_SECOND * WINDOW / 2, 30)
-        wait_for("control to see it", lambda: (lab.api("worker.show")[1]["busy_percent"] or 0) > 6, 30)
+        wait_for("one worker to get all packets", lambda: shares(lab)[1] > PER_SECOND * WINDOW / 2, 30)
+        wait_for("control to measure the load", lambda: (lab.api("worker.show")[1]["busy_percent"] or 0) > 6, 30)
         before, counts = shares(lab), [total(lab, name) for name in UNCHANGED]
         assert total(lab, "buckets_taken") == 0
         lab.weirctl("worker", "steal", "on")
         seconds = becomes_even(lab)
         assert seconds <= within, f"{before} even after {seconds:.1f} s"
         lab.weirctl("worker", "steal", "off")
-        wait_for("the table to follow", table_follows(lab, nic), 10)
+        wait_for("the RETA to be updated", table_follows(lab, nic), 10)
         handed = total(lab, "handed_over")
         after, more = shares(lab), total(lab, "handed_over") - handed
         assert min(after) > 0 and more < FEW, f"{after}; {more} came to other workers' queues"
@@ -139,7 +139,7 @@ def spread(lab, hot, within):
 
 @scenario(start=False, workers=TWO, alone=True, services=SERVICES)
 def rss_two_workers_share_hot_flows(lab):
-    """Most packets belong to a few flows of one queue: the load is even within 2 s, the table follows"""
+    """Most packets belong to a few flows of one queue: the load is even within 2 s, the RETA is updated"""
     spread(lab, 16, WITHIN)
 
 
@@ -208,17 +208,17 @@ def moves_under_load(lab, hot=HOT, pause_us=0):
     counts, before = [total(lab, name) for name in UNCHANGED], sum(lost(lab).values())
     with streams:
         with skewed_traffic(lab, flows, PER_SECOND):
-            wait_for("each connection to ask", lambda: min(streams.asked) > 10, 20)
+            wait_for("a request of each connection", lambda: min(streams.asked) > 10, 20)
             lab.programs["control"].kill()
             moved = force_moves(lab)
             asked = list(streams.asked)
-            wait_for("each connection to go on",
+            wait_for("each connection to continue",
                      lambda: streams.errors or all(a > b for a, b in zip(streams.asked, asked)), 20)
             lab.start_control()
             wait_for("control attached",
                      lambda: lab.api("version")["dataplane"]["attached"], 15)
             lab.weirctl("worker", "steal", "off")
-            wait_for("the table to follow", table_follows(lab, nic), 20)
+            wait_for("the RETA to be updated", table_follows(lab, nic), 20)
         assert not streams.errors, streams.errors
         assert [total(lab, name) for name in UNCHANGED] == counts, "flows were lost"
     where = {flow: look_up(lab, flow)[1] for flow in flows}
@@ -265,7 +265,7 @@ def rss_table_that_is_refused(lab):
     before = nic["updates"]
     with skewed_traffic(lab, flows, PER_SECOND):
         wait_for("a bucket to move", lambda: total(lab, "buckets_taken") > 0, 30)
-        wait_for("the log", lambda: "cannot update the RSS redirection table"
+        wait_for("the refusal in the log", lambda: "cannot update the RSS redirection table"
                  in lab.programs["dataplane"].output(), 30)
         handed = total(lab, "handed_over")
         wait_for("packets passed on", lambda: total(lab, "handed_over") > handed + PER_SECOND, 30)
@@ -284,7 +284,7 @@ def rss_table_that_cannot_be_set(lab):
     assert result.ok == 100 and not result.failed, result.errors
     assert all(nic.queue_received()[:2]), nic.queue_received()
     _, out, _ = lab.weirctl("worker", "show")
-    assert "keeps its table of queues" in out, out
+    assert "cannot update its RETA" in out, out
     with contextlib.closing(Line(lab.client, VIP4)) as line:
         assert line.ask() == line.backend
     check_faults(nic)

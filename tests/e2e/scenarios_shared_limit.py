@@ -147,7 +147,7 @@ def forged_syns_do_not_fill_the_limit(lab):
                  > 10 * LIMIT, 30)
         # Forged SYNs occupy the limit for up to half a second; clients retransmit a rejected SYN.
         clients.Line(lab.client, VIP4, timeout=15).close()
-        wait_for("reservations to lapse", lambda: counted(lab) <= 1, 15)
+        wait_for("reservations to expire", lambda: counted(lab) <= 1, 15)
         for _ in range(20):
             clients.Line(lab.client, VIP4, timeout=0.9).close()  # the first SYN of the client is accepted
         with opened() as found:

@@ -439,7 +439,7 @@ def steal_counts(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=600)
 def steals_accept_one_valid_answer(lab):
-    """Late, repeated and wrong confirms, and a control that dies meanwhile, move no flow twice"""
+    """Late, repeated and wrong confirmations, and a control that dies meanwhile, move no flow twice"""
     with lying_agent(lab) as (agent_of, liar):
         # weir-control sends a silent agent requests less and less often, finally after all clients
         # have connected elsewhere; an agent that refuses gets requests at the usual rate.
@@ -450,7 +450,7 @@ def steals_accept_one_valid_answer(lab):
             # All clients start while web-1 reports room in its queue; otherwise it would get no
             # client.
             agent_of[1].agent.values["accept_queue"] = 0
-            wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
+            wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
             lab.programs["ids-1"].signal(signal.SIGSTOP)
             clients = Clients(lab.client, 160, 0.04)
             agent_of[1].agent.values["accept_queue"] = BACKLOG + 1
@@ -496,7 +496,7 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
             """A server with a full queue, which it reports as empty after this time. Returns
             whether control had that report in time."""
             values["accept_queue"] = 0
-            wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
+            wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
             liar.requests = 0
             lab.programs["ids-1"].signal(signal.SIGSTOP)
             first = (BACKLOG + 1) * len(BACKENDS)
@@ -505,7 +505,7 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
             clients.run(again_after, lambda _: liar.requests > 0)
             asked, waited = liar.requests, time.monotonic() - clients.all[first].began
             values["accept_queue"] = 0
-            wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10, 0.01)
+            wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["at_limit"], 10, 0.01)
             in_time = time.monotonic() - clients.all[first].began < STAY_SECONDS
             lab.programs["ids-1"].signal(signal.SIGCONT)
             clients.run(60)

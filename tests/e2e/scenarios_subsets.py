@@ -33,7 +33,7 @@ def served(lab, count=120):
 
 @scenario(hosts=6, config=SECOND_OF_TWO, services=[web(SIX, subset=THREE)])
 def subset_replaces_a_member_and_keeps_flows(lab):
-    """Three of six backends are used; a dead one is replaced, is back later, and no download breaks"""
+    """Three of six backends are used; a dead one is replaced until it is back, and no download breaks"""
     before = members(lab)
     assert list(before.values()) == ["member"] * 3, before
     assert served(lab) == set(before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TCP figures of the connections at the backends; with direct return the balancer has no such figures."""
+"""TCP statistics of the connections at the backends; with direct return the balancer has none itself."""
 import contextlib
 import json
 import os
@@ -39,13 +39,13 @@ def make_far_client(lab):
 
 
 def figures(lab, name, family="ipv4"):
-    """The TCP figures of a backend, once there are any."""
+    """The TCP statistics of a backend, once there are any."""
     found = []
 
     def reported():
         found.append(lab.backend(name)["tcp"][family])
         return found[-1] is not None
-    wait_for(f"figures of {name}", reported, 20)
+    wait_for(f"TCP statistics of {name}", reported, 20)
     return found[-1]
 
 
@@ -57,7 +57,7 @@ def most_used(connections):
 @scenario(start=False, services=[web(agent={**AGENT, "tcp": True}), lines(agent=AGENT)])
 def round_trips_and_losses_of_clients_are_shown(lab):
     """nginx behind direct return, and a client 20 ms away: its round trips and lost packets show in
-    weirctl and in metrics, by backend and family. Services without the option show no figures."""
+    weirctl and in metrics, by backend and family. Services without the option show none."""
     agents = Agents(lab, "--port", "80").start_lab()
     lab.start_metrics()
     far = make_far_client(lab)
@@ -73,7 +73,7 @@ def round_trips_and_losses_of_clients_are_shown(lab):
                  DELAY_MS * 970 <= figures(lab, name)["rtt_median_us"] <= 3 * DELAY_MS * 1000, 30)
         assert 0 < figures(lab, near, "ipv6")["rtt_median_us"] < DELAY_MS * 970, figures(lab, near, "ipv6")
         check_texts(lab, name)
-        wait_for("the same in metrics", lambda: metrics_agree(lab, name), 20, 0.5)
+        wait_for("the same values in metrics", lambda: metrics_agree(lab, name), 20, 0.5)
         lost_before = figures(lab, name)["retransmitted_segments"]
         far_one = next(each for each in connections if each.backend == name)
         lose(far_one.sock, 10)
@@ -87,7 +87,7 @@ def round_trips_and_losses_of_clients_are_shown(lab):
     lab.write_config()
     lab.api("config.reload")
     assert all(row["tcp"] is None for row in lab.backends())
-    wait_for("no look", lambda: "tcp" not in json.loads(lab.namespaces["b1"].run(
+    wait_for("no reading of the sockets", lambda: "tcp" not in json.loads(lab.namespaces["b1"].run(
         lab.binary("weir-agent"), "status", "--json", "--run-dir", agents.run_dir(1))), 10)
     assert "no backend whose service has" in lab.weirctl("backend", "show", "--tcp")[1]
 
@@ -121,7 +121,7 @@ def metrics_agree(lab, name):
 
 @scenario(start=False, services=[web(agent={**AGENT, "tcp": True})])
 def agents_of_an_earlier_version_send_no_tcp_figures(lab):
-    """Older agents ignore the request for TCP figures: weirctl shows none, and everything else works"""
+    """Older agents ignore the request for TCP statistics: weirctl shows none, and everything else works"""
     lab.extra = Agents.configuration(lab)
     lab.write_config()
     with open(os.path.join(lab.dir, "agent.keys"), encoding="ascii") as file:
@@ -146,5 +146,5 @@ def agents_of_an_earlier_version_send_no_tcp_figures(lab):
         assert lab.backend("web-2")["tcp"]["age_ms"] is None
         with served[2].lock:
             agent.sock.sendto(agent.tcp_figures(balancer), balancer.address)
-        wait_for("figures", lambda: lab.backend("web-2")["tcp"]["age_ms"] is not None, 10)
+        wait_for("TCP statistics", lambda: lab.backend("web-2")["tcp"]["age_ms"] is not None, 10)
         assert lab.backend("web-2")["tcp"]["ipv4"]["rtt_median_us"] == 1234

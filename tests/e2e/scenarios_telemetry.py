@@ -33,7 +33,7 @@ def ask(prefix, *commands):
 
 
 def idle_part(prefix):
-    """Returns a function. Each call of it returns the share of idle cycles since the call before."""
+    """Returns a function. Each call of it returns the share of idle cycles since the previous call."""
     last = {}
 
     def part():
@@ -68,6 +68,6 @@ def telemetry_distinguishes_busy_from_polling(lab):
 
     part = idle_part(prefix)
     part()
-    wait_for("a worker that polls for nothing", lambda: part() > 0.9, 20)
+    wait_for("a worker that polls without packets", lambda: part() > 0.9, 20)
     lab.programs["dataplane"].stop()
     assert not os.path.exists(folder), os.listdir(folder)

@@ -152,7 +152,7 @@ def too_big_packet_is_reported(lab):
         name, received, seen = clients.send_file(lab.client, vip, path, timeout=30)
         assert (received, seen) == (size, digest), f"{name} got {received} bytes, {seen}"
         route = lab.client.ip(family, "route", "get", vip)
-        assert "mtu 1480" in route, f"the client did not learn the path's MTU: {route}"
+        assert "mtu 1480" in route, f"the client has no path MTU: {route}"
     assert lab.drops().get("mtu_exceeded", 0) >= 2, lab.drops()
 
 
@@ -214,10 +214,10 @@ def idle_connection_survives(lab):
 def reset_ends_the_flow(lab):
     """A client's RST ends the flow after its timeout; it is counted as refused"""
     line = clients.Line(lab.client, VIP4)
-    wait_for("the flow is counted",
+    wait_for("the flow to be counted",
              lambda: sum(c["active_flows"] for c in lab.api("flow.count")) == 1)
     line.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     line.close()
-    wait_for("the flow is gone",
+    wait_for("the flow to end",
              lambda: sum(c["active_flows"] for c in lab.api("flow.count")) == 0, 5)
     assert sum(b["refused"] for b in lab.backends()) == 1, lab.backends()

@@ -64,7 +64,7 @@ def sigterm_to_exec_fails_nothing(lab):
             text = servers.restart(number)
             downloads.look()
             assert "drained, acknowledged by " in text and ", 0 connections left: SIGTERM" in text, text
-            assert lab.backend(f"web-{number}", "lines")["in_selection"], "its other service"
+            assert lab.backend(f"web-{number}", "lines")["in_selection"], "the other service of the host"
             wait_used(lab, number)
     history = [each for number in lab.hosts
                for each in lab.api("health.history", service="web", backend=f"web-{number}")

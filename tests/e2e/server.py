@@ -5,7 +5,7 @@
 tcp 7000  lines: answers each line with "NAME <line>"; a connection stays open as long as the
 client's
 tcp 7001  upload: reads to the end of the stream, then answers "NAME <bytes> <sha256>"
-udp 9000  echo: answers "NAME <payload>", one socket per VIP so that the answer comes from it
+udp 9000  echo: answers "NAME <payload>", one socket per VIP so that the answer comes from that VIP
 
 Four servers start in nearly every scenario. They do not use asyncio, whose import takes longer than
 the work of most servers.
@@ -54,7 +54,7 @@ class Servers:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((address, port))
             sock.listen(backlog)
-            sock.setblocking(False)  # a connection may be gone when it is accepted
+            sock.setblocking(False)  # a connection may be closed before it is accepted
             self.ready.register(sock, selectors.EVENT_READ, lambda s=sock: self.accept(s, kind))
 
     def accept(self, listener, kind):

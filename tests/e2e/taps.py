@@ -17,8 +17,8 @@ Seen = namedtuple("Seen", "at sent protocol to source destination flags data")
 
 
 def stamping():
-    """A socket that makes the kernel timestamp received packets as long as it is open. The kernel starts this a
-    moment after the request. Earlier packets get the time at which they are read."""
+    """A socket that makes the kernel timestamp received packets as long as it is open. The kernel starts
+    timestamping a moment after the request. Earlier packets get the time at which they are read."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     return sock

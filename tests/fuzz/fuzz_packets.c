@@ -188,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	world->random.state = fuzz_take8(&input) * 0x9e3779b97f4a7c15ull | 1;
 	plan_draw(&world->plan, &world->random);
-	// A small flow table is sufficient, because an input has few flows, and is created faster.
+	// A small flow table is created faster, and is sufficient for the few flows of an input.
 	if (!world->plan.crowded) {
 		world->plan.flows = 2048;
 	}

@@ -13,7 +13,7 @@
 //
 //   ANY           the offset is in words of 8 bytes, from the start of the tables
 //   CAPTURE_RING  the offset is in words of 4 bytes
-//   RENEW         a table gets a new reference: the worker adopts its present contents
+//   RENEW         a table gets a new reference: the worker loads its present contents
 //   LOG           an entry with the offset as its value is appended to the update log
 //   PUNCH         the page with this number is freed
 //   BURST         the worker processes a burst
@@ -38,7 +38,7 @@
 #define PIECES_MAX 64
 
 enum option {
-	FRESH = 0x01, // the worker has adopted no table before
+	FRESH = 0x01, // the worker has loaded no table before
 	NO_TABLES = 0x02, // nothing was published before
 	AGAIN = 0x04, // a control process also takes over before the worker continues
 	// The next control process runs the whole tables module of weir-control, not only the
@@ -242,8 +242,8 @@ static void take_over(const struct balancer *balancer, uint8_t options) {
 	read_rings(attached);
 	write_some(attached);
 	if ((options & TABLES) == TABLES) {
-		// A worker that is online would have to report to the new process, but it is this
-		// thread.
+		// A worker that is online would have to report to the new process, but the worker
+		// runs in this thread.
 		weir_pipeline_offline(balancer->pipeline);
 		rule(attached);
 		weir_pipeline_online(balancer->pipeline);
@@ -317,7 +317,7 @@ static void respond(
 	}
 }
 
-// The tables adopted by a worker that starts now are inside the heap, and usable.
+// The tables loaded by a worker that starts now are inside the heap, and usable.
 static void read_tables(const struct weir_segment *segment) {
 	const struct weir_services_view *services;
 	struct weir_reader reader;

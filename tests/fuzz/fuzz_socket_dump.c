@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: any bytes as the kernel's list of sockets, in several reads, for weir-agent's TCP
-// figures. Accepted data lies within the bytes read.
+// statistics. Accepted data lies within the bytes read.
 #include <linux/netlink.h>
 #include <stdlib.h>
 #include <string.h>

@@ -77,29 +77,29 @@ def grace_shapes(sources):
         [W("root", 1, "rlx"), W("token", T, token_store), F(token_fence)],
         [R("token", "token", token_load), R("root", "root", "rlx")],
     ], lambda r: r["token"] == T and r["root"] == 0, [(0, 1), (1, 0)])
-    yield Shape("2: a worker has read all before control uses the memory again", [
+    yield Shape("2: a worker's reads precede control's reuse of the memory", [
         [R("word", "word", word_load), W("memory", 1, "rlx")],
         [R("memory", "read", "rlx"), W("word", T, report)],
     ], lambda r: r["word"] == T and r["read"] == 1, [(0, 0), (1, 1)])
-    yield Shape("2: or before it goes offline", [
+    yield Shape("2: the same, if the worker goes offline", [
         [W("token", T, token_store), F(token_fence), R("word", "word", word_load),
          W("memory", 1, "rlx")],
         [W("word", 1, "rlx"), R("memory", "read", "rlx"), W("word", 2, offline)],
     ], lambda r: r["word"] == 2 and r["read"] == 1, [(0, 2), (1, 2)])
-    yield Shape("2: or before it goes offline and comes back", [
+    yield Shape("2: the same, if the worker goes offline and online again", [
         [W("token", T, token_store), F(token_fence), R("word", "word", word_load),
          W("memory", 1, "rlx")],
         [R("memory", "read", "rlx"), W("word", 2, offline), R("token", "token", token_load),
          W("word", "token", online), F(online_fence)],
     ], lambda r: r["word"] in (2, T) and r["read"] == 1, [(0, 2), (1, 1), (1, 3)])
-    yield Shape("3: a worker on its way in is waited for, or does not find what was unlinked", [
+    yield Shape("3: control waits for a worker that goes online, or it does not find what was unlinked", [
         [W("root", 1, "rlx"), W("token", T, token_store), F(token_fence),
          R("word", "word", word_load)],
         [R("token", "token", token_load), W("word", 1, online), F(online_fence),
          R("root", "root", "rlx")],
     ], lambda r: r["word"] == 0 and r["root"] == 0, [(0, 2), (1, 2)])
     # Here the fence after the load of the token would be sufficient, too.
-    yield Shape("3: nor does it report what it has not seen", [
+    yield Shape("3: a worker that goes online and reports the token does not find what was unlinked", [
         [W("root", 1, "rlx"), W("token", T, token_store), F(token_fence),
          R("word", "word", word_load)],
         [R("token", "token", token_load), W("word", "token", online), F(online_fence),
@@ -126,23 +126,23 @@ def table_shapes(sources):
         [R("version", "version", version_first), R("copy1", "word", word), F(copy_fence),
          R("version", "again", version_again)],
     ], lambda r: r["version"] == 1 and r["word"] == 0, [(0, 2), (1, 0)])
-    yield Shape("a copy that the next but one version overwrites is noticed", [
+    yield Shape("a copy that the next but one version overwrites is detected", [
         [F(row_fence), W("copy1", 1, row_word), W("version", 1, row_version),
          F(row_fence), W("copy0", 2, row_word), W("version", 2, row_version)],
         [R("version", "version", version_first), R("copy0", "word", word), F(copy_fence),
          R("version", "again", version_again)],
     ], lambda r: r["version"] == r["again"] == 0 and r["word"] == 2, [(0, 3), (1, 2)])
-    yield Shape("an entry of the log that was overwritten is noticed", [
+    yield Shape("an overwritten entry of the log is detected", [
         [W("updates", 1, updates_store), F(log_fence), W("entry", 2, entry_store),
          W("updates", 2, updates_store)],
         [R("entry", "entry", entry_load), F(entry_fence), R("updates", "updates", updates_again)],
     ], lambda r: r["entry"] == 2 and r["updates"] == 0, [(0, 1), (1, 1)])
-    yield Shape("who has a reference sees the entries that came before it", [
+    yield Shape("a reader of a reference also finds all earlier entries", [
         [F(log_fence), W("entry", 1, entry_store), W("updates", 1, updates_store),
          W("root", 1, root_store)],
         [R("root", "root", root_load), R("updates", "updates", updates_load)],
     ], lambda r: r["root"] == 1 and r["updates"] == 0, [(0, 3), (1, 0)])
-    yield Shape("who sees an entry counted sees the entry", [
+    yield Shape("a reader of the number of entries finds these entries", [
         [F(log_fence), W("entry", 1, entry_store), W("updates", 1, updates_store)],
         [R("updates", "updates", updates_load), R("entry", "entry", entry_load)],
     ], lambda r: r["updates"] == 1 and r["entry"] == 0, [(0, 2), (1, 0)])

@@ -56,7 +56,7 @@ class Fault:
 
 
 MOVES_FAULTS = [
-    Fault("no begin: the thief is not told", [
+    Fault("no begin: the thief gets no message", [
         ("taking[a] = w + 1;", "skip;")], 0),
     Fault("the end comes before the begin", [
         ("taking[a] = w + 1;", "skip;"),
@@ -68,7 +68,7 @@ MOVES_FAULTS = [
         (":: taking[w] != 0 && f / PORTS ==", ":: false && f / PORTS ==")], 0),
     Fault("the victim confirms after the deadline", [
         (":: !expired[i] && owner[b] == w", ":: owner[b] == w")], 0),
-    Fault("the victim does not run its rings empty", [
+    Fault("the victim does not empty its rings", [
         ("#define SWITCHED(p, w) (!asked[PAIR(p, w)] && taken[PAIR(p, w)] >= last[PAIR(p, w)])",
          "#define SWITCHED(p, w) (!asked[PAIR(p, w)])")], 0),
     Fault("the victim waits for one distributor only", [
@@ -80,7 +80,7 @@ MOVES_FAULTS = [
         ("slice[w] == PORTS ->", "slice[w] == PORTS - 1 ->")], 0),
     Fault("the thief ends the move with packets on hold", [
         (":: adopted[w] == PORTS && len(hold[w]) == 0 ->", ":: adopted[w] == PORTS ->")], 2),
-    Fault("the switch is told before the last packets", [
+    Fault("the switch is announced before the last packets", [
         ("last[PAIR(p, v)] = put[PAIR(p, v)];", "last[PAIR(p, v)] = 0;")], 0),
     Fault("two victims give to one thief at a time", [
         (" && taking[a] == 0 ->", " ->")], 4),
@@ -88,7 +88,7 @@ MOVES_FAULTS = [
         ("\t\tgauge[w] = gauge[w] - PORTS;\n", ""),
         ("\t\tmove_state[w] = RELEASED", "\t\tgauge[w] = gauge[w] - PORTS;\n"
          "\t\tassert(ALL_GAUGES >= FLOWS);\n\t\tmove_state[w] = RELEASED")], 0),
-    Fault("the victim never hears that a move has ended", [
+    Fault("the victim never detects that a move has ended", [
         (" || move_state[w] == ADOPTED)", ")")], 7),
 ]
 
@@ -97,7 +97,7 @@ SHIFT_CASES = [
     Case("two workers", {"WORKERS": 2, "PACKETS": 4}, False),
     Case("three workers", {"PACKETS": 3}, False),
     Case("three moves and shifts", {"WORKERS": 2, "PACKETS": 3, "MOVES": 3, "SHIFTS": 3}, False),
-    Case("the device refuses, or says so", {"PACKETS": 3, "MEDDLING": 1}, False),
+    Case("the device refuses, or reports a refusal", {"PACKETS": 3, "MEDDLING": 1}, False),
     Case("long queues", {"WORKERS": 2, "PACKETS": 5, "QUEUE": 3, "FULL": 3, "MOVES": 1}, False),
     Case("every shift ends", {"WORKERS": 2, "PACKETS": 2, "MOVES": 1}, True),
 ]
@@ -109,17 +109,17 @@ SHIFT_FAULTS = [
         (":: owner == w && !LEAVING(w) ->", ":: true ->")], 1),
     Fault("the owner accepts a bucket that leaves", [
         (":: owner == w && !LEAVING(w) ->", ":: owner == w ->")], 0),
-    Fault("the owner gives away what shifts", [
+    Fault("the owner gives away a bucket that shifts", [
         (" && !(holds && shifter == owner) ->", " ->")], 0),
     Fault("the owner does not wait for the ends", [
         ("!due && ALL_DRAINED", "!due")], 0),
-    Fault("the owner does not take what was put before the ends", [
+    Fault("the owner does not process the packets queued before the ends", [
         (" && taken[PAIR(d, shifter)] >= end_of[d]))", "))")], 0),
     Fault("the sender notes the end at once", [
         ("begun[w] && (left[w] == 0 || len(queue[w]) == 0)", "begun[w]")], 0),
-    Fault("the sender notes the end before it has received what the device stored", [
+    Fault("the sender notes the end before it has received the packets stored by the device", [
         ("left[w] = FULL", "left[w] = 1")], 4),
-    Fault("one queue only is drained, that the table was believed to lead to", [
+    Fault("only one queue is drained, the one that the table was assumed to lead to", [
         ("draining[1] = (shifter != 1);", "draining[1] = false;")], 3),
     Fault("the shift ends with packets on hold", [
         ("due && len(shift_hold) == 0", "due")], 0),

@@ -11,8 +11,8 @@
 // Environment: WEIR_NIC_INTERFACE  the interface that frames are received from and sent to
 //              WEIR_NIC_STATE      a file of the size of struct nic_state
 //
-// Threads: the main thread makes the calls while no worker runs, except the one that changes the
-// table; workers call the send functions.
+// Threads: the main thread makes the calls while no worker runs, except the call that changes
+// the table; workers call the send functions.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -201,7 +201,7 @@ static int descriptor_status(void *driver_queue, uint16_t offset) {
 						       : RTE_ETH_TX_DESC_DONE;
 }
 
-// The redirection table until the program changes it.
+// Sets the initial redirection table, spread evenly over the queues.
 static void spread_evenly(void) {
 	for (uint32_t e = 0; e < NIC_ENTRIES; e++) {
 		nic.model.queue[e] = (uint16_t)(e % nic.queues);

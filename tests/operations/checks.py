@@ -53,7 +53,7 @@ class Checks:
         return True
 
     def state(self):
-        wait_for("what the model says", self.compare, SECONDS)
+        wait_for("the state of the model", self.compare, SECONDS)
 
     def published(self):
         """Wait until a change is published. Needed if control died before its answer: control shows a change

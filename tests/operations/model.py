@@ -13,7 +13,7 @@ POLICIES = ("maglev", "round-robin", "least-loaded", "weighted-round-robin",
             "power-of-two", "prequal")
 CHECK_PORT = 8000
 # Checks of a host that is down fail at once, because the host refuses connections. So the timeout may be
-# long. It prevents that a check fails because the machine stalls: the model would not expect that flows move.
+# long: a check must not fail because the machine stalls, as the model would not expect flows to move.
 CHECK = {"type": "tcp", "port": CHECK_PORT, "interval_ms": 250, "timeout_ms": 250, "rise": 1,
          "fall": 3}
 
@@ -64,7 +64,7 @@ class Service:
         return self.runtime_policy or self.policy
 
     def usable(self, up):
-        """(hosts that may get new flows, whether that is panic)"""
+        """(hosts that may get new flows, whether the service is in panic)"""
         eligible, failed, last = [], [], []
         for host, backend in self.backends.items():
             if backend.admin == "maintenance" or backend.effective_weight == 0:
@@ -137,7 +137,7 @@ class Model:
         self.flows = {key: host for key, host in self.flows.items() if key[0] != number}
 
     def reloaded(self, before):
-        """Apply a reload: it removes the run-time settings for which the file has changed."""
+        """Apply a reload: it removes the run-time settings whose configured values have changed."""
         for number, service in self.services.items():
             former = before.services.get(number)
             if former is None:

@@ -239,7 +239,7 @@ class Operations:
     def choose_reload(self, kind):
         def action():
             changes = self.changed_file()
-            listed, done = ([{key: change[key] for key in change if key != "cost"}  # flows come and go
+            listed, done = ([{key: change[key] for key in change if key != "cost"}  # the number of flows changes
                              for change in self.lab.api(command)["changes"]]
                             for command in ("config.diff", "config.reload"))
             assert listed == done, f"config.diff has {listed}, config.reload {done}"
@@ -348,7 +348,7 @@ class Operations:
         return backend["admin"] == command.partition(".")[2]
 
     def has_deadline(self, drain, arguments):
-        """Whether a drain has the deadline of these arguments, or a deadline equally far away."""
+        """Whether a drain has a deadline like that of the arguments: soon, or far away."""
         if drain is None:
             return True
         far = drain["state"] == "draining" and drain["left_ms"] not in range(SOON_MS)
@@ -359,7 +359,7 @@ class Operations:
         def action():
             epoch = self.lab.api("version")["dataplane"]["epoch"]
             self.lab.programs["dataplane"].kill()
-            wait_for("control notices",
+            wait_for("control to detect the end of the dataplane",
                      lambda: not self.lab.api("version")["dataplane"]["attached"], 10)
             self.checks.dataplane_restarted()
             self.lab.start_dataplane()

@@ -285,8 +285,8 @@ static void stay(struct trial *trial, const struct next *next) {
 	deliver(trial, &evicted);
 }
 
-// The policy chooses again, because the flow's backend takes no new flows; stay: the packet may
-// also stay with its backend.
+// The policy chooses again, because the flow's backend takes no new flows. The packet may also stay
+// with its backend.
 static void choose_another(struct trial *trial, const struct next *next, uint32_t states) {
 	int service = plan_service_of(trial->plan, &trial->seen->view.key);
 	int ids[PLAN_PER_SERVICE + 1];

@@ -341,7 +341,7 @@ def agents_permit_steals_by_their_drop_in(lab):
         expect_sandboxed(machine, "weir-agent")
     lab.configure(agent={"interval_ms": 500}, steal={}, health_check={"type": "none"})
     lab.balancer.run("weirctl config reload")
-    wait_for("an answer of both agents", lambda: [row["word"] for row in json.loads(
+    wait_for("reports of both agents", lambda: [row["word"] for row in json.loads(
         lab.balancer.run("weirctl health show --json"))] == ["ready"] * 2, WAIT_S)
     answers, stopped = [], lab.servers[0]
     crowd = [threading.Thread(target=lambda: answers.append(request(lab.client, lab.vip, WAIT_S)))

@@ -94,7 +94,7 @@ def check_forwarded(verdict, backend, mac=None, tags=(), source=None, port_mac=P
     expect_equal(
         layers[:2],
         [IP if ipv4 else IPv6, IP if inner[0] >> 4 == 4 else IPv6],
-        "layers that scapy sees",
+        "layers found by scapy",
     )
 
 

@@ -255,7 +255,7 @@ def test_flow_stays_in_panic(lab):
         )
 
 
-# --- on_backend_down: what established TCP flows of a down backend do ---
+# --- on_backend_down: the effect on established TCP flows of a down backend ---
 
 
 def test_established_flow_stays_by_default(lab):

@@ -58,7 +58,7 @@ def framed(packets, destination, **more):
 
 
 def test_frames_to_other_hosts_are_dropped(lab):
-    """Each frame is sent alone, which the fast path of its kind parses, and in a burst of other frames."""
+    """Each frame is sent alone, so that the fast path of its kind parses it, and in a burst of other frames."""
     packets = framed(to_a_vip(), NEIGHBOUR_MAC, tagged=True)
     packets += framed(
         [IP(src=CLIENT4, dst="192.0.2.9") / UDP(sport=1, dport=2), ARP(pdst="192.0.2.9")],
@@ -264,7 +264,7 @@ def test_rejections_are_limited(lab):
 
 
 def test_a_vip_is_not_a_client(lab):
-    """Two UDP services that answer each other would never end (CVE-2024-2169)."""
+    """Two UDP services would answer each other forever (CVE-2024-2169)."""
     other4, other6 = "198.51.100.20", "2001:db8:100::20"
     binds = [
         {"address": address, "protocol": "udp", "port": 53} for address in (other4, other6)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cost of a publication for the worker that adopts it: its longest iteration after the
+// The cost of a publication for the worker that applies it: its longest iteration after the
 // publication, compared with the same iterations without a publication. An iteration is a burst of
 // 64 SYNs of new flows and the work after the burst. All iterations are repeated from the same
 // start, and the minimum time of each iteration is used: interrupts, which affect different

@@ -64,7 +64,7 @@ static void serve_one(int fd, bool http, uint32_t hanging) {
 
 	getsockname(fd, (struct sockaddr *)&own, &bytes);
 	if (ntohl(own.sin_addr.s_addr) - 0x7f010000u < hanging) {
-		return; // forever: the other side ends it
+		return; // never answer; the client closes the connection
 	}
 	if (http && recv(fd, request, sizeof(request), MSG_DONTWAIT) < 0) {
 		return; // the socket was closed, or epoll returned too early

@@ -83,7 +83,7 @@ static void show(const char *name, uint64_t *samples, unsigned int n) {
 		(double)samples[0] / 1e3, (double)median / 1e3, (double)high / 1e3);
 }
 
-// A poll loop that only adopts new tables.
+// A poll loop that only loads new tables.
 static void *work(void *arg) {
 	struct worker *self = arg;
 	struct weir_reader reader;

@@ -24,10 +24,10 @@ void policy_client_free(struct policy_client *with);
 void policy_client_add(struct policy_client *with, uint32_t id, uint32_t weight);
 void policy_client_clear(struct policy_client *with); // remove all candidates
 
-// Publish the candidates and adopt them: strides and rounds are computed before.
+// Compute strides and rounds, publish the candidates and load them.
 void policy_client_adopt(struct policy_client *with, bool reported, uint64_t now_ns);
 
-// Publish the candidates and adopt them, and reset the client's position.
+// Publish the candidates, load them, and reset the client's position.
 void policy_client_restart(struct policy_client *with, uint64_t now_ns);
 
 // Returns the id of the chosen backend, or REPLAY_NONE.

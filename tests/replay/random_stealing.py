@@ -160,7 +160,7 @@ def describe(number, task):
 def balance_case(chance, number):
     workers = some_workers(chance)
     crowded = chance.randint(1, len(workers))
-    most_data = chance.choice((0, 4))  # without the most data, the planner has the thieves in a heap
+    most_data = chance.choice((0, 4))  # 0: no task has data, and the planner keeps the thieves in a heap
     tasks = [some_task(chance, workers, crowded, most_data)
              for _ in range(chance.randint(2, TASKS))]
     for task in tasks:

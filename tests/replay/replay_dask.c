@@ -419,7 +419,7 @@ static void replay_event(struct replay *replay, const json_t *vector) {
 			weir_steal_plan_in_flight(dask.plan));
 		check_by_name(&dask, "in flight after",
 			json_object_get(vector, "in_flight_occupancy_after"));
-	} else { // aborted, or gone: the product treats a gone task as a late answer
+	} else { // aborted, or gone: the product treats an answer about a removed task as late
 		weir_steal_plan_remove(dask.plan, requests[0].task);
 		outcome = weir_steal_plan_answer(
 			dask.plan, requests[0].task, requests[0].id, WEIR_STEAL_GIVEN_UP, true, 0);

@@ -30,7 +30,7 @@ static void check_example(struct replay *replay, const json_t *given, const void
 	subsetter_free(subsetter);
 }
 
-// Find an algorithm by the key of its figures, with or without its source in parentheses.
+// Find an algorithm by the key of its results, with or without its source in parentheses.
 struct algorithm {
 	struct weir_subset_params params;
 	bool rendezvous;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random subsetting: figures that must be equal, and bands and means over many salts.
+// Random subsetting: values that must be equal, and bands and means over many salts.
 #include "replay_subsetting.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #include "subsetter.h"
 
-// Number of clients, and of backends, in the figures over many salts, unless the exact figures of
+// Number of clients, and of backends, in the statistics over many salts, unless the exact values of
 // the file give another number.
 #define FLEET 300u
 // A band holds 99 of 100 salts: more than 5 of 100 are outside with a probability of 1 in 2,000.

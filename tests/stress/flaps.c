@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flaps: backends of many services become healthy and refusing at random, at the maximum rate at
-// which control can publish, or the given rate, while workers adopt the changes and choose backends
+// which control can publish, or the given rate, while workers apply the changes and choose backends
 // for new flows. Checked: published tables and their memory do not grow, so the heap at the end is
 // no larger than after the first second. No worker chooses a backend that is closed in the row that
-// the worker has adopted, although the selection without that backend is built later, in steps. At
+// the worker has loaded, although the selection without that backend is built later, in steps. At
 // the end the selection has exactly the open backends. Prints the cost of one change, from the call
 // to the last store, and of a step of building.
 //
@@ -14,7 +14,7 @@
 //
 // usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS [KILLS]]]]]]]
 //
-// Exit 0: the memory is constant, and all workers have adopted everything.
+// Exit 0: the memory is constant, and all workers have applied all changes.
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -45,10 +45,10 @@ struct worker {
 	uint32_t index, services, backends;
 	bool stop;
 	uint64_t turns, rows, flows, wrong;
-	struct weir_backend_row *row; // [backends] headers of the adopted rows
+	struct weir_backend_row *row; // [backends] headers of the loaded rows
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [services] clients of the policies
-	uint64_t *generation; // [services] reference of the selection that the client has adopted
+	uint64_t *generation; // [services] reference of the selection that the client has loaded
 	pthread_t thread;
 };
 
@@ -513,7 +513,7 @@ static bool start_workers(
 	return true;
 }
 
-// Returns whether the workers have adopted all rows, and chosen no closed backend.
+// Returns whether the workers have loaded all rows, and chosen no closed backend.
 static bool stop_workers(struct worker *worker, const struct options *options) {
 	bool ok = true;
 

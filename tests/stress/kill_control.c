@@ -87,7 +87,7 @@ static bool publish_one(struct weir_writer *writer, uint64_t *seed) {
 		break;
 	}
 	if (blob == NULL && (r >> 8 & 7) != 2) {
-		sched_yield(); // no memory yet: readers still use it
+		sched_yield(); // readers still use the retired memory: no memory is free yet
 		return true;
 	}
 	return weir_writer_publish(writer, root, blob) == 0;
@@ -128,7 +128,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 	return true;
 }
 
-// One burst: adopt published tables, sometimes sleep while using them, check every word.
+// One burst: load published tables, sometimes sleep while using them, check every word.
 static bool check_all(struct checked *checked, bool sleepy) {
 	const struct timespec pause = {.tv_nsec = 2000000};
 	struct weir_reader *reader = &checked->reader;
@@ -157,7 +157,7 @@ static void work(struct weir_segment *segment, uint32_t worker) {
 	// The process is ended by a signal; its loops are counted in memory shared with the parent.
 	for (uint64_t loop = 0;; loop++) {
 		if (!check_all(&checked, loop % 8 == 0)) {
-			fprintf(stderr, "worker %u: not whole, or refused\n", worker);
+			fprintf(stderr, "worker %u: incomplete or refused table\n", worker);
 			_exit(1);
 		}
 		weir_counter_add(&segment->worker_counters[worker].loops, 1);

@@ -411,7 +411,7 @@ static void make_tables(uint32_t queues) {
 	}
 }
 
-// Every other pair of flows is of IPv6.
+// Every other pair of flows uses IPv6.
 static void make_flows(void) {
 	const struct weir_flow_secret *secret = &test.worker[0].table->secret;
 

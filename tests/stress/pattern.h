@@ -171,7 +171,7 @@ static inline bool pattern_check_services(const struct weir_services_view *view)
 }
 
 // The number of backends of the selection whose rows do not exist; above 0, the selection was
-// adopted too early.
+// loaded too early.
 static inline bool pattern_check_order(
 	const struct weir_selection_view *selection, const struct weir_backend_row *rows) {
 	for (uint32_t i = 0; i < selection->table.count; i++) {

@@ -36,7 +36,7 @@ struct reader_thread {
 	struct shared *shared;
 	uint32_t worker;
 	uint64_t loops;
-	uint64_t adopted; // number of table changes that this reader adopted
+	uint64_t adopted; // number of table changes that this reader loaded
 	uint64_t adopted_rows;
 	struct weir_backend_row rows[ROWS_MAX];
 	bool torn;
@@ -58,7 +58,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 	return true;
 }
 
-// One burst of a worker: adopt a few changes, check every word of all tables.
+// One burst of a worker: load a few changes, check every word of all tables.
 static bool check_tables(struct weir_reader *reader, struct reader_thread *self) {
 	const struct weir_services_view *services = weir_reader_services(reader);
 	uint64_t before = services->generation;
@@ -192,7 +192,8 @@ static void publish_row(struct work *w, uint16_t backend) {
 	weir_writer_publish_row(w->writer, backend, &row);
 }
 
-// Change the number of backends. Before removing some, no table may have them for a grace period.
+// Change the number of backends. Before backends are removed, no table may contain them for a
+// grace period.
 static bool resize(struct work *w, uint32_t rows) {
 	const struct weir_backend_row none = {0};
 	uint32_t before = w->rows;

@@ -233,7 +233,7 @@ static int try_create(const struct weir_bench_options *options, bool huge,
 	}
 	if (r < 0) {
 		snprintf(why, why_bytes, "cannot publish services and backends: %s%s", strerror(-r),
-			r == -EINVAL ? " (--slots: a prime, not below the backends of a service)"
+			r == -EINVAL ? " (--slots: a prime, at least the backends of a service)"
 				     : "");
 		weir_bench_balancer_free(&balancer);
 		return r;

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-// Returns (exp(x) - 1) / x, and the next function log(1 + x) / x, with full precision near 0.
+// Returns (exp(x) - 1) / x, with full precision near 0. The next function returns log(1 + x) / x.
 static double exp_quotient(double x) {
 	return fabs(x) > 1e-8 ? expm1(x) / x : 1 + x / 2;
 }

@@ -17,8 +17,8 @@ struct weir_bench_publisher {
 	pid_t pid; // 0 = none
 	int to_child, from_child;
 	const struct weir_segment *segment;
-	// Memory shared with the second process. Its number of scrapes, of listed parts of the flow
-	// table, or of readings of a capture
+	// Number of scrapes, of listed parts of the flow table, or of readings of a capture; in
+	// memory shared with the second process
 	uint64_t *looks;
 };
 

@@ -392,7 +392,7 @@ static void print_slow(FILE *out, const struct weir_bench_report *report) {
 		fprintf(out, "minimum of %u repeat%s, per burst\n", report->options->repeats,
 			weir_plural(report->options->repeats));
 	}
-	fprintf(out, "bursts above ten medians: %.4f %%; of an idle loop: %.4f %%",
+	fprintf(out, "bursts above 10 times the median: %.4f %%; due to the machine: %.4f %%",
 		100 * result->slow_share, 100 * result->slow_machine_share);
 	if (report->options->repeats > 0) {
 		fprintf(out, "; in every repeat: %.4f %%", 100 * result->repeated.slow_share);

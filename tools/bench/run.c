@@ -42,7 +42,7 @@ static int failed(const struct session *session, int error, const char *what) {
 
 // Handle the result of a computation over samples.
 static int statistics_result(const struct session *session, int error) {
-	return error < 0 ? failed(session, error, "statistics") : 0;
+	return error < 0 ? failed(session, error, "cannot compute the statistics") : 0;
 }
 
 static struct weir_bench_length run_length(const struct session *session) {
@@ -120,7 +120,7 @@ static int timed_run(
 	r = weir_bench_summarize_bursts(
 		series->samples.sample + first, series->samples.count - first, &summary);
 	if (r < 0) {
-		return failed(session, r, "statistics");
+		return failed(session, r, "cannot compute the statistics");
 	}
 	series->medians[run] = summary.median;
 	series->packets += session->steps[session->step_count - 1].packets;
@@ -143,14 +143,14 @@ static int published_run(struct session *session, uint32_t run) {
 	double begin = seconds_now();
 
 	if (r < 0) {
-		return failed(session, r, "the publishing process");
+		return failed(session, r, "the publishing process failed");
 	}
 	r = main_run(session, run);
 	session->publishing_s += seconds_now() - begin;
 	session->published += (double)(weir_bench_publisher_count(publisher) - count);
 	stopped = weir_bench_publisher_pause(publisher);
 	if (r == 0 && stopped < 0) {
-		return failed(session, stopped, "the publishing process");
+		return failed(session, stopped, "the publishing process failed");
 	}
 	return r;
 }

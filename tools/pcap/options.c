@@ -75,7 +75,7 @@ static int begin_change(const struct weir_option *option, const char *value,
 		return -EINVAL;
 	}
 	if (read_packet(value, end, change) < 0) {
-		snprintf(why, why_bytes, "has no number behind the @; use @N with N from 1");
+		snprintf(why, why_bytes, "has no number after the @; use @N with N from 1");
 		return -EINVAL;
 	}
 	return 0;

@@ -19,7 +19,7 @@ struct weir_pcap_report {
 	uint64_t packets;
 	uint64_t actions[WEIR_ACTION_DROP + 1];
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
-	struct backend_total *backends; // [WEIR_BACKENDS_MAX], allocated by use
+	struct backend_total *backends; // [WEIR_BACKENDS_MAX]
 };
 
 int weir_pcap_report_begin(FILE *out, bool json, struct weir_pcap_report **ret) {

@@ -75,8 +75,8 @@ static bool read_variant_name(
 	if (text == NULL || text[0] == '\0' || strlen(text) >= WEIR_SIM_NAME_BYTES ||
 		strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != strlen(text)) {
 		weir_json_error(reader, &root,
-			"a variant needs a \"name\" of at most %d small letters, digits, '-', '_' "
-			"and '.'",
+			"a variant needs a \"name\" of at most %d lowercase letters, digits, "
+			"'-', '_' and '.'",
 			WEIR_SIM_NAME_BYTES - 1);
 		return false;
 	}

@@ -44,11 +44,11 @@
 	X(WASTED, "wasted", "wasted capacity of each variant") \
 	X(BACKENDS, "backends", "CPU of every backend, sorted") \
 	X(USED, "used", \
-		"CPU of every backend, and what it leaves unused when the most loaded is full") \
+		"CPU of every backend, and CPU left unused when the most loaded one is full") \
 	X(CONNECTIONS, "connections", "clients of every backend, sorted") \
 	X(CHURN, "churn", \
-		"members of subsets replaced in each window, and the least that even subsets " \
-		"must") \
+		"members of subsets replaced in each window, and the minimum for even " \
+		"subsets") \
 	X(SHARE, "share", "share of the watched backend over time") \
 	X(SHARES, "shares", "share of the watched backend of each variant") \
 	X(CPU, "cpu", \
@@ -56,8 +56,9 @@
 	X(LATENCY, "latency", "99th percentile of latency over time") \
 	X(LATENCIES, "latencies", "99th percentile of latency of each variant") \
 	X(ERRORS, "errors", "failed, timed out and rejected requests over time") \
-	X(BUSIEST, "busiest", "CPU of the most loaded backend or worker over the mean, over time") \
-	X(MOVES, "moves", "what was stolen, over time")
+	X(BUSIEST, "busiest", \
+		"CPU of the most loaded backend or worker, divided by the mean, over time") \
+	X(MOVES, "moves", "stolen requests or buckets over time")
 
 // X(NAME, "name")
 #define WEIR_SIM_HAPPENINGS(X) \
@@ -129,11 +130,11 @@ struct weir_sim_happening {
 
 struct weir_sim_steal_settings { // stealing (policy/steal_plan.h), if `on` is set
 	bool on;
-	// the planner gets the information which requests have begun; these do not move
+	// the plan excludes requests that have begun
 	bool excludes_running;
 	bool costs; // the planner gets the costs of requests and moves
 	bool by_backend; // the duration of requests is estimated for each backend
-	bool one_by_one; // with workers: a bucket moves only after the previous bucket was adopted
+	bool one_by_one; // with workers: a bucket moves after the hand-over of the previous one
 	uint64_t interval_ns; // time between plans
 	uint32_t requests; // maximum number of requests of one plan
 	uint64_t latency_ns; // latency of a message, each way

@@ -200,7 +200,7 @@ static const struct weir_json_object policy_keys = {
 #define HAPPENING struct weir_sim_happening
 static const struct weir_json_key happening_rows[] = {
 	CHOICE(HAPPENING, "event", kind, happenings, REQUIRED,
-		"`fail-fast`: returns errors at once. `slow`: changes the speed. `lame-duck`: asks for no new requests. `restart`: drains, stops, starts again. `add-backends`, `remove-backends`: a reload changes the list; added backends do not exist before their first `add-backends`. `policy`: all clients change to another policy."),
+		"`fail-fast`: returns errors at once. `slow`: changes the speed. `lame-duck`: announces the state lame-duck. `restart`: drains, stops, starts again. `add-backends`, `remove-backends`: a reload changes the list; added backends do not exist before their first `add-backends`. `policy`: all clients change to another policy."),
 	MS(HAPPENING, "at_ms", at_ns, 0, DAY_MS, REQUIRED, "Start of the event."),
 	MS(HAPPENING, "for_ms", for_ns, 0, DAY_MS, PRESET("0"),
 		"Duration of `fail-fast`, `slow`, `lame-duck`; 0 = to the end."),
@@ -288,7 +288,7 @@ static const struct weir_json_object backends_keys = WITHIN(backends, backends_r
 
 static const struct weir_json_key antagonists_rows[] = {
 	MS(MEMBER(antagonists), "interval_ms", interval_ns, 0, DAY_MS, PRESET("0"),
-		"Interval at which other backends are drawn as affected backends. 0 = no antagonists."),
+		"Interval at which the affected backends are drawn again; 0 = no antagonists."),
 	NUMBER(MEMBER(antagonists), "probability", probability, 0, 1, PRESET("0.2"),
 		"Share of backends affected."),
 	NUMBER(MEMBER(antagonists), "slowdown", slowdown, 0, 0.99, PRESET("0.2"),
@@ -545,7 +545,8 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 	if (s->workers.hot_buckets >
 		s->workers.buckets / (s->workers.count > 0 ? s->workers.count : 1)) {
 		weir_json_error_at(reader, at, "workers",
-			"hot_buckets is more than one of %u workers has", s->workers.count);
+			"hot_buckets is above the number of buckets of one of %u workers",
+			s->workers.count);
 	}
 	for (uint32_t i = 0; i < s->window_count; i++) {
 		struct weir_json_place windows = weir_json_place_member(at, "windows");

@@ -15,8 +15,8 @@ extern const struct weir_json_object weir_sim_file_keys;
 
 extern const struct weir_json_type weir_sim_type_whole; // uint32_t
 extern const struct weir_json_type weir_sim_type_number; // double
-extern const struct weir_json_type weir_sim_type_ms; // milliseconds, possibly with a fraction;
-						     // uint64_t nanoseconds
+// milliseconds, possibly with a fraction; stored as uint64_t nanoseconds
+extern const struct weir_json_type weir_sim_type_ms;
 extern const struct weir_json_type weir_sim_type_name; // [a-z0-9][a-z0-9_-]*
 extern const struct weir_json_type weir_sim_type_numbers; // struct weir_sim_numbers
 extern const struct weir_json_type weir_sim_type_elsewhere; // a value that scenario.c reads

@@ -79,7 +79,7 @@ static bool read_name(struct weir_json_reader *reader, const struct weir_json_pl
 		if (c >= 0x80 ||
 			(!islower(c) && !isdigit(c) && (i == 0 || strchr("-_", c) == NULL))) {
 			weir_json_error(reader, place,
-				"may contain only small letters, digits, '-' and '_'");
+				"may contain only lowercase letters, digits, '-' and '_'");
 			return false;
 		}
 	}

@@ -252,7 +252,7 @@ static uint32_t active_errors(const struct weir_sim *sim, uint32_t index) {
 		sim->now_ns);
 }
 
-// Set what control knows of a client's backends: errors and requests in progress, if the policy
+// Publish control's values for a client's backends: errors and requests in progress, if the policy
 // counts them.
 static void table_counts(const struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < client->table.count; i++) {

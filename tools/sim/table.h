@@ -26,7 +26,7 @@ void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 // Handle a report of a backend: pass its requests in progress to clients that count them.
 void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t active);
 
-// Set the slow start of the client's backends. Call after the table was adopted.
+// Set the slow start of the client's backends. Call after the client has loaded the table.
 void weir_sim_table_shares(struct weir_sim *sim, struct weir_sim_client *client);
 
 // The time for which an error counts as an active request.

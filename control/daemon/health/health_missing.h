@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counts the probes of a check that had no result, because they could not run on this host. Via the
-// data path, the probes of one VIP are counted, even if the probes of other VIPs have results.
+// Counts consecutive probes of a check that had no result, because they could not run on this
+// host. For a check via the data path, only the probes of one VIP are counted; results for other
+// VIPs do not reset the count.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -26,8 +27,8 @@ static inline bool weir_health_missing_stays(
 	return outcome == WEIR_PROBE_PASSED && missing->no_result && vip != missing->vip;
 }
 
-// Call when a probe of this VIP has ended. before_ns: end of the previous probe. If this is the
-// first probe, its own end.
+// Call when a probe of this VIP has ended. before_ns: end of the previous probe, or of this probe
+// if it is the first.
 static inline void weir_health_missing_end(struct weir_health_missing *missing,
 	enum weir_probe_outcome outcome, uint32_t vip, uint64_t before_ns) {
 	const bool is_missing = outcome == WEIR_PROBE_UNKNOWN;

@@ -19,9 +19,9 @@ struct weir_health_params {
 };
 
 // Returns the parameters of a target, and counts one more user. The targets of a service are
-// adjacent in the list of targets. `before` has the parameters of the last fresh target,
-// `before_of` (NULL = none). They are shared if this target has the same check and VIPs; otherwise
-// new parameters are allocated. Returns NULL if out of memory.
+// adjacent in the list of targets. `before`: the parameters allocated last, for the target
+// `before_of` (NULL = none). They are shared if this target has the same check and VIPs;
+// otherwise new parameters are allocated. Returns NULL if out of memory.
 struct weir_health_params *weir_health_params_share(struct weir_health_params *before,
 	const struct weir_health_target *before_of, const struct weir_health_target *target);
 // Removes a user, and frees parameters without users; NULL is allowed.

@@ -14,8 +14,7 @@
 #include "health_connect.h"
 
 #define BUFFER_BYTES 4096
-// Length of the queue of connections. Other users cannot open so many connections before libcurl
-// connects.
+// Listen backlog. Other processes cannot open so many connections before libcurl connects.
 #define LISTEN_BACKLOG 4096
 #define ACCEPT_MOST 256u // maximum number of accepted connections per iteration of the loop
 #define SEND_BUFFER_BYTES 8192 // about the maximum number of bytes that libcurl can read at once
@@ -215,7 +214,7 @@ static bool is_own(int fd) {
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == getpid();
 }
 
-// Takes over the connection of libcurl to this relay.
+// Uses `fd`, the accepted connection of libcurl.
 static int join(struct weir_health_relay *relay, int fd) {
 	int bytes = SEND_BUFFER_BYTES, r;
 

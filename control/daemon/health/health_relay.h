@@ -18,7 +18,7 @@
 // Maximum number of bytes received from a server in one probe.
 #define WEIR_HEALTH_RECEIVED_MOST (1u << 20)
 
-// Number of descriptors that a probe over a relay uses; for a short time 4.
+// Number of descriptors that a probe over a relay uses; briefly 4.
 #define WEIR_HEALTH_RELAY_DESCRIPTORS 3u
 
 struct weir_health_relay;
@@ -42,5 +42,6 @@ bool weir_health_relay_is_joined(const struct weir_health_relay *relay);
 // libcurl has read all data received before.
 int weir_health_relay_error(const struct weir_health_relay *relay);
 
-// Handles close in the next iterations of the loop. NULL is allowed.
+// Frees the relay; its libuv handles are closed in the next iterations of the loop. NULL is
+// allowed.
 void weir_health_relay_free(struct weir_health_relay *relay);

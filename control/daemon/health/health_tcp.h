@@ -15,5 +15,6 @@ struct weir_health_tcp;
 int weir_health_tcp_start(
 	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_tcp **ret);
 
-// Cancel the probe without calling done. Handles close in the next iterations of the loop.
+// Cancel the probe without calling done. Its libuv handles are closed in the next iterations of
+// the loop.
 void weir_health_tcp_cancel(struct weir_health_tcp *tcp);

@@ -3,8 +3,8 @@
 
 #include "heartbeat.h"
 
-// Assumed cost of a packet that was handed over to another worker, as a part of the cost of any
-// other packet. Used if the cost cannot be measured.
+// Assumed cost of a packet that was handed over to another worker, as a fraction of the cost of a
+// packet that was not. Used if the cost cannot be measured.
 #define HANDED_COST 0.5
 
 // --- reading the segment ------------------------------------------------------------------
@@ -53,8 +53,8 @@ void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_b
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		struct weir_bucket_load *bucket = &loads->bucket[i];
 		uint64_t packets = look->packets[i] - bucket->packets;
-		// If the owner has changed since the last reading, it is unknown when. Assume the
-		// middle of the interval.
+		// If the owner has changed since the last reading, the time of the change is
+		// unknown. Assume the middle of the interval.
 		uint64_t after = bucket->owner == look->owner[i] ? packets : packets / 2;
 
 		count_for(loads, bucket->owner, packets - after);

@@ -5,10 +5,10 @@
 // cycles of each worker.
 //
 // A worker's busy time is divided among its buckets by their packets. A worker that distributes the
-// packets of a port needs additional time, its base, which stays when buckets move: the base is its
-// busy time minus the time of its own packets, which are counted with the time per packet of other
-// workers. Loads and bases are moving averages (steal_duration.h) in shares of one worker: 1 = all
-// of its time.
+// packets of a port needs additional time, its base, which stays when buckets move: the base is
+// its busy time minus the time of its own packets, estimated from the time per packet of other
+// workers. Loads and bases are moving averages (steal_duration.h) in shares of one worker: 1 =
+// all of its time.
 //
 // The cost of moving a bucket is also measured: a moving average of the cycles that both workers
 // need to hand a bucket over. After WEIR_BUCKET_MOVE_TICKS without a move the cost is unknown

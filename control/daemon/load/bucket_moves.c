@@ -10,10 +10,10 @@
 #define TASKS \
 	(WEIR_BUCKETS + WEIR_WORKERS_MAX) // a task for each bucket, and for the base of each worker
 #define LEAST_LOAD 1e-5 // a bucket whose load is below this share of a worker's time is never moved
-// A fixed cost of a move, as a share of a worker's time, that is added to the time that workers
-// need for the move. The planner sorts tasks into bins by powers of two of (fixed cost + cost) /
-// load. With the fixed cost, buckets with a higher load are tried first even if moving is cheap.
-// This matters because each tick allows few moves.
+// Fixed cost of a move, as a share of a worker's time; added to the time that workers need for
+// the move. The planner sorts tasks into bins by powers of two of (fixed cost + cost) / load.
+// With the fixed cost, buckets with a higher load are tried first even if moving is cheap. This
+// matters because each tick allows few moves.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
@@ -40,10 +40,10 @@ struct weir_bucket_moves {
 	uint32_t pending; // number of elements of request[]
 	double arrived_at[WEIR_BUCKETS]; // when the bucket arrived at its current owner
 	bool elephant[WEIR_BUCKETS];
-	// Whether the bucket was reported as an elephant, recently or since it became an elephant.
+	// Whether the bucket was reported as an elephant in the current report interval.
 	bool reported[WEIR_BUCKETS];
-	double became_at[WEIR_BUCKETS]; // when the bucket became an elephant that was to be
-					// reported
+	// Start of the current report interval (WEIR_BUCKET_REPORT_S).
+	double became_at[WEIR_BUCKETS];
 };
 
 // --- requests -----------------------------------------------------------------------------
@@ -274,9 +274,9 @@ void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_b
 int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret) {
 	// Workers below the mean are thieves, and the workers with the highest load are victims.
-	// The parameters make no worker saturated for the planner, because a saturated worker would
-	// exclude all other victims. put_tasks restricts the victims to workers far enough above
-	// the mean.
+	// With these parameters the planner considers no worker saturated, because a saturated
+	// worker would exclude all other victims. put_tasks restricts the victims to workers far
+	// enough above the mean.
 	const struct weir_steal_params params = {.latency = LATENCY,
 		.pending_ratio = INFINITY,
 		.idle_ratio = 1,

@@ -52,7 +52,7 @@ void weir_bucket_moves_note(
 // false if there is none.
 bool weir_bucket_moves_next(struct weir_bucket_moves *moves, struct weir_bucket_request *ret);
 // Take the answer of a victim. Refused: the bucket stays. Confirmed: the bucket will move. An
-// answer to no pending request, with any numbers, changes nothing.
+// answer that matches no pending request is ignored, whatever it contains.
 void weir_bucket_moves_answer(
 	struct weir_bucket_moves *moves, uint32_t bucket, uint32_t id, bool confirmed, double now);
 
@@ -60,7 +60,7 @@ void weir_bucket_moves_answer(
 
 // Returns the number of requests that have no answer yet, or are confirmed but not completed.
 uint32_t weir_bucket_moves_pending(const struct weir_bucket_moves *moves);
-// Load of a worker after its pending requests; 1 = all of its time.
+// Load that a worker will have when its pending requests are completed; 1 = all of its time.
 double weir_bucket_moves_load(const struct weir_bucket_moves *moves, uint32_t worker);
 
 struct weir_bucket_summary { // buckets of one worker

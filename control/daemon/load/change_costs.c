@@ -91,9 +91,10 @@ static int set(struct weir_change *change, enum weir_change_effect effect, uint6
 
 struct removal {
 	enum weir_config_on_backend_down down; // what happens to the TCP flows of a removed backend
-	bool tcp, udp; // whether flows of the protocol may be concerned
+	bool tcp, udp; // whether flows of the protocol may be affected
 	bool whole; // the whole service is removed
-	uint32_t removed_ms; // time for which TCP flows drain before that, 0 = no drain
+	// Time for which TCP flows drain before they are moved or reset; 0 = no drain.
+	uint32_t removed_ms;
 	bool udp_ends; // UDP flows end; otherwise they move
 	bool of_service; // `flows` is the number for the whole service: an upper limit
 	bool of_down; // `flows` is the number for all backends that are down
@@ -182,7 +183,8 @@ static bool is_down(const struct weir_backend_state *backend) {
 		       backend->health == WEIR_HEALTH_REFUSING);
 }
 
-// Returns the number of open flows of removed backends that the new configuration contains again.
+// Returns the number of open flows of those removed backends that the new configuration contains
+// again.
 static uint64_t returning_flows(const struct weir_change_costs_of *of, uint16_t service,
 	const struct weir_config_service *to) {
 	uint64_t flows = 0;
@@ -241,7 +243,7 @@ static int cost_service(
 				.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 
-// Returns whether some service has the bind that a text names: "tcp 198.51.100.10:80".
+// Returns whether some service has this bind, for example "tcp 198.51.100.10:80".
 static bool has_bind(const struct weir_config *config, const char *bind) {
 	char text[WEIR_BIND_TEXT_BYTES];
 
@@ -491,7 +493,7 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 	return r;
 }
 
-// Appends to the cost of a change the settings made by hand that the change ends.
+// Appends the manual settings that a change ends to the text of its cost.
 static int cost_hand(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const char *before = change->cost.text != NULL ? change->cost.text : "";
 	const struct weir_change_hand hand = {.tables = costs->of->tables,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Costs of changes: computes how many open flows a reload, or a restart of the dataplane, breaks,
-// moves or leaves with removed backends. The rules are in docs/guide/operations.md, "Drain and
-// maintenance" and "Upgrade". UDP and TCP flows are not counted separately, so for a service with
-// both protocols the text describes both. The text of a change also lists the settings made by hand
-// that the change ends (change_hand.h).
+// Costs of changes: computes how many open flows break, move to other backends, or stay on
+// removed backends after a reload, or after a restart of the dataplane. The rules are in
+// docs/guide/operations.md, "Drain and maintenance" and "Upgrade". UDP and TCP flows are not
+// counted separately, so for a service with both protocols the text describes both. The text of a
+// change also lists the manual settings that the change ends (change_hand.h).
 //
 // Threads: one. Reads the counters of the workers.
 #pragma once
@@ -25,8 +25,8 @@ struct weir_change_costs_of { // input; borrowed
 struct weir_restart_cost { // cost of a restart of the dataplane, in flows
 	uint64_t open; // open flows
 	uint64_t lost; // open flows that are probably lost: they get other backends, or none
-	// The lost flows that would continue if they began after the last change of backends or
-	// weights.
+	// Those of the lost flows that are lost only if they began before the last change of
+	// backends or weights.
 	uint64_t older;
 };
 
@@ -42,7 +42,7 @@ struct weir_restart_cost weir_restart_cost(
 const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes);
 
-// Sets the costs of all changes of a difference. Without a dataplane, a cost contains only the
-// settings made by hand that end. Call before the changes are applied. Returns 0 or -ENOMEM (some
-// costs are not set).
+// Sets the costs of all changes of a difference. Without a dataplane, a cost lists only the
+// manual settings that end. Call before the changes are applied. Returns 0 or -ENOMEM (some costs
+// are not set).
 int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference);

@@ -23,7 +23,7 @@ __attribute__((format(printf, 2, 3))) static void append(
 	list->used += bytes < room ? bytes : room - 1;
 }
 
-// Begin an item of the list. Returns false if the list is full, and the item is only counted.
+// Begin an item of the list. Returns false if the list is full: the item is then only counted.
 static bool begin(struct list *list) {
 	if (list->count++ >= WEIR_CHANGE_HAND_MOST) {
 		return false;
@@ -222,7 +222,8 @@ static void add_change(const struct weir_change_hand *hand, struct list *list) {
 	if (address || is(hand, WEIR_CHANGE_CHANGE, "weight")) {
 		replace_weight(hand, list);
 	}
-	if (address && find(hand, hand->backend, &state)) { // another address is another server
+	// with another address it is another server
+	if (address && find(hand, hand->backend, &state)) {
 		add_state(list, &state);
 	}
 }

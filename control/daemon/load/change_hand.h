@@ -20,7 +20,7 @@ struct weir_change_hand { // input; borrowed
 	const struct weir_tables *tables;
 	weir_keeping_canary_fn keeping_canary; // NULL = there are no canaries
 	const void *canaries; // context of keeping_canary
-	const struct weir_change *change; // the change, which a reload applies
+	const struct weir_change *change; // a change that a reload applies
 	const char *service, *backend; // names in the change; "" = none
 	const struct weir_config_service *from,
 		*to; // the service in both configurations; NULL = not configured

@@ -389,7 +389,7 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 	return r < 0 ? -ENOMEM : 0;
 }
 
-// Clears the costs of an earlier process that this process does not update.
+// Clears the costs that an earlier process wrote and that this process does not update.
 static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
 	uint32_t ids =

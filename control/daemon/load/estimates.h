@@ -34,15 +34,15 @@ void weir_estimates_free(struct weir_estimates *estimates); // NULL is allowed
 // Starts and stops estimates, as the services in the tables require. Call after each change of the
 // configuration, the segment or a policy in the tables. The tables are borrowed until
 // weir_estimates_free, config only for this call. Reads the rings first, so that no sample of a
-// previous backend counts for the backend that has its id now. Returns 0, or -ENOMEM: then some
+// previous backend counts for the backend that now has this id. Returns 0, or -ENOMEM: then some
 // services have no estimates.
 int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *tables,
 	const struct weir_config *config, uint64_t now_ns);
 
 // Returns whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
-// Limit of the work in one iteration of the loop. It is the number of samples that can be read if
-// their backends had samples before. This takes some milliseconds.
+// Limit of the work in one iteration of the loop. Unit: the work for one sample of a backend that
+// already has statistics. This limit takes some milliseconds.
 #define WEIR_ESTIMATES_TURN 16384u
 // Work for the first sample of a backend, in the same unit. It allocates the statistics, so it
 // takes as long as this many later samples.
@@ -51,7 +51,7 @@ bool weir_estimates_measures(const struct weir_estimates *estimates);
 // the loop permits. Does nothing without a dataplane. Returns whether more samples may be waiting;
 // if so, call it again in the next iteration.
 bool weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
-// Does the same as weir_estimates_collect for all waiting samples, without a limit of time.
+// Does the same as weir_estimates_collect for all waiting samples, without a time limit.
 void weir_estimates_drain(struct weir_estimates *estimates, uint64_t now_ns);
 
 struct weir_estimates_sample { // written by another process, not validated

@@ -22,14 +22,14 @@ struct service_estimates {
 	unsigned __int128 known_ns; // sum of the known estimates
 	struct service_estimates *next_leaving;
 	char name[WEIR_NAME_BYTES];
-	// Pass of weir_estimates_follow in which the statistics of its times began.
+	// Last pass of weir_estimates_follow that restarted the statistics of the service times.
 	uint64_t times_pass;
 	uint64_t seen; // last pass of weir_estimates_follow that contained the service
 	uint64_t adopted_until_ns; // weights of the previous process are used until this time
 	uint64_t stepped_ns; // when weights were last balanced
 	uint64_t adjusted_ns; // when weights were last derived from reports
 	struct weir_moving *times; // times of all flows of the service, for the error window
-	struct weir_reported_share share; // with errors: share of this instance in requests
+	struct weir_reported_share share; // if errors: this instance's share of the requests
 	struct weir_config_policy config; // a copy of the configuration
 	enum weir_policy policy;
 	uint32_t subset; // number of backends that a group of instances uses; 0 = all
@@ -62,21 +62,22 @@ struct service_estimates {
 struct backend_estimates {
 	struct service_estimates *service;
 	struct weir_moving *times; // NULL = no sample yet
-	struct backend_weight *weight; // with service->weights
-	struct weir_reported_errors *errors; // with service->costs or ->errors; NULL = no error yet
+	struct backend_weight *weight; // used if service->weights
+	// used if service->costs or ->errors; NULL = no error yet
+	struct weir_reported_errors *errors;
 	uint64_t times_pass; // value of the service's times_pass when these estimates began
 	uint64_t owner; // hash of the backend to which the estimates belong
 	uint64_t inherited_ns; // cost from the segment, used until inherited_until_ns
 	uint64_t inherited_until_ns;
-	struct weir_reported_count count; // with service->errors: last report of requests
-	// With service->errors: number of workers that give the backend new flows, updated every
+	struct weir_reported_count count; // if service->errors: last report of requests
+	// If service->errors: number of workers that give the backend new flows, updated every
 	// second.
 	uint32_t users;
-	uint64_t latency_ns; // with service->probes: latest latency; 0 = unknown
+	uint64_t latency_ns; // if service->probes: latest latency; 0 = unknown
 	uint64_t probed_ns; // time of the latest probe; 0 = none
 	// The estimate that is included in the service's sum known_ns; 0 = unknown.
 	uint64_t known_ns;
-	bool collected; // with service->costs: service times are collected
+	bool collected; // if service->costs: service times are collected
 	bool changed; // in the list `changed` of the service
 	bool ready; // the backend may get new flows, updated every second
 };
@@ -105,11 +106,11 @@ struct weir_estimates {
 
 // Discard the samples in the rings, because they belong to other backends.
 void weir_estimates_skip(struct weir_estimates *estimates);
-// Read samples, at most for this work, in the units of WEIR_ESTIMATES_TURN. Returns whether samples
+// Read samples until `work` is done, in the unit of WEIR_ESTIMATES_TURN. Returns whether samples
 // are still waiting.
 bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64_t now_ns);
-// Returns the statistics of a backend with service->costs. Allocates them in the first call. NULL =
-// out of memory.
+// Returns the statistics of a backend whose service has `costs` set. Allocates them in the first
+// call. NULL = out of memory.
 struct weir_moving *weir_estimates_times(struct backend_estimates *backend);
 // Write the signal of a backend: its reported requests in progress and its latency.
 void weir_estimates_write_probe(
@@ -122,7 +123,7 @@ uint64_t weir_estimates_error_window_ns(
 	const struct weir_estimates *estimates, const struct service_estimates *service);
 // Returns the estimate of one backend; 0 = unknown.
 uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns);
-// Marks a backend of a service with service->costs, because it has new samples.
+// Marks a backend whose service has `costs` set, because the backend has new samples.
 void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id);
 // Clear the marks of all backends of a service.
 void weir_estimates_none_changed(
@@ -145,7 +146,7 @@ bool weir_estimates_adjust_window(
 // that were used.
 uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns);
-// Counts the workers that give new flows to each backend of a service with service->errors. Only
+// Counts the workers that give new flows to each backend of a service with `errors` set. Only
 // some workers do so if the service has subsets, or while a backend is drained or down.
 void weir_estimates_count_users(
 	struct weir_estimates *estimates, struct service_estimates *service);

@@ -90,7 +90,7 @@ static bool take_ring(struct weir_estimates *estimates, const struct weir_segmen
 
 	if (tail - head > WEIR_SAMPLES) {
 		__atomic_store_n(&position->head, tail,
-			__ATOMIC_RELEASE); // a worker never writes such a value
+			__ATOMIC_RELEASE); // a worker never writes such a tail
 		return true;
 	}
 	for (; head != tail && *left > 0; head++) {
@@ -223,8 +223,8 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 
 // Returns the cost of backends with an unknown estimate. It is the mean of the known estimates,
 // each limited to OUTLIER times the mean of the other estimates. Without this limit, a single
-// backend that reports a service time of a day would get the unknown backends such a high cost that
-// they get no new flows, and so stay unknown.
+// backend that reports a service time of a day would give the unknown backends such a high cost
+// that they get no new flows, and so stay unknown.
 static uint64_t unknown_cost(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	unsigned __int128 others;

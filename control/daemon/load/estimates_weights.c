@@ -9,7 +9,8 @@
 
 #define NS_PER_MS 1000000ull
 #define NS_PER_S 1000000000ull
-#define WEIGHT_MEAN 10000 // mean of a service's reported weights: high, for steps down to 1 %
+// Mean of a service's reported weights: high, so that integer weights can change in small steps.
+#define WEIGHT_MEAN 10000
 #define CHANGE_PERCENT 2 // smaller changes are not published
 #define CHANGE_MOST 1.2 // largest factor of a change per second
 #define MORE_THAN_OTHERS 10.0

@@ -17,7 +17,7 @@ struct whole { // totals of a service
 
 struct weir_shares {
 	struct weir_shares_of of;
-	uint32_t only; // id of the only service, or WEIR_SHARES_ALL
+	uint32_t only; // id of the one service to compute, or WEIR_SHARES_ALL
 	struct whole *whole; // [WEIR_SERVICES_MAX]
 	uint32_t ids;
 	uint64_t *new_flows; // [ids] new flows of each backend, as of weir_shares_create

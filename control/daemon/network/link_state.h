@@ -2,7 +2,7 @@
 //
 // Link state: whether a kernel interface is up and has a link.
 //
-// Threads: any. Two system calls that do not wait.
+// Threads: any. Makes two system calls that do not block.
 #pragma once
 
 #include <stdint.h>

@@ -141,7 +141,8 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 }
 
 // Report the changes that are due. An address without a next hop keeps its previous next hop until
-// the hold time ends. The callback may configure, so no pointer to an entry is used after the call.
+// the hold time ends. The callback may call weir_neighbours_configure, so no pointer to an entry
+// is used after the call.
 static void report(struct weir_neighbours *n) {
 	struct entry *entry;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Neighbours: finds the next hop of every backend address: port, MAC address and outer source
-// address. Reads the kernel's routes, neighbours and links by rtnetlink, and follows their changes.
-// A port with a gateway_mac needs no neighbour entry; if the port also has a source address, it
-// needs no lookup in the kernel. Needs no capability: to make the kernel resolve a neighbour, this
-// module sends an empty UDP datagram to port 9 (discard) of the backend.
-// A known next hop is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel can resolve the next hop
+// address. Reads the kernel's routes, neighbours and links by rtnetlink, and subscribes to their
+// changes. A port with a gateway_mac needs no neighbour entry; if the port also has a source
+// address, it needs no lookup in the kernel. Needs no capability: to make the kernel resolve a
+// neighbour, this module sends an empty UDP datagram to port 9 (discard) of the backend. A known
+// next hop is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel can resolve the next hop
 // again: forwarding continues when a neighbour entry is flushed or becomes stale, and when
 // weir-control is restarted.
 //
@@ -44,5 +44,6 @@ bool weir_neighbours_find(
 // tick. Takes ownership of the sockets.
 void weir_neighbours_listen(struct weir_neighbours *n, struct weir_icmp_sockets *sockets);
 
-// No callback follows; handles close in the next iterations of the loop. NULL is allowed.
+// No callback follows. The libuv handles are closed in the next iterations of the loop. NULL is
+// allowed.
 void weir_neighbours_free(struct weir_neighbours *n);

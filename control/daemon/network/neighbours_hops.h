@@ -77,7 +77,7 @@ struct weir_neighbours {
 	struct weir_icmp_sockets path_mtu;
 };
 
-// Compare by family, then address. Returns as memcmp.
+// Compare by family, then address. Returns a value like memcmp.
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b);
 
 // Mark an entry, so that it is evaluated and reported in this iteration of the loop.

@@ -25,7 +25,7 @@ struct weir_path_mtu_report {
 	uint32_t mtu; // bytes of the outer packet; 0 = not given (RFC 1191, 5)
 };
 
-// Open the sockets; parameters and result as of weir_icmp_open.
+// Open the sockets; parameters and result are those of weir_icmp_open.
 int weir_path_mtu_open(struct weir_icmp_sockets *ret);
 
 // Read the next report. Returns false if none is queued or the budgets are used up. budget: maximum

@@ -3,7 +3,7 @@
 // Port link: whether a port of the dataplane has a link, from the port's kernel interface, or from
 // the port's device.
 //
-// Threads: only the event loop's thread. Two system calls that do not wait, or none.
+// Threads: only the event loop's thread. Makes at most two system calls, which do not block.
 #pragma once
 
 #include "config.h"

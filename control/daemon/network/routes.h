@@ -59,7 +59,8 @@ typedef void (*weir_neighbour_fn)(void *context, const struct weir_neighbour *ne
 // events: copied. Returns 0 or negative errno.
 int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, void *context,
 	struct weir_routes **ret);
-// No event follows; handles close in the next iterations of the loop. NULL is allowed.
+// No event follows. The libuv handles are closed in the next iterations of the loop. NULL is
+// allowed.
 void weir_routes_close(struct weir_routes *routes);
 
 // Look up a route. Returns 0 (ret->error is set if there is no route), or negative errno: the

@@ -355,8 +355,8 @@ static int delete_unwanted(int fd, const struct entry_set *wanted, const struct 
 	return 0;
 }
 
-// Update the map. Entries are deleted first only if old and new entries do not fit together;
-// otherwise no entry is missing at any time.
+// Update the map. Old entries are deleted first only if the map has no room for old and new
+// entries together; otherwise no entry is missing at any time.
 static int update_map(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
 	bool fits = present->count + count_missing(wanted, present) <= capacity;

@@ -42,10 +42,10 @@ struct weir_unreachable_report {
 	struct weir_address client, vip; // addresses of the quoted inner packet
 };
 
-// Open the sockets; parameters and result as of weir_icmp_open.
+// Open the sockets; parameters and result are those of weir_icmp_open.
 int weir_unreachable_open(struct weir_icmp_sockets *ret);
 
-// Read the next report; parameters and result as of weir_icmp_receive.
+// Read the next report; parameters and result are those of weir_icmp_receive.
 bool weir_unreachable_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_unreachable_report *ret);
 

@@ -159,7 +159,7 @@ static void add_refusal(struct weir_audit *audit, const struct weir_audit_event 
 		entry->times = entry->unlogged = 0;
 		entry->logged_ms = now - WEIR_AUDIT_REPEAT_MS;
 	} else if (!is_repeated(entry, event)) {
-		// The refusal takes over the entry and its log interval.
+		// Reuse the entry for this refusal, and keep its log interval.
 		entry->times = 0;
 	}
 	fill(audit, entry, event);

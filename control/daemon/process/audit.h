@@ -39,18 +39,19 @@ struct weir_audit_who { // the user, as the kernel reports it
 struct weir_audit_event { // long texts are truncated
 	struct weir_audit_who who;
 	const char *command; // "backend.drain"
-	const char *object; // "web/web-1"; an unknown object as in the request
+	const char *object; // "web/web-1"; for an unknown object, the text of the request
 	const char *before, *after; // "" = none
 	const char *code; // code of a refusal; NULL = done
 	const char *why; // reason of a refusal, or why a change is not published yet; NULL = none
 };
 
-struct weir_audit_entry { // texts may end within a character, and contain any byte
+struct weir_audit_entry { // texts may be cut off within a UTF-8 character, and contain any byte
 	uint64_t serial; // 0 = free; newer entries have greater numbers
 	uint64_t time_ms; // since 1970
 	uint64_t logged_ms; // time of the last line, monotonic
 	uint32_t times; // number of equal refusals; the other fields are of the last refusal
-	// Refusals since the last line, including those of the refusals that the entry had before.
+	// Refusals since the last line, including refusals for other objects or reasons for which
+	// this entry was used before.
 	uint32_t unlogged;
 	struct weir_audit_who who;
 	char command[32];

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #define WHY_BYTES 256
-// Attempts after the socket has appeared; an attempt that began before may still fail.
+// Number of quick retries after the socket has appeared; an attempt that began before may still
+// fail.
 #define EAGER_TRIES 20
 #define EAGER_RETRY_MS 10
 

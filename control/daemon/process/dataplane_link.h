@@ -38,6 +38,6 @@ struct weir_dataplane_events {
 // Start connecting. run_dir, log: borrowed. Returns 0 or negative errno.
 int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir_log *log,
 	const struct weir_dataplane_events *events, struct weir_dataplane_link **ret);
-// Disconnect without calling lost: the caller must no longer use the segment. Handles close in the
-// next iterations of the loop. NULL is allowed.
+// Disconnect without calling lost: the caller must no longer use the segment. The libuv handles
+// are closed in the next iterations of the loop. NULL is allowed.
 void weir_dataplane_link_free(struct weir_dataplane_link *link);

@@ -231,8 +231,8 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 	plan->file = NULL;
 }
 
-// Makes the dataplane's part of the running configuration the part in use. If the file has another
-// part, keeps the part of the file in as_read.
+// Makes the dataplane's part of the running configuration the part in use. If the dataplane's
+// part of the file differs from it, keeps the part of the file in as_read.
 static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
 	struct weir_config *as_read = reload->as_read;
 	struct weir_difference waiting;

@@ -47,9 +47,9 @@ const char *weir_reload_file(const struct weir_reload *reload);
 // plan.
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
-// Adds to the plan's difference the changes that waited for a restart and that the plan takes back,
-// because its file has the running values again. Such changes have no costs, so call it after the
-// costs were computed. Returns 0 or -ENOMEM (nothing is added).
+// Adds to the plan's difference the changes that were waiting for a restart and that the plan
+// cancels, because its file has the running values again. Such changes have no costs, so call it
+// after the costs were computed. Returns 0 or -ENOMEM (nothing is added).
 int weir_reload_plan_taken_back(const struct weir_reload *reload, struct weir_reload_plan *plan);
 void weir_reload_plan_fini(struct weir_reload_plan *plan);
 // Describe in one line, without a newline, why there is no plan: the file with the number of errors
@@ -77,6 +77,6 @@ int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, ui
 	bool restarted, int *ret_unread);
 // Returns whether the file that was read last has changes that wait for a restart of the dataplane.
 bool weir_reload_waits(const struct weir_reload *reload);
-// Lists the changes in the file that was read last that wait for a restart of the dataplane.
+// Lists the changes that wait for a restart of the dataplane, from the file that was read last.
 // Release the list with weir_difference_fini. Returns 0 or -ENOMEM.
 int weir_reload_waiting(const struct weir_reload *reload, struct weir_difference *ret);

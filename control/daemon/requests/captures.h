@@ -6,8 +6,8 @@
 // packets, or when the dataplane exits. A capture expires WEIR_CAPTURES_UNREAD_MS after the last
 // read by its client; then another capture may replace it.
 //
-// Packets have the names that ids had at the time of the packet; no name if the id was reused since
-// then.
+// The service and backend names of a packet are those of its ids when it was copied; "" if the id
+// was reused since then.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -52,7 +52,7 @@ struct weir_captured {
 	uint32_t worker;
 	char service[WEIR_NAME_BYTES]; // "" = no service
 	char backend[WEIR_NAME_BYTES];
-	// The number of the last publication that the worker had adopted when it copied the packet,
+	// The number of the publication that the worker was using when it copied the packet,
 	// counted as in the notes of the segment.
 	uint64_t publications;
 };
@@ -60,7 +60,7 @@ struct weir_captured {
 struct weir_capture_reading {
 	struct weir_captured *packets; // sorted by time; allocated on the heap
 	uint32_t count;
-	int64_t since_1970_ns; // wall clock time at time 0 of the packets, nanoseconds since 1970
+	int64_t since_1970_ns; // wall clock time that is time 0 of the packets, ns since 1970
 	// Packets of all workers that were lost, or left out by the rate limit, since the start of
 	// the capture.
 	uint64_t lost, limited;
@@ -88,7 +88,7 @@ int weir_captures_create(uv_loop_t *loop, struct weir_audit *audit, struct weir_
 // the next call.
 void weir_captures_bind(struct weir_captures *captures, struct weir_segment *segment,
 	const struct weir_tables *tables); // captures NULL is allowed
-// Handles close in the next iterations of the loop. NULL is allowed.
+// The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_captures_free(struct weir_captures *captures);
 
 // Start a capture. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the dataplane cannot capture

@@ -2,10 +2,11 @@
 //
 // Flow lists: requests lists of flows from the workers, or deletes the flows
 // (WEIR_MESSAGE_FLOW_LIST of mailbox.h), in ranges of their tables. All workers get requests for
-// the same lines. With a shared table, each flow is in the response of one worker. A flow is missed
-// only if in this millisecond its bucket moves to another worker, or a new flow displaces it in the
-// table. A deletion is therefore repeated until it finds no flow. Only one list or deletion runs at
-// a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS; further lists and deletions are queued.
+// the same lines. With a shared table, each flow is in the response of one worker. A flow is
+// missed only if its bucket moves to another worker, or a new flow displaces it in the table,
+// while the workers respond (about 1 ms). A deletion is therefore repeated until it finds no
+// flow. Only one list or deletion runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS;
+// further lists and deletions are queued.
 //
 // Threads: the thread of the loop.
 #pragma once

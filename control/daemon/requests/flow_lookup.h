@@ -14,7 +14,7 @@
 #include "mailboxes.h"
 
 #define WEIR_LOOKUP_MS 200
-#define WEIR_LOOKUPS_MAX 32 // limit of lookups in progress; so many messages always fit a mailbox
+#define WEIR_LOOKUPS_MAX 32 // limit of lookups in progress; a mailbox always has room for them
 #define WEIR_LOOKUPS_OPEN 24 // limit of lookups, unless they delete a flow
 
 struct weir_lookups;

@@ -43,7 +43,8 @@ struct weir_mailboxes {
 // nanoseconds: the rings may still contain late responses to a previous control process, whose
 // numbers must not be used again. loop: borrowed; NULL: senders cannot wait.
 void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uv_loop_t *loop, uint64_t first);
-// End the waiting of all senders. The handle closes in the next iterations of the loop.
+// Stop the timer: no sender waits any more. The libuv handle is closed in the next iterations of
+// the loop.
 void weir_mailboxes_fini(struct weir_mailboxes *mailboxes);
 // Set the attached dataplane; NULL = no dataplane. The segment is borrowed.
 void weir_mailboxes_bind(struct weir_mailboxes *mailboxes, const struct weir_segment *segment);

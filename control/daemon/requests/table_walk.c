@@ -47,7 +47,8 @@ int weir_table_walk_take(struct weir_table_walk *walk, uint32_t worker, uint64_t
 	return (int)i;
 }
 
-// Gives a range whose lines are done the next lines. Returns false if no lines are left.
+// Assigns the next lines to a range that has no lines left. Returns false if there are no further
+// lines.
 static bool extend(struct weir_table_walk_worker *of, uint32_t i) {
 	const struct weir_table_walk_lines *lines = &of->lines;
 	uint32_t first, count = least(lines->range, lines->count - of->done);

@@ -18,14 +18,14 @@
 
 struct weir_table_walk_lines { // the lines to request
 	uint32_t first, count;
-	// Number of lines of the table, after which line 0 follows. 0 = unknown: the first response
-	// contains the number, and then the whole table is requested.
+	// Number of lines of the table; line 0 follows the last line. 0 = unknown: the first
+	// response contains the number, and then the whole table is requested.
 	uint32_t end;
-	uint32_t range; // number of lines in a first request
+	uint32_t range; // number of lines in the first request for a range
 };
 
 struct weir_table_walk_worker {
-	uint64_t answered_ms; // time of the last response; 0 = after the last step
+	uint64_t answered_ms; // time of the last response; 0 = the next step sets it
 	struct weir_table_walk_lines lines;
 	uint32_t done; // number of requested lines
 	struct {

@@ -22,7 +22,7 @@ struct weir_flow_waiting_at { // a waiting connection
 	uint8_t client[16], vip[16]; // IPv4: the first 4 bytes
 	uint16_t client_port, vip_port; // network order
 	uint16_t backend;
-	uint32_t worker; // the worker that has the flow, as it reported
+	uint32_t worker; // the worker that reported the flow
 	uint32_t waited_ms; // time since the client's last SYN, or a little longer
 	uint32_t stamp;
 	uint64_t due_ms; // when the connection has waited for after_ms

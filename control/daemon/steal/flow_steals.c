@@ -481,8 +481,8 @@ static uint32_t find_current(
 	return i;
 }
 
-// Moves the state of unchanged services, and copies those parts of the state of changed services
-// that they keep.
+// Moves the state of unchanged services. Of the state of changed services, copies the parts that
+// these services keep.
 static void take_over(const struct configuration *new) {
 	for (uint32_t i = 0; i < new->count; i++) {
 		struct steal_service *previous = new->previous[i];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow steals: moves connections that a backend does not accept to another backend. A round begins
-// every WEIR_ROUND_MS, or early: when a report of a full accept queue arrives, or as soon as a
-// connection has waited long enough. Early rounds use at most a thousandth of a CPU. A round:
+// Flow steals: moves to another backend the connections that a backend does not accept. A round
+// begins every WEIR_ROUND_MS, or early: when a report of a full accept queue arrives, or as soon
+// as a connection has waited long enough. Early rounds use at most a thousandth of a CPU. A
+// round:
 //
 //   1. find backends with a full accept queue, reported by their agents, or with many half-open
 //      flows (policy/stalling.h)
@@ -71,7 +72,7 @@ struct weir_flow_steals_event { // a completed request
 // After weir_flow_steals_free, `reports` must not process any report. Returns 0 or -ENOMEM.
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
 	struct weir_reports *reports, struct weir_agents *agents, struct weir_flow_steals **ret);
-// Handles close in the next iterations of the loop. NULL is allowed.
+// The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
 
 // Sets the services to those of this configuration. Unchanged services continue. Changed services

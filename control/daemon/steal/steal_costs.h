@@ -22,9 +22,9 @@
 double weir_steal_move_s(uint32_t waited_ms);
 
 // Returns the seconds between two connections that a backend finishes, above 0. queue: number of
-// connections in its accept queue. service_s: estimate; below 0 = unknown. longest_ms: the longest
-// time for which a connection that the queue refused has waited. If this is more than twice the
-// estimated time of the queue, the estimate is void.
+// connections in its accept queue. service_s: estimate; below 0 = unknown. longest_ms: the
+// longest wait of a connection that the queue refused. If this is more than twice the estimated
+// time of the queue, the estimate is void.
 double weir_steal_service_s(double queue, double service_s, uint32_t longest_ms);
 
 // Returns the seconds until a backend has finished its accept queue. fill: fill level of the queue,

@@ -117,8 +117,8 @@ void weir_steal_service_refresh(struct steal_service *service, const struct weir
 // Makes the next weir_steal_service_look begin with this backend.
 void weir_steal_service_begin_with(struct steal_service *service, uint16_t id);
 
-// Gets the next backend, from the index *place on, that the last weir_steal_service_look has
-// selected for relief. Returns false after the last backend.
+// Gets the next backend that the last weir_steal_service_look has selected for relief, starting
+// at the index *place. Returns false after the last backend.
 bool weir_steal_service_relieved(const struct steal_service *service,
 	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret);
 
@@ -137,7 +137,7 @@ bool weir_steal_service_is_to_log(struct steal_service *service,
 // before and after the call.
 void weir_steal_service_take_over(
 	struct steal_service *to, const struct steal_service *from, uint32_t *place);
-// Returns whether two services are so equal that the state of a is valid for b.
+// Returns whether two services are similar enough that the state of a is valid for b.
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b);
 
 // Call when a planned request has ended.

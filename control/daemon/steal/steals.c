@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-// Victims refuse requests that they read later than this after the request was sent.
+// Victims refuse a request that was sent longer ago than this when they read it.
 #define DEADLINE_NS 100000000u
 #define NS_PER_S 1e9
 
@@ -177,7 +177,7 @@ static void start_moves(struct weir_steals *steals) {
 	publish(steals);
 }
 
-// Tries again to start, if memory was lacking when the segment was attached.
+// Tries to start again, if there was too little memory when the segment was attached.
 static void retry_moves(struct weir_steals *steals) {
 	start_moves(steals);
 	if (!steals->out_of_memory) {

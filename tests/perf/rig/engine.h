@@ -40,7 +40,7 @@ struct rig_result {
 	uint64_t received;
 	uint64_t received_in_time; // packets received before the last packet was sent
 	uint64_t stragglers; // packets of former trials
-	uint64_t unexpected; // packets not from this trial, or unexpected
+	uint64_t unexpected; // any other packets
 	uint64_t broken; // packets with a wrong checksum or address (verify)
 	uint64_t moved; // packets returned from another backend than before
 	uint64_t polls; // maximum length of the receive queue, while sending

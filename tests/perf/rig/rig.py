@@ -156,7 +156,7 @@ class Rig:
             self.start_testpmd()
             return
         self.write_config()
-        # With these options processes pass the dataplane's memory to the other process, with a file
+        # With these options the dataplane's memory is passed to the other process, with one file
         # descriptor for each part.
         lends = self.options.zero_copy or self.options.device == "vhost"
         extra = "--single-file-segments" if lends else ""

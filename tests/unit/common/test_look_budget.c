@@ -4,7 +4,7 @@
 
 #define MS UINT64_C(1000000)
 
-// CPU time within 10 s of readings that take this long each and start as soon as they are
+// CPU time that readings use within 10 s, if each takes look_ns and starts as soon as it is
 // permitted.
 static uint64_t used_in_10_s(uint64_t look_ns) {
 	struct weir_look_budget budget = {.share = 10, .burst_ns = 10 * MS};

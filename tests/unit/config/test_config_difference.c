@@ -151,7 +151,8 @@ static const struct row rows[] = {
 		"change instance clients: 1 -> 4\n"
 		"change instance member: 0 -> 2\n"
 		"change instance members: 1 -> 3\n"},
-	// A difference is in the log and in the audit, which users see who may not read the file.
+	// Differences are in the log and in the audit, which users without access to the file can
+	// read.
 	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": [], "
 	 "\"instance\": {\"hash_seed\": \"0xff\"}}",
 		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": [], "

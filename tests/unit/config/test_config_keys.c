@@ -22,8 +22,8 @@ static void check_key(const struct weir_json_key *key) {
 	}
 }
 
-// Keys for the dataplane take effect when it starts; a key with a field has a reader. The unit is
-// in the name of the key, or of the enclosing object.
+// Keys for the dataplane take effect when it starts; a key with a field is read by a program. The
+// unit is in the name of the key, or of the enclosing object.
 static void check_use(const struct weir_json_key *key, const char *parent) {
 	static const char *const units[] = {"ms", "bytes", "percent"};
 	bool no_field = key->type == &weir_json_type_struct || key->type == &weir_json_type_ignored;

@@ -137,7 +137,7 @@ TEST(position_deep_and_wide) {
 	weir_json_index_fini(&index);
 }
 
-// A parser has accepted the text; the scanner must also end for other text.
+// The scanner is used for text that a parser has accepted, but must end for any text.
 TEST(position_refuses_invalid_json) {
 	static const char *const bad[] = {"", "  ", "{", "[", "[1", "{\"a\"", "{\"a\":", "{\"a\":1",
 		"{a:1}", "{1}", "\"abc", "\"abc\\", "[\"", "]", "}", ",", ":", "{\"a\" 1}"};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves rig: three workers, three ports with one transmit queue each, or several queues on the
-// outgoing port if the test needs them, real pipelines on a bucketed segment, and the network on
-// both sides: packets of many flows that carry a number, whose order and backends are checked when
-// they arrive.
+// Moves rig: three workers with real pipelines on a bucketed segment, three ports with one transmit
+// queue each (the outgoing port may have several), and the network on both sides. Packets of many
+// flows carry a number. When they arrive, their order and their backends are checked.
 #pragma once
 
 #include <pthread.h>
@@ -26,7 +25,7 @@
 #define HOT 24u // number of flows with most of the packets: 12 of each port
 #define UNDER_WAY 600u // maximum number of packets in flight: fewer than a ring has room for
 #define RSS_QUEUES WORKERS
-#define RSS_ENTRIES 1024u // entries of port 0's table; port 1 has half as many
+#define RSS_ENTRIES 1024u // entries of port 0's RETA; port 1 has half as many
 #define SYN 2
 #define ACK 0x10
 
@@ -79,8 +78,8 @@ struct rig *moves_rig_make_queues(unsigned int number, uint16_t queues);
 // Ports 0 and 1 are models of NICs with a queue for each worker. Workers do not run as threads.
 struct rig *moves_rig_make_rss(unsigned int number);
 void moves_rig_start(struct rig *rig); // starts the workers, in threads
-// Start the main thread of a dataplane, which changes the tables of the devices as soon as buckets
-// have moved. Stop it before the workers.
+// Start the main thread of a dataplane, which updates the redirection tables (RETA) of the devices
+// as soon as buckets have moved. Stop it before the workers.
 void moves_rig_start_main(struct rig *rig);
 void moves_rig_stop_main(struct rig *rig);
 void moves_rig_stop(struct rig *rig); // stops the workers

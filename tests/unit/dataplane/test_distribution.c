@@ -152,6 +152,6 @@ TEST(without_buckets_there_are_no_moves) {
 	assert_non_null(distribution.distributor[0]);
 	assert_null(distribution.distributor[1]);
 	weir_distribution_free(&distribution);
-	weir_distribution_free(&distribution); // no memory is left
+	weir_distribution_free(&distribution); // the second call frees nothing
 	weir_segment_free(segment);
 }

@@ -125,7 +125,7 @@ static pid_t spawn(struct lab *lab, const char *run_dir) {
 	pid_t pid;
 	int log;
 
-	unlink(lab->log); // the driver's message about an earlier program
+	unlink(lab->log); // may contain the driver's message about an earlier program
 	log = open(lab->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(log >= 0);
 	pid = spawn_with_log(lab, run_dir, log);

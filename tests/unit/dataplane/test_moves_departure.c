@@ -191,7 +191,8 @@ TEST(a_move_waits_a_millisecond_for_a_driver_without_status) {
 	check_bounded(108, 2, report_none);
 }
 
-// The clock is stopped, and the device reports no status; but packets of the bucket would be lost.
+// The clock is stopped, and the device reports no status. The move ends at once nevertheless,
+// because otherwise packets of the bucket would be lost.
 TEST(a_thief_that_holds_many_packets_gets_the_bucket_at_once) {
 	struct rig *rig = make(109, 3, report_none);
 	struct moving moving = begin(rig, OF_FIRST);

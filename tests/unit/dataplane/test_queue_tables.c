@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Queue tables, and the information that rss.c gets from a device, without a device: the test
-// replaces the calls of DPDK. test_worker_moves.c covers a complete shift.
+// RSS redirection tables, and the information that rss.c gets from a device, without a device: the
+// test replaces the calls of DPDK. test_worker_moves.c covers a complete shift.
 #include "queue_tables.h"
 #include "test.h"
 
@@ -73,7 +73,7 @@ int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t id, struct rte_eth_rss_conf *c
 
 // --- information ----------------------------------------------------------------------------
 
-// mlx5 with a power of two of queues has one entry per queue until its table is set.
+// If the number of queues is a power of two, mlx5 has one entry per queue until its table is set.
 TEST(small_tables_of_mlx5_grow) {
 	static const struct {
 		const char *driver;

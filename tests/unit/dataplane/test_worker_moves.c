@@ -110,7 +110,7 @@ static uint32_t moves_of_a_test(void) {
 static void check_moves(struct rig *rig, uint32_t moves) {
 	uint64_t held = 0, cycles = 0;
 
-	force(rig, moves); // moves of all tests
+	force(rig, moves);
 	moves_rig_settle(rig);
 	wait_for_moves(rig);
 	moves_rig_stop(rig);
@@ -184,7 +184,7 @@ TEST(a_thousand_moves_with_device_spreading_lose_and_reorder_nothing) {
 	check_a_thousand_moves(rig);
 }
 
-// The share of sent packets that are received by another worker than the owner of their bucket.
+// The number of packets that were received by another worker than the owner of their bucket.
 static uint64_t count_handed(struct rig *rig) {
 	uint64_t handed = 0;
 

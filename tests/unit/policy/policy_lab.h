@@ -78,7 +78,7 @@ static inline void world_free(struct world *w) {
 	free(w);
 }
 
-// Publish a table of these ids (NULL: 0 .. n - 1) and weights (NULL: 100 each) and adopt it. Other
+// Publish a table of these ids (NULL: 0 .. n - 1) and weights (NULL: 100 each) and load it. Other
 // settings than the policy stay as they are in w->table.settings.
 static inline void world_publish(struct world *w, enum weir_policy policy, const uint16_t *ids,
 	const uint32_t *weights, uint32_t n) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balanced weights: a control loop with backends of different speeds, delays, limits, and silent
-// backends.
+// Balanced weights: a control loop with backends of different speeds, delays, limits, and backends
+// that stop reporting.
 #include <math.h>
 
 #include "balanced.h"
@@ -71,7 +71,7 @@ TEST(speeds_are_found) {
 		least = fmin(least, used(&loop, 0));
 	}
 	assert_true(spread(&loop) < 1.02);
-	assert_true(least > 0.4); // of a fair load of 0.5
+	assert_true(least > 0.4); // the fair load is 0.5
 }
 
 TEST(change_is_bounded) {

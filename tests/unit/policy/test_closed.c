@@ -21,7 +21,7 @@ static void set_open(struct world *w, uint16_t id) {
 	weir_policy_set_limit(&w->worker, w->client, id, UINT32_MAX);
 }
 
-// A backend is closed before or after the table is adopted, until it is open again.
+// A backend is closed before or after the table is loaded, until it is open again.
 TEST(closed_backend_takes_no_flow) {
 	uint64_t seed = 5;
 

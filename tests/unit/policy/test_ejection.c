@@ -132,7 +132,6 @@ TEST(intervals_eject) {
 	}
 }
 
-// Few flows: failures in a row count over any time, until a connection is established.
 TEST(shorter_interval_counts_from_now_on) {
 	static const struct weir_ejection_count counts[] = {{5, 95}, {100, 0}};
 	enum weir_ejection_reason reason;
@@ -144,6 +143,7 @@ TEST(shorter_interval_counts_from_now_on) {
 	assert_int_equal(reason, WEIR_EJECTION_FAILURE_PERCENT);
 }
 
+// Few flows: failures in a row count over any time, until a connection is established.
 TEST(runs_of_failures_continue_over_intervals) {
 	struct world w = begin(3);
 
@@ -216,7 +216,7 @@ TEST(durations_of_ejections_grow_and_shrink) {
 		assert_false(weir_ejection_over(b, w.now_ms));
 	}
 	look(&w); // ends the present interval
-	for (uint32_t n = 9; n > 0; n--) { // one failure each
+	for (uint32_t n = 9; n > 0; n--) { // each good interval reduces `times` by one
 		assert_int_equal(b->times, n);
 		assert_int_equal(interval(&w, good, &reason), 0);
 	}
@@ -275,8 +275,8 @@ TEST(number_of_ejections_is_capped) {
 	}
 }
 
-// Run seconds of one of three backends. Each second has the ICMP errors of this many flows, all
-// different unless `same`.
+// Run seconds in which one of three backends gets ICMP errors. errors: the number of errors in each
+// second, about different flows unless `same`.
 TEST(icmp_errors_eject) {
 	static const struct {
 		const char *name;

@@ -63,8 +63,8 @@ static uint64_t hash_name(uint32_t n, uint64_t seed) {
 	return weir_hash_bytes(name, (size_t)bytes, seed);
 }
 
-// Chi square over 1,024 bins of 64 expected: mean 1023, standard deviation 45. The bounds are six
-// deviations on both sides.
+// Chi square over 1,024 bins with 64 expected values each: mean 1023, standard deviation 45. The
+// bounds are six deviations on both sides.
 static void check_even(uint64_t (*hash)(uint32_t, uint64_t), unsigned int shift) {
 	static uint32_t bins[BINS];
 	double chi = 0;

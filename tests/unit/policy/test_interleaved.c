@@ -206,7 +206,7 @@ TEST(hostile_rounds) {
 		round->weight = (uint32_t)fixture_random(&seed) >> fixture_random(&seed) % 32;
 		assert_true(world_choose(w) < 4);
 	}
-	// Fewer rounds, before the client has adopted the new table.
+	// Fewer rounds, before the client has loaded the new table.
 	w->client->round = 3;
 	free(w->rounds);
 	w->rounds = calloc(1, sizeof(w->rounds[0]));

@@ -32,7 +32,7 @@ TEST(book_example) {
 	world_free(w);
 }
 
-// Three backends, a flow every 100 ms that lasts a second; backend 0 refuses at once.
+// Three backends. Every 100 ms a flow starts, which lasts a second; backend 0 refuses at once.
 static void run_sinkhole(uint8_t needs, uint64_t begin_ns, uint16_t *picks, uint32_t n) {
 	struct world *w = world_create(3);
 

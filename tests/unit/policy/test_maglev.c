@@ -446,8 +446,8 @@ TEST(schedule_gives_the_table_of_the_simple_method) {
 	}
 }
 
-// Few and many backends, and tables whose last slots are few, many, or as many as there may be:
-// they are filled by different methods.
+// The method depends on the number of backends, and the last slots are filled by another method.
+// Cases: few and many backends; few, many, and the maximum number of last slots.
 TEST(large_tables_equal_those_of_the_simple_method) {
 	const struct {
 		uint32_t n, slots, weights; // weights are 1 .. `weights`

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev: the choice by slots, the limit, adoption without reading the candidates, and invalid
-// slots.
+// Maglev: the choice by slots, the limit, loading a table without reading its candidates, and
+// invalid slots.
 #include <sys/mman.h>
 
 #include "policy_lab.h"
@@ -86,7 +86,7 @@ TEST(last_one_below_the_limit_is_found) {
 	world_free(w);
 }
 
-// The policy has no cursor, so the cost of adopting a table must not depend on its length.
+// The policy has no cursor, so the cost of loading a table must not depend on its length.
 TEST(adoption_reads_no_candidate) {
 	struct world *w = world_create(4);
 	struct weir_policy_table table;

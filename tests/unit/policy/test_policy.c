@@ -79,7 +79,7 @@ TEST(ten_thousand_backends_all_get_flows) {
 	free(counts);
 }
 
-// A table is adopted in the middle of a burst: for any length, only the candidates around the
+// A table is loaded in the middle of a burst: for any length, only the candidates around the
 // cursor are read. All other candidates are on unreadable pages.
 TEST(adoption_reads_candidates_around_the_cursor_only) {
 	const uint32_t n = 60000, page = 4096 / sizeof(struct weir_candidate);
@@ -348,8 +348,8 @@ TEST(garbage_ids_are_not_drawn) {
 	}
 }
 
-// The table with its settings is overwritten before and after adoption. The worker's own counts are
-// correct all the time; AddressSanitizer checks the ends of all arrays.
+// The table with its settings is overwritten before and after it is loaded. The worker's own counts
+// are correct all the time; AddressSanitizer checks the ends of all arrays.
 TEST(hostile_tables_do_no_harm) {
 	static const uint32_t sizes[] = {1, 2, 5, 127, 128, 129, 300, 1024, 1025, 1400};
 	uint64_t seed = 4;

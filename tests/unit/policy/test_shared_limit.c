@@ -438,7 +438,7 @@ static void random_end(struct world *w, uint16_t id, uint64_t *seed) {
 	}
 }
 
-// Move a part of the flows: first taken, then given.
+// Move a part of the flows between workers: one worker takes them before the other gives them.
 static void random_move(struct fleet *f, uint16_t id, uint64_t *seed) {
 	struct world *from = f->world[fixture_random(seed) % f->workers];
 	struct world *to = f->world[fixture_random(seed) % f->workers];

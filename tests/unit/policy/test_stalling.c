@@ -330,7 +330,8 @@ static uint64_t looks_with_ended(struct world *w, uint32_t count, uint32_t ended
 	return sum;
 }
 
-// SYN and RST this many times as often as clients start flows: the average wait becomes shorter.
+// Further flows end at once (SYN and RST), `times` as many as the flows of clients: the average
+// wait becomes shorter.
 TEST(flows_that_end_at_once_hide_a_backlog) {
 	static const struct {
 		uint32_t times;

@@ -50,7 +50,7 @@ TEST(restricted_task_never_leaves_its_set) {
 	for (uint32_t i = 0; i < n; i++) {
 		assert_int_equal(requests[i].thief, 2);
 	}
-	what.loose = true; // the other workers only if worker 2 does not steal
+	what.loose = true; // other workers steal only if worker 2 does not
 	put(plan, 20, 20, 1, &what);
 	weir_steal_plan_worker(plan, 2, 1, false, 0);
 	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
@@ -74,7 +74,7 @@ TEST(stopped_worker_is_not_included_in_the_mean) {
 
 		put(plan, 0, 10, 0, &one_second);
 		put(plan, 10, 5, 1, &one_second);
-		for (uint32_t i = 2; i < 12; i++) { // as many as the victims that a plan tries
+		for (uint32_t i = 2; i < 12; i++) { // a plan tries this many victims
 			put(plan, 15 + (i - 2) * left, left, i, &one_second);
 			weir_steal_plan_worker(plan, i, 1, false, 0);
 		}

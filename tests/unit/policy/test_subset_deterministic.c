@@ -114,7 +114,7 @@ TEST(deterministic_failure_is_filled_by_the_next_of_the_shuffle) {
 }
 
 TEST(deterministic_exact_uses_left_out_backends_last) {
-	// 10 backends of 4: round 0 leaves 0 and 1 out, round 1 leaves 2 and 3 out.
+	// 10 backends, subsets of 4: round 0 leaves 0 and 1 out, round 1 leaves 2 and 3 out.
 	struct weir_subset_params params = deterministic(WEIR_SUBSET_MODE_EXACT, 4, 0, 0);
 	uint8_t usable[10] = {1, 1, 0, 0, 0, 0, 0, 1, 1, 1};
 	uint32_t subset[10];

@@ -44,7 +44,7 @@ TEST(rocksteadier_is_almost_even_otherwise) {
 
 	assert_int_equal(spread.min, 12);
 	assert_int_equal(spread.max, 15);
-	spread = spread_with(40, 56, 10); // 7.1
+	spread = spread_with(40, 56, 10); // 7.1 on average
 	assert_int_equal(spread.min, 6);
 	assert_int_equal(spread.max, 8);
 }
@@ -69,7 +69,7 @@ TEST(rocksteadier_growth_moves_only_members_of_the_new_one) {
 	}
 }
 
-// Removing the last backend has the effect of keeping it in the list as unusable.
+// Removing the last backend has the same effect as keeping it in the list as unusable.
 TEST(rocksteadier_unusable_equals_absent) {
 	uint8_t usable[57];
 	uint32_t without[57];

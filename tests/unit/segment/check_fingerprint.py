@@ -14,7 +14,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-# All structures of this header are in the segment
+# All structures of these headers are in the segment.
 LAYOUT = ("layout.h", "capture_layout.h", "mailbox.h")
 ENUMERATIONS = ("layout.h", "capture_layout.h", "mailbox.h", "drop_reasons.h", "flow_state.h",
                 "packet_facts.h")

@@ -13,8 +13,8 @@ struct lab {
 	struct weir_segment *control; // control's mapping of the same memory
 	struct weir_writer *writer;
 	struct weir_reader reader;
-	struct weir_backend_row rows[FIXTURE_BACKENDS]; // adopted rows
-	unsigned int adopted; // total number of adopted rows
+	struct weir_backend_row rows[FIXTURE_BACKENDS]; // loaded rows
+	unsigned int adopted; // total number of loaded rows
 };
 
 // adopt_row NULL: the reader is offline, and reads no rows.

@@ -82,7 +82,7 @@ static int listen_to_connections(void) {
 	return fd;
 }
 
-// The child ends, and sends the last reference to a connection whose close waits for 60 s.
+// The child sends the last reference to a connection whose close() waits for 60 s, and ends.
 static void send_lingering(int connection, int listener) {
 	const struct linger linger = {.l_onoff = 1, .l_linger = 60};
 	struct sockaddr_in address;

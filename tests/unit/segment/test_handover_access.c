@@ -43,8 +43,8 @@ static bool become(uid_t uid, gid_t group) {
 	return setgroups(1, &group) == 0 && setgid(uid) == 0 && setuid(uid) == 0;
 }
 
-// Start a child as this user, which checks the result of weir_handover_connect and a word of the
-// reason. Exit code 0: as expected.
+// Start a child as this user. The child checks the result of weir_handover_connect, and that the
+// reason contains `word`. Exit code 0: as expected.
 static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *word) {
 	pid_t pid = fork();
 
@@ -187,7 +187,7 @@ TEST(flood_of_refused_peers_does_not_exclude_others) {
 	stop(flood);
 }
 
-// Other users could lock a file that they can open; they can open the directory.
+// Other users can enter the directory. If they could also open the lock file, they could lock it.
 TEST(lock_cannot_be_taken_by_others) {
 	struct lab *f = *state;
 	char path[128];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reader: adoption of published tables, and refusal of invalid ones: the last good table stays in
+// Reader: loading of published tables, and refusal of invalid ones: the last good table stays in
 // use. The log itself: test_updates.c.
 #include "reader_lab.h"
 

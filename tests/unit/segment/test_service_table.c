@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service table: built, published, adopted, looked up; compared with a simple search over binds.
+// Service table: built, published, loaded, looked up; compared with a simple search over binds.
 #include "reader_lab.h"
 
 #include <errno.h>

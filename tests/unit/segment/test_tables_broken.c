@@ -75,7 +75,7 @@ static uint64_t sum(const void *data, uint64_t bytes) {
 struct worker {
 	struct weir_reader reader;
 	uint64_t total;
-	unsigned int rows; // number of adopted rows
+	unsigned int rows; // number of loaded rows
 };
 
 static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
@@ -410,7 +410,7 @@ static void scribble_table(struct weir_segment *control, uint64_t r) {
 	for (volatile unsigned int pause = 0; pause < 500; pause++) {
 		// a pause, so that a worker may read the changed word
 	}
-	// A new reference each time, so that the reader adopts repeatedly.
+	// A new reference each time, so that the reader loads repeatedly.
 	__atomic_fetch_add((uint32_t *)(void *)blob, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(ref, 1ull << 32, __ATOMIC_RELEASE);
 	__atomic_store_n(
@@ -457,7 +457,7 @@ static void *scribble(void *arg) {
 		}
 		scribble_table(s->control, r);
 		for (volatile unsigned int pause = 0; pause < 3000; pause++) {
-			// time to adopt it
+			// time to load it
 		}
 		if (i % 1024 == 900) {
 			scribble_rest(s->control, fixture_random(&seed));

@@ -2,8 +2,8 @@
 //
 // The update log: processed in order and in bounded steps. When the log is overrun, when an entry
 // is overwritten while it is read, and when a control process ended between a store and its entry,
-// the reader does a full scan. A reader that has adopted a selection has also adopted its rows, and
-// a reader that has adopted a service has also adopted its selection.
+// the reader does a full scan. A reader that has loaded a selection has also loaded its rows, and
+// a reader that has loaded a service has also loaded its selection.
 #include "reader_lab.h"
 
 #include <netinet/in.h>
@@ -77,8 +77,8 @@ static void publish_services(struct lab *f, uint16_t n) {
 		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
 }
 
-// Check S2 for several tables: no adopted table refers to a table that the reader has not adopted,
-// and no adopted selection has only closed backends.
+// Check S2 for several tables: no loaded table refers to a table that the reader has not loaded,
+// and no loaded selection has only closed backends.
 static void check_order(const struct lab *f) {
 	const uint8_t vip[16] = {198, 51, 100, 10};
 
@@ -145,7 +145,7 @@ TEST(turn_adopts_a_bounded_number_of_changes) {
 	weir_reader_quiescent(&f->reader); // no report was requested
 	assert_in_range(f->adopted, 1, WEIR_READER_STEPS);
 	assert_true(follow(f) >= 9);
-	assert_int_equal(f->adopted, 10 * WEIR_READER_STEPS); // each row was adopted once
+	assert_int_equal(f->adopted, 10 * WEIR_READER_STEPS); // each row was loaded once
 	check_rows(f);
 }
 
@@ -382,7 +382,7 @@ TEST(backends_close_after_the_selection_that_replaces_them) {
 	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.candidates[0].id, 100);
 }
 
-// A full scan keeps the order of adoption, also for tables published meanwhile.
+// A full scan keeps the order of loading, also for tables published meanwhile.
 TEST(full_scan_keeps_the_order) {
 	struct lab *f = *state;
 	uint16_t next = 0;
@@ -415,7 +415,7 @@ TEST(random_publications_are_adopted_in_order) {
 		uint16_t first = (uint16_t)(fixture_random(&seed) % 200);
 		uint32_t n = 1 + (uint32_t)(fixture_random(&seed) % 60);
 		uint16_t service = (uint16_t)(fixture_random(&seed) % FIXTURE_SERVICES);
-		bool lazy = round % 16 != 0; // otherwise all due changes are adopted first
+		bool lazy = round % 16 != 0; // otherwise all due changes are loaded first
 
 		if (!lazy) {
 			// Before rows of ids are removed, no selection has them for a grace period.

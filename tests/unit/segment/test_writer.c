@@ -199,7 +199,7 @@ TEST(memory_is_reused_and_neighbours_join) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
-// A full heap reclaims retired blobs without a call.
+// An allocation in a full heap first reclaims retired blobs.
 TEST(allocation_reclaims_if_needed) {
 	struct lab *f = *state;
 	uint64_t half = f->segment->heap_bytes / 2;
@@ -357,7 +357,7 @@ TEST(random_operations_leak_nothing) {
 		uint64_t bytes = 64 + fixture_random(&seed) % 40000;
 
 		if (held[i] != NULL) {
-			// Its owner's pattern must be unchanged.
+			// The pattern that the test wrote into the blob must be unchanged.
 			const uint8_t *p = (const uint8_t *)held[i] + sizeof(struct weir_blob);
 
 			assert_int_equal(p[0], i);

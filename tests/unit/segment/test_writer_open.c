@@ -112,8 +112,8 @@ TEST(generations_continue_past_32_bits) {
 		weir_reader_quiescent(&reader);
 	}
 	assert_int_equal(reader.refusals.selections, 0);
-	// When the lower half is 1 again, another blob is at the offset of the first blob: the two
-	// are not confused, and generations are not reused.
+	// A later generation has the lower half of the first one, and its blob is at the same
+	// offset. The reader must distinguish the two blobs, and no generation is reused.
 	f->control->notes->generation = (1ull << 32) + (first >> 32) - 1;
 	publish_selection(f, 0, 4);
 	reopen(f);

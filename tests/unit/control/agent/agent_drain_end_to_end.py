@@ -93,7 +93,7 @@ def agent_drains_while_an_application_changes_its_word(lab):
         assert balancer.receive(5)["word"] == "lame-duck"
         balancer.ask(), balancer.ask()
         lab.command("announce", "starting", "--service", "web")
-        wait_for("the word", lambda: not any(each["heard"] for each in lab.status()["balancers"]))
+        wait_for("the announced state", lambda: not any(each["heard"] for each in lab.status()["balancers"]))
         finish(*connection)
         assert command.process.wait(20) == 0, command.tail()
         assert "acknowledged by 1 of 1 balancer" in command.tail(), command.tail()

@@ -98,7 +98,7 @@ def agent_keeps_no_state_of_recorded_probes(lab):
     balancer.ask(), balancer.ask()
     assert agent.process.wait(3) == 0, agent.tail()  # the drain ends within 3 s, although its limit is 60 s
     assert "drain: done" in agent.tail(), agent.tail()
-    assert all(each.receive(0) is None for each in dead), "the dead were notified"
+    assert all(each.receive(0) is None for each in dead), "balancers that have ended were notified"
 
 
 @scenario
@@ -241,7 +241,7 @@ def agent_does_not_log_to_its_socket(lab):
     assert not any(file.startswith("socket:") for file in files), files
 
 
-# --- figures ------------------------------------------------------------------------------------
+# --- measurements ------------------------------------------------------------------------------------
 
 @scenario
 def agent_measures_only_requested_fields(lab):
@@ -266,7 +266,7 @@ def agent_reports_connections_of_clients(lab):
             balancer = lab.metered_balancer()
             assert balancer.ask()["active"] == 1
             early.close()
-        wait_for("it has ended", lambda: balancer.ask()["active"] == 0)
+        wait_for("the connection to end", lambda: balancer.ask()["active"] == 0)
         first = balancer.ask()
         assert first["service_count"] == 0, first
         for i in range(40):
@@ -283,7 +283,7 @@ def agent_reports_connections_of_clients(lab):
             server.close()
         running = [(lab.connect(), listener.accept()[0]) for _ in range(4)]
         waiting = [lab.connect() for _ in range(3)]
-        wait_for("7 are left", lambda: balancer.ask()["active"] == 7)
+        wait_for("7 remaining connections", lambda: balancer.ask()["active"] == 7)
         answer = balancer.ask()
         assert answer["service_count"] == 40, answer
         mean_ms = answer["service_sum_us"] / 40e3
@@ -353,7 +353,7 @@ def cgroup():
 
 @scenario
 def agent_measures_nginx(lab):
-    """Compares the agent's figures with wrk, which counts the requests, and with the kernel,
+    """Compares the agent's measurements with wrk, which counts the requests, and with the kernel,
     which counts the CPU time of the server's processes."""
     with cgroup() as path, contextlib.ExitStack() as ends:
         lab.start_agent("--port", str(PORT), *(["--cgroup", path] if path else []))
@@ -366,11 +366,11 @@ def agent_measures_nginx(lab):
         ends.callback(nginx.stop)
         wait_for("nginx", lambda: lab.connect().close() is None)
         balancer = lab.metered_balancer()
-        wait_for("wrk's forerunner is over", lambda: balancer.ask()["active"] == 0)
+        wait_for("the first connection to end", lambda: balancer.ask()["active"] == 0)
         first = balancer.ask()
         output = lab.client.run("wrk", "-t", "1", "-c", "8", "-d", "3s", "-H",
                                 "Connection: close", f"http://{BACKEND}:{PORT}/")
-        wait_for("the last", lambda: balancer.ask()["active"] == 0)
+        wait_for("the last connection to end", lambda: balancer.ask()["active"] == 0)
         last = balancer.ask()
         seen = int(re.search(r"(\d+) requests in", output).group(1))
         with open(os.path.join(lab.dir, "access.log"), encoding="ascii") as file:
@@ -441,7 +441,7 @@ def agent_prefers_values_of_the_application(lab):
         answer = balancer.ask()
         assert (answer["errors_milli_per_s"], answer["utilization_ppm"]) == (2000, 250000), answer
         Application.body = b'{"rps_fractional": -1}'
-        wait_for("complaint", lambda: lab.status()["orca"] not in ("ok", "not wanted"))
+        wait_for("an error about the report", lambda: lab.status()["orca"] not in ("ok", "not wanted"))
         wait_for("measured again", lambda: balancer.ask()["requests_milli_per_s"] == 0)
         Application.headers_too = {"endpoint-load-metrics": "TEXT rps_fractional=7"}
         wait_for("the header", lambda: balancer.ask()["requests_milli_per_s"] == 7000)

@@ -141,7 +141,7 @@ def exec_drains_before_the_server_gets_sigterm(lab):
         assert lab.status()["word"] == "ready"
     with Server(lab) as server:  # the next process is ready
         server.expect("serving")
-        wait_for("no word", lambda: balancer.ask()["ports"] == {} and word(lab) == "ready")
+        wait_for("no announced state", lambda: balancer.ask()["ports"] == {} and word(lab) == "ready")
 
 
 @scenario
@@ -234,7 +234,7 @@ def exec_passes_the_hangup_of_its_terminal_on(lab):
     os.close(terminal)
     ended = []
     try:
-        wait_for("its end", lambda: ended.extend(filter(None, os.waitpid(pid, os.WNOHANG))) or ended)
+        wait_for("the end of weir-agent exec", lambda: ended.extend(filter(None, os.waitpid(pid, os.WNOHANG))) or ended)
     finally:
         if not ended:
             os.kill(pid, signal.SIGKILL)

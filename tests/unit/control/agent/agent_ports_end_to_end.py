@@ -42,7 +42,7 @@ def agent_announces_ports_without_a_listening_socket(lab):
     assert answer["given"] == {"port_words"} and old.ask()["given"] == set(), answer
     tcp.close()  # the IPv6 socket still listens
     wait_for("1 listener", lambda: port_of(lab)["listeners"] == 1)
-    assert balancer.receive(0.1) is None, "announced though one is left"
+    assert balancer.receive(0.1) is None, "announced as down, although one listener is left"
     tcp6.close()
     answer = notice(balancer)
     assert (answer["word"], answer["serial"], answer["ports"]) == \
@@ -226,15 +226,15 @@ def agent_with_many_dead_ports_takes_the_host_down(lab):
     balancer, old = reader(lab), lab.balancer()
     for server in servers[:-1]:
         server.close()
-    wait_for("12 words", lambda: balancer.ask()["port_word_count"] == 12)
+    wait_for("12 announced states", lambda: balancer.ask()["port_word_count"] == 12)
     assert balancer.ask()["word"] == "ready"
     servers[-1].close()
-    wait_for("the host's word", lambda: balancer.ask()["word"] == "down")
+    wait_for("the host's state", lambda: balancer.ask()["word"] == "down")
     answer = balancer.ask()
     assert (answer["ports"], answer["given"]) == ({}, {"port_words"}), answer
     assert old.ask()["word"] == "ready"  # one port still has a listening socket
     alive.close()
-    wait_for("the host's word", lambda: old.ask()["word"] == "down")
+    wait_for("the host's state", lambda: old.ask()["word"] == "down")
 
 
 @scenario

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the TCP figures of weir-agent run, with connections between two network namespaces."""
+"""Tests the TCP statistics of weir-agent run, with connections between two network namespaces."""
 import select
 import socket
 import struct
@@ -18,7 +18,7 @@ FIGURES = struct.Struct("!QQ16sQI48s48sB")
 
 
 def figures(balancer, timeout=1.0):
-    """Returns the next TCP figures, {"age_ms", "ipv4": {...}, "ipv6": {...}, "partial"}, or None."""
+    """Returns the next TCP statistics, {"age_ms", "ipv4": {...}, "ipv6": {...}, "partial"}, or None."""
     if not select.select([balancer.socket], [], [], timeout)[0]:
         return None
     data = balancer.socket.recv(2048)
@@ -33,14 +33,14 @@ def figures(balancer, timeout=1.0):
 
 
 def measured(balancer):
-    """Returns the first TCP figures that contain connections."""
+    """Returns the first TCP statistics that contain connections."""
     found = []
 
     def ask():
         balancer.ask()
         found.append(figures(balancer, 0.2))
         return found[-1] is not None
-    wait_for("TCP figures", ask)
+    wait_for("TCP statistics", ask)
     return found[-1]
 
 
@@ -93,7 +93,7 @@ def nothing_is_looked_at_or_sent_without_a_request(lab):
     status = lab.status()
     assert "tcp" not in status and status["datagrams"]["tcp"] == 0, status
     # As long as a balancer has not proved by a second probe that it got an answer, its probe may be a replay with a
-    # forged sender. Such a probe gets one datagram without figures, even if another balancer gets figures.
+    # forged sender. Such a probe gets one datagram without statistics, even if another balancer gets them.
     stranger.ask(hear=False), stranger.ask(hear=False)
     assert figures(stranger, 0.2) is None and "tcp" not in lab.status()
     measured(lab.balancer(wants=TCP_BIT))

@@ -147,7 +147,7 @@ def agent_keeps_a_word_over_its_own_restart(lab):
             assert reader(lab).ask()["ports"] == BOTH, "forgotten"
             lab.programs.pop().kill()
         agent = lab.start_agent("--port", str(PORT), *SERVICES[4:])  # the agent starts without the service "web"
-        assert reader(lab).ask()["ports"] == {}, "a word that no user can end"
+        assert reader(lab).ask()["ports"] == {}, "an announced state that no user can end"
         assert not os.path.exists(sock(lab)), "a socket of an earlier service"
         agent.kill()
 
@@ -166,7 +166,7 @@ def agent_ends_a_word_with_the_process_that_announced_it(lab):
         wait_for("closed", lambda: port_of(lab)["state"] == "closed")
         assert balancer.ask()["ports"][f"{PORT}/tcp"] == ("down", 1)
     server = start_server(lab, PORT, OTHER)
-    wait_for("a fresh word", lambda: "word" not in port_of(lab) and "word" not in port_of(lab, OTHER))
+    wait_for("a new state", lambda: "word" not in port_of(lab) and "word" not in port_of(lab, OTHER))
     # the port may be held down for a while, because its servers ended
     wait_for("none announced", lambda: balancer.ask()["ports"] == {}, 40)
     server.kill()
@@ -198,7 +198,7 @@ def agent_ends_the_words_of_all_ports_of_a_service(lab):
     balancer = reader(lab)
     with listen(lab):
         with listen_anew(lab, lambda: announce(lab, WEB, "lame-duck")):
-            wait_for("a fresh word", lambda: balancer.ask()["ports"] == {f"{PORT}/tcp": DUCK}, 40)
+            wait_for("a new state", lambda: balancer.ask()["ports"] == {f"{PORT}/tcp": DUCK}, 40)
             announce(lab, WEB, "ready")
             assert balancer.ask()["ports"] == {}
 
@@ -208,7 +208,7 @@ def postpone(lab, word, current):
     def waits():
         ask(sock(lab), current + b"\n")
         return ask(sock(lab), word + b"\n").startswith(f"web: {current.decode()},")
-    wait_for("a word that waits", waits, 20)
+    wait_for("a postponed state", waits, 20)
 
 
 @scenario
@@ -278,7 +278,7 @@ def ended(process, code=0):
 
 @scenario
 def agent_takes_the_words_of_the_guide(lab):
-    """Run the programs of the guide. C runs in a handler of SIGTERM, Java only if there is a compiler."""
+    """Run the programs of the guide. The C program runs in a SIGTERM handler, the Java program only if there is a compiler."""
     lab.start_agent(*SERVICES)
     texts = snippets(lab)
     assert {"c", "python", "go", "java", "sh"} <= set(texts), set(texts)
@@ -403,7 +403,7 @@ def agent_answers_one_user_while_another_floods(lab):
         assert changes <= 2 + seconds / 2, changes  # both ports change together, at most once every 2 s
         assert service_of(lab)["postponed"] > 0 and service_of(lab, "dns")["postponed"] == 0
         wait_for("an empty queue", lambda: announce(lab, WEB, "lame-duck")[0] == 0)
-        wait_for("its last word", lambda: service_of(lab)["word"] == "lame-duck", 20)
+        wait_for("the last announced state", lambda: service_of(lab)["word"] == "lame-duck", 20)
         assert service_of(lab, "dns")["word"] == "ready"
         assert agent.output().count("service web: ") < 8 + 2 + (time.monotonic() - start), \
             agent.tail()

@@ -262,7 +262,7 @@ def decap_keeps_its_addresses_after_a_failed_lookup(lab):
     lab.transfer(4, 1000)
     before = resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (3, before[1]))
-    wait_for("the complaint", lambda: "cannot list the addresses of eth0" in agent.tail())
+    wait_for("the error in the log", lambda: "cannot list the addresses of eth0" in agent.tail())
     lab.transfer(4, 1000)
     resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, before)
     lab.backend.ip("addr", "add", "10.9.0.7/24", "dev", "eth0")

@@ -258,7 +258,7 @@ def steal_removes_a_handshake_without_a_reset(lab):
             assert connection.getpeername() == (CLIENT, 2000)
             assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
             wire.send(2000, RST, seq=5001)  # reset the connection, so that it does not remain for later scenarios
-            wait_for("its end", lambda: connection.getsockopt(
+            wait_for("the end of the connection", lambda: connection.getsockopt(
                 socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET)
     assert "cannot remove" not in lab.agent.tail(), lab.agent.tail()
 
@@ -466,7 +466,7 @@ def steal_helpers_have_one_capability(lab):
     assert sum(file.startswith("socket:") for file in files) == 2, files
     os.kill(lab.agent.pid, signal.SIGKILL)
     for pid in helpers.values():
-        wait_for("its end", lambda p=pid: not os.path.exists(f"/proc/{p}"))
+        wait_for("the helper to end", lambda p=pid: not os.path.exists(f"/proc/{p}"))
 
 
 @scenario
@@ -478,7 +478,7 @@ def steal_continues_without_its_helper(lab):
         helper = [pid for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
                   if 1 << 12 in capabilities(pid)[0]]
         os.kill(int(helper[0]), signal.SIGKILL)
-        wait_for("notice", lambda: "the helper process for steals has ended" in lab.agent.tail())
+        wait_for("the end of the helper in the log", lambda: "the helper process for steals has ended" in lab.agent.tail())
         assert "has ended" in lab.status()["steals"]["problem"], lab.status()
         assert "handshakes are not removed; restart weir-agent" in lab.command("status")
         assert thief.steal_settled(2000) == "cannot-tell"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balancers and the drain: which balancers the agent knows, what they have acknowledged, and when a
-// lame duck may stop.
+// Balancers and the drain: which balancers the agent has registered, what they have acknowledged,
+// and when a lame duck may stop.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The meter, its helper and the figures of listening sockets, with real connections over the
+// The meter, its helper and the statistics of listening sockets, with real connections over the
 // loopback interface of this process's network namespace. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>

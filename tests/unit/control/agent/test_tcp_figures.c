@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP figures, of sockets made by this test.
+// TCP statistics of sockets made by this test.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/tcp.h>
@@ -32,7 +32,7 @@ struct connection {
 	size_t info_bytes; // bytes of tcp_info; 0 = all
 };
 
-// Adds a connection to the figures. IPv4 addresses are "192.0.2.7", or "::ffff:192.0.2.7" at a
+// Adds a connection to the statistics. IPv4 addresses are "192.0.2.7", or "::ffff:192.0.2.7" at a
 // socket of both families.
 static void take(struct weir_tcp_figures *figures, const struct connection *connection) {
 	const char *client = connection->client != NULL ? connection->client : "192.0.2.7";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Readings of TCP figures from real sockets, between two addresses in a network namespace of this
-// process. Needs root.
+// Readings of TCP statistics from real sockets, between two addresses in a network namespace of
+// this process. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -257,7 +257,7 @@ def check_rights(weirctl, commands, root, problems):
         name = ".".join(words)
         right = table.get(REQUESTS.get(name, name), "look")  # local commands need no right
         if ("Requires root" in text) != (right == "change"):
-            problems.append(f"weirctl {' '.join(words)} --help does not tell the right: {right}")
+            problems.append(f"weirctl {' '.join(words)} --help does not name the required right: {right}")
 
 
 def check_arguments(root, problems):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import: what it makes of single lines, which line an error names, and where each output
+// weirctl import: the result for single lines, which line an error names, and where each output
 // goes.
 #include "import_lab.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import keepalived: what it makes of single statements, and of text that keepalived
+// weirctl import keepalived: the result for single statements, and for text that keepalived
 // ignores.
 #include "import_lab.h"
 

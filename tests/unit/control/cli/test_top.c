@@ -366,7 +366,7 @@ TEST(it_stays_while_the_daemon_hangs) {
 	"{\"ok\": false, \"code\": \"no-dataplane\", \"error\": \"weir-dataplane is not " \
 	"attached\"}"
 
-// weirctl top waits for a dataplane, even if it has not shown any figures yet.
+// weirctl top waits for a dataplane, even if it has not shown any values yet.
 TEST(it_waits_for_a_dataplane) {
 	static const struct server_answer list[] = {
 		{"stats.show", NO_DATAPLANE "\n" NO_DATAPLANE "\n" FIRST "\n" SECOND},

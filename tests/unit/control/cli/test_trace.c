@@ -99,7 +99,7 @@ TEST(drops_show_the_reason_and_a_command) {
 		     "    service      none\n"
 		     "    dropped      tcp_flags: invalid TCP flags (none, SYN+FIN, SYN+RST, ...)\n"
 		     "                 see: weirctl stats show\n");
-	// The packet entered no pipeline. This weirctl does not know its drop reason.
+	// The packet entered no pipeline. Its drop reason is unknown to this version of weirctl.
 	expect_shown("{" RECEIVED "\"kind\": null, \"action\": \"drop\", \"reason\": \"moon\"}",
 		true, 0,
 		HEAD "    received     54 bytes on wan by worker 1, tables 812\n"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The probes of the programs are those of docs/guide/operations.md, "Probes", with the same number
-of arguments, and a script decodes the numbers of each.
+"""The programs have the probes documented in docs/guide/operations.md, "Probes", with the same
+number of arguments, and config/bpftrace/drops.bt has the numbers and names of all drop reasons.
 
 check_probes.py SOURCE_ROOT DATAPLANE CONTROL"""
 import re

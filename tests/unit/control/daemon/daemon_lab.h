@@ -53,7 +53,7 @@ void lab_write(const char *path, const char *format, ...) __attribute__((format(
 // Write a complete configuration with this JSON of services. Its port has a gateway_mac, so next
 // hops do not depend on the kernel.
 void lab_write_config(const struct lab *lab, const char *services);
-// Write a configuration as lab_write_config does, with other settings in the dataplane's part.
+// Write a configuration as lab_write_config does, with these further settings of the port.
 void lab_write_config_with(const struct lab *lab, const char *port, const char *services);
 
 // Start weir-control with these further arguments (NULL ends them); does not wait.
@@ -78,7 +78,7 @@ json_t *lab_result(const struct lab *lab, const char *format, ...)
 const char *lab_code(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-// One member of a backend in backend.show (borrowed from *holder, which must be released).
+// The object of a backend in backend.show (borrowed from *holder, which must be released).
 json_t *lab_backend(
 	const struct lab *lab, json_t **holder, const char *service, const char *backend);
 bool lab_attached(const struct lab *lab);
@@ -99,7 +99,7 @@ void lab_dataplane_stop(struct lab_dataplane *dataplane); // without a clean-up,
 struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane);
 // Workers stop answering and reporting, as if stalled, until set to false.
 void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang);
-// Whether every worker has adopted all publications, and does no full scan.
+// Whether every worker has loaded all publications, and does no full scan.
 bool lab_dataplane_caught_up(struct lab_dataplane *dataplane);
 
 // --- buckets ---

@@ -30,7 +30,7 @@ struct steal {
 struct worker {
 	struct weir_reader reader;
 	struct steal steal;
-	uint8_t *row_flags; // [max_backends] headers of the adopted rows
+	uint8_t *row_flags; // [max_backends] headers of the loaded rows
 };
 
 struct lab_dataplane {

@@ -66,7 +66,7 @@ static inline const char *web_reload_warning(const struct web *web, char text[51
 		const char *path = json_string_value(json_object_get(one, "path"));
 
 		if (strcmp(path, "agents.key_file") == 0) {
-			assert_string_equal(text, ""); // the text has only one warning
+			assert_string_equal(text, ""); // there is only one such warning
 			snprintf(
 				text, 512, "%s", json_string_value(json_object_get(one, "reason")));
 		}

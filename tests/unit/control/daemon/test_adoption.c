@@ -168,8 +168,8 @@ TEST(s3_service_renamed_while_control_was_down_has_next_hops_at_once) {
 	lab_dataplane_stop(dataplane);
 }
 
-// The check has no result within this test. A new backend would be STARTING, but adopted backends
-// stay healthy.
+// The check has no result within this test. A new backend would be STARTING, but backends that
+// are already published stay healthy.
 TEST(s3_adopted_health_stays_until_checks_change_it) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;

@@ -64,7 +64,7 @@ def put(root, path, value):
 
 
 def kernel_follows(root):
-    """Apply what the kernel does when a setting was written: it changes other values, too."""
+    """Simulate the kernel: when a setting is written, it changes other values, too."""
     def get(path):
         with open(root + path, encoding="ascii") as file:
             return file.read().strip()

@@ -22,8 +22,7 @@
 #define NOTHING SIZE_MAX // no byte is damaged
 #define ICMP4 20 // offset in an IPv4 packet
 
-// --- simulated host
-// -------------------------------------------------------------------------------
+// --- simulated host -------------------------------------------------------------------------
 
 struct host {
 	int fd; // raw socket that receives requests, and sends answers

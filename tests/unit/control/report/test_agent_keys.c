@@ -111,7 +111,7 @@ TEST(invalid_lines_are_named) {
 	expect_refused(lab, "", ": contains no key");
 	expect_refused(lab, "# 1 " A "\n", ": contains no key");
 	expect_refused(
-		lab, "\n\n7 " A "\n# x\n07 " B "\n", ":5: key id 7 is used on line 3 already");
+		lab, "\n\n7 " A "\n# x\n07 " B "\n", ":5: key id 7 is already used on line 3");
 	expect_refused(lab, "7 " A "\n8 " ZEROS "\n", ":2: the key is all zeros");
 	write_file(lab, "7 " A "\n8 \0" B, 4 + 2 * sizeof(A));
 	assert_int_equal(

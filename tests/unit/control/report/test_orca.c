@@ -340,7 +340,7 @@ TEST(base64_with_and_without_padding) {
 	expect_refused("endpoint-load-metrics-bin: GAc=GAc=", "bad base64");
 	expect_refused("endpoint-load-metrics-bin: G", "bad base64");
 	expect_refused("endpoint-load-metrics-bin: GA d", "bad base64");
-	// bits after the end of base64
+	// nonzero unused bits in the last character
 	expect_refused("endpoint-load-metrics-bin: GAd", "bad base64");
 }
 

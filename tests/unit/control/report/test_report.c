@@ -117,7 +117,8 @@ TEST(weight_is_that_of_the_report_or_the_configured_one) {
 	assert_true(weir_report_weight(&report, 100) == 100);
 	report.given = WEIR_REPORT(WEIGHT_PERCENT);
 	assert_true(weir_report_weight(&report, 100) == 50);
-	assert_true(weir_report_weight(&report, 1000) == 500); // at least the requested weight
+	// The maximum is the larger of 256 and the configured weight.
+	assert_true(weir_report_weight(&report, 1000) == 500);
 	report.weight_percent = 0;
 	assert_true(weir_report_weight(&report, 100) == 0);
 	report.weight_percent = 300;

@@ -151,7 +151,7 @@ TEST(every_result_survives_and_only_two_permit) {
 	assert_false(weir_agent_steal_permits(WEIR_AGENT_STEAL_NO_RESULT));
 }
 
-// --- an answer belongs to its request ---
+// --- an answer repeats the values of its request ---
 
 TEST(answer_repeats_its_request) {
 	struct weir_agent_steal_answer answer;

@@ -18,7 +18,7 @@ struct lab {
 	struct weir_segment *control; // control's mapping: tables are written through it
 	struct weir_tables *tables;
 	struct weir_reader reader;
-	struct weir_backend_row *rows; // [max_backends] rows adopted by the reader
+	struct weir_backend_row *rows; // [max_backends] rows loaded by the reader
 };
 
 struct lab_room { // a value of zero means a sufficiently large default
@@ -40,7 +40,7 @@ void lab_close(struct lab *lab);
 // Drop the control process, start another process on the same segment.
 void lab_restart(struct lab *lab);
 
-// Worker 0 adopts all publications, and finishes a burst.
+// Worker 0 loads all publications, and finishes a burst.
 void lab_quiescent(struct lab *lab);
 // Return the tables that the worker uses now.
 const struct weir_services_view *lab_services(struct lab *lab);

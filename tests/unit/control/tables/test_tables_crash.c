@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Guarantees S3 and S6. Control is killed between any two stores of an apply, of a change, or of a
-// step of a withdrawal. After each prefix of the stores, another control process adopts the memory.
-// Workers find valid tables at all times, and the row of a flow does not change. Memory that a
-// worker uses is not overwritten (S5). In the end the same tables are published as without the
-// crash.
+// step of a withdrawal. After each prefix of the stores, another control process starts from this
+// memory. Workers find valid tables at all times, and the row of a flow does not change. Memory
+// that a worker uses is not overwritten (S5). In the end the same tables are published as without
+// the crash.
 #include "tables_lab.h"
 
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ids.c: ids are found by name and names by id, and ids are given, removed and given again.
+// ids.c: ids are found by name and names by id, and ids are assigned, removed and reused.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -58,7 +58,7 @@ TEST(row_is_removed_a_grace_period_after_the_selection) {
 	lab_quiescent(&lab);
 	weir_tables_tick(lab.tables);
 	assert_int_equal(lab_row(&lab, 0).flags, 0);
-	// The id stays reserved until the worker has adopted the removal of the row.
+	// The id stays reserved until the worker has processed the removal of the row.
 	for (int i = 0; i < 3; i++) {
 		weir_tables_tick(lab.tables);
 		assert_true(lab_state(&lab, 0).leaving);
@@ -228,8 +228,8 @@ TEST(row_has_the_handling_of_tcp_flows) {
 	lab_config_free(less);
 }
 
-// A worker is stalled, so the heap fills up and publications fail. Control remembers what has
-// changed, and publishes it as soon as the worker reports again.
+// A worker is stalled, so the heap fills up and publications fail. Control keeps the changes
+// marked, and publishes them as soon as the worker reports again.
 TEST(full_heap_keeps_the_marks_until_memory_is_free) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(1, 2);

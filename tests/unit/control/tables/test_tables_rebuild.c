@@ -17,7 +17,7 @@ static void open_many(struct lab *lab, struct weir_config **ret_config, uint8_t 
 
 	config->services[0].table_size = SLOTS;
 	config->services[0].policy.name = policy;
-	for (uint32_t i = 0; i < MANY; i++) { // number of rounds
+	for (uint32_t i = 0; i < MANY; i++) {
 		config->services[0].backends[i].weight = 100 + i % 3;
 	}
 	lab_open(lab, &room);

@@ -190,7 +190,7 @@ static void reload(struct model *model, struct lab *lab, bool change) {
 		}
 	}
 	for (int s = 0; change && s < SERVICES; s++) {
-		if (exists[s]) { // for a service that leaves, the last file counts
+		if (exists[s]) { // a removed service keeps its last settings
 			model->owner[s].removed_ms = intervals[pick(model, 4)];
 			model->owner[s].resets = pick(model, 2);
 		}

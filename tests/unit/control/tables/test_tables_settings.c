@@ -397,7 +397,7 @@ TEST(s4_run_time_policy_survives_a_new_dataplane) {
 	lab_config_free(config);
 }
 
-// Returns the bit for a key of a policy that the file contains.
+// Returns the bit of this key in `given` of a policy.
 static uint32_t given(const char *name) {
 	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
 		if (strcmp(weir_config_policy_keys.key[i].key, name) == 0) {

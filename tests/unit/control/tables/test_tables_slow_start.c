@@ -138,8 +138,8 @@ TEST(if_all_are_new_each_has_its_full_share) {
 			assert_true(part(&lab, id) > 0.85);
 		}
 	}
-	// Another backend starts half a window later. Its part is 0.1, compared with 0.5 of the
-	// other backends.
+	// Another backend starts half a window later. Its factor is 0.1, a fifth of the factor 0.5
+	// of the other backends.
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	assert_true(fabs(part(&lab, 4) - 0.2) < 0.02);
 	lab_close(&lab);

@@ -224,7 +224,7 @@ TEST(panic_gives_no_client_only_dead_backends) {
 			assert_int_equal(__builtin_popcountll(now), 4);
 			assert_true(__builtin_popcountll(now & up) >= (int)least);
 			// The subset has exactly `least` healthy backends, or all its unhealthy
-			// backends are members without panic, too.
+			// backends would also be members without panic mode.
 			assert_true(__builtin_popcountll(now & up) == (int)least ||
 				    (now & ~up & ~own) == 0);
 			n = (uint32_t)weir_tables_subset_members(lab.tables, 0, 0, members);
@@ -396,8 +396,8 @@ TEST(state_shows_members_and_replacements) {
 	lab_config_free(config);
 }
 
-// Members, backends that replace them, and a few spare backends are near. A member that is unusable
-// is near, too.
+// Members (usable or not), backends that replace them, and a few spare backends are not far from
+// use. All other backends are.
 TEST(backends_that_are_far_from_use) {
 	struct weir_config *config = subset_config(40, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *off = lab_config(1, 40);

@@ -158,7 +158,7 @@ TEST(flow_sweep_of_a_call_is_bounded) {
 	drop(f);
 }
 
-// The table that gives a part may not have adopted the services of the table that takes the part.
+// The table that hands over a part may still use other services than the table that receives it.
 TEST(flow_adoption_ends_the_udp_flows_of_other_services) {
 	struct pair pair = pair_make(4096);
 

@@ -125,7 +125,7 @@ TEST(flow_f3_handshakes_survive_the_start_of_a_flood) {
 	}
 }
 
-// A table that is crowded for longer than the wrap of its timestamps protects no handshake.
+// A table that stays crowded until its timestamps have wrapped around protects no handshake.
 TEST(flow_f3_long_flood_protects_no_handshake) {
 	struct lab *f = make(1024, 25);
 	uint64_t now = START;
@@ -243,7 +243,7 @@ TEST(flow_f4_most_syns_evict_another_at_the_limit) {
 			refused += insert(f, &key, 1, SYN, now += 1000) < 0;
 		}
 		print_message("IPv%u: %u of %u refused\n", family, refused, 4 * flows);
-		// refused SYNs, of four times as many SYNs as flows
+		// of four SYNs per flow of the table, at most one (IPv6: two) is refused
 		assert_true(refused < (family == 4 ? flows : 2 * flows));
 		assert_int_equal(active_total(f), weir_flow_count(f->table));
 		drop(f);
@@ -278,7 +278,7 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 		assert_true(find(f, &key, now) < 0);
 		assert_true(insert(f, &key, 3, SYN, now) >= 0);
 		assert_int_equal(weir_flow_backend(f->table, find(f, &key, now)), 3);
-		// otherwise the flow is in its second bucket
+		// otherwise the flow is in its secondary bucket
 		if (hit(f, &key, SYN, now, &backend)) {
 			assert_int_equal(backend, 3);
 			hits++;
@@ -332,7 +332,7 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 
 	for (unsigned int i = 0; i < count * count * 4; i++) {
 		const unsigned int kind[2] = {i / 2 % count, i / 2 / count % count};
-		const unsigned int first = i % 2; // independent of the order of insertion
+		const unsigned int first = i % 2; // number of the flow that is inserted first
 		struct lab *f = make(2, 100); // one bucket with two flows
 		struct weir_flow_key keys[3];
 		unsigned int goes = kind[0] < kind[1] ? 0 : kind[0] > kind[1] ? 1 : first;
@@ -362,7 +362,7 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 		}
 		assert_true(insert(f, &keys[2], 1, SYN, now) >= 0);
 		if (find(f, &keys[goes], now) >= 0 || find(f, &keys[1 - goes], now) < 0) {
-			fail_msg("%s and %s: not the %s one went", kinds[kind[0]].name,
+			fail_msg("%s and %s: the %s flow was not evicted", kinds[kind[0]].name,
 				kinds[kind[1]].name, kinds[kind[goes]].name);
 		}
 		assert_int_equal(weir_flow_evicted_count(f->table), kind[goes] == 0);
@@ -408,8 +408,8 @@ TEST(flow_f3_f4_syn_flood_on_a_full_table) {
 	}
 }
 
-// F3: flows ended by a genuine RST do not fill a table for as long as the timeout of established
-// flows.
+// F3: when the table fills up, flows that a genuine RST has ended leave it before the timeout of
+// established flows.
 TEST(flow_reset_flows_end_earlier_when_the_table_fills_up) {
 	// around three quarters of the capacity
 	for (uint32_t flows = 700; flows <= 800; flows += 100) {
@@ -481,7 +481,7 @@ TEST(flow_f7_keys_chosen_by_their_hash_share_no_bucket) {
 	drop(f);
 }
 
-// F7: for IPv6, where an attacker chooses 128 bits, any number of keys with the same hash.
+// F7: for IPv6, an attacker who chooses 128 bits can find any number of keys with the same hash.
 TEST(flow_f7_keys_with_the_same_hash_share_no_bucket) {
 	const struct weir_hash_keys keys = weir_hash_keys_of(SEED);
 	struct lab *f = make(4000, 100);
@@ -500,7 +500,7 @@ TEST(flow_f7_keys_with_the_same_hash_share_no_bucket) {
 	drop(f);
 }
 
-// One of the four roots of a number whose remainder modulo 8 is 1, modulo 2^64.
+// Returns one of the four square roots, modulo 2^64, of a number that is 1 modulo 8.
 static uint64_t square_root(uint64_t number) {
 	uint64_t root = 1;
 

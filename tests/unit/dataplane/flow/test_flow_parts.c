@@ -63,7 +63,8 @@ TEST(flow_parts_hold_the_configured_flows) {
 	}
 }
 
-// The part of a key, independent of its hash: some parts get many more flows than others.
+// Returns a hash whose part does not depend on the hash of the key: some parts get many more flows
+// than others.
 static uint64_t hash_in_part(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint32_t n) {
 	uint32_t part = n % 3 == 0 ? n % 7 : n / 3 % WEIR_FLOW_PARTS;
@@ -71,7 +72,8 @@ static uint64_t hash_in_part(
 	return weir_flow_hash_in_part(&table->secret, key, hash_of(key), part);
 }
 
-// Parts are given away, also when entries are displaced from one of their buckets to the other.
+// The caller determines the part of each key. Flows are found in this part, also when entries are
+// displaced from one of their buckets to the other.
 TEST(flow_parts_may_be_given) {
 	const uint32_t flows = 9000;
 	struct pair pair = pair_make(40000);

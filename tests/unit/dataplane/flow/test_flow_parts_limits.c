@@ -8,7 +8,7 @@
 
 TEST_GROUP(eal_start);
 
-// The flows move with their space, so that no flow is lost. New flows have to wait.
+// The flows move with their space, so that no flow is lost. New flows are refused.
 TEST(flow_move_into_a_full_table_keeps_all_flows) {
 	struct pair pair = pair_make(2048);
 	struct weir_flow_table *full = pair.lab[1]->table;

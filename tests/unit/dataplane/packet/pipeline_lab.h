@@ -45,7 +45,7 @@ void lab_free(struct lab *lab);
 
 void lab_publish_default(struct lab *lab);
 void lab_publish_services(struct lab *lab);
-// Publish the default binds with these flags for all binds: 0, WEIR_BIND_DRAINED, also
+// Publish the default binds with these flags for all binds: 0, or WEIR_BIND_DRAINED with or without
 // WEIR_BIND_ENDED.
 void lab_publish_binds(struct lab *lab, uint16_t flags);
 void lab_publish_backends(struct lab *lab);

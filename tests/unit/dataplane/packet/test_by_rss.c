@@ -180,8 +180,8 @@ TEST(all_packets_of_a_flow_belong_to_one_part) {
 	unmake(&rss);
 }
 
-// Flows are found by any kind of packet; the flows of a part are in their first or second bucket of
-// that part.
+// Flows are found by any kind of packet; the flows of a part are in their primary or secondary
+// bucket of that part.
 TEST(flows_are_found_in_the_part_given_by_packets) {
 	struct rss_lab rss = make();
 	uint16_t backend[3000];
@@ -209,7 +209,7 @@ TEST(flows_are_found_in_the_part_given_by_packets) {
 }
 
 // A device with secret hashes: flows are still found, even if many flows belong to few parts and
-// are in their second buckets.
+// are in their secondary buckets.
 TEST(flows_are_found_with_any_hash_of_the_device) {
 	struct rss_lab rss = make();
 	uint16_t backend[800];

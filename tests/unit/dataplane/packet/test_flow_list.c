@@ -158,7 +158,7 @@ TEST(flow_list_compares_prefixes_of_clients) {
 	prepare_mix(lab);
 	message.list.family = 6;
 	assert_int_equal(count(lab, &message), 1);
-	message.list.client_bits = 255; // flows found: as many as exist
+	message.list.client_bits = 255; // counts as 128, the whole address
 	assert_int_equal(count(lab, &message), 0);
 	memcpy(message.list.client, frame_client6, 16);
 	assert_int_equal(count(lab, &message), 1);

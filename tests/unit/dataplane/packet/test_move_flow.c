@@ -371,8 +371,8 @@ TEST(move_flow_reused_port_leaves_a_closed_backend) {
 	}
 }
 
-// A SYN before any answer goes to the backend, because a firewall may have dropped the challenge.
-// After another packet of the flow a SYN is challenged again.
+// After a challenge, further SYNs go to the backend until the client sends another packet, because
+// a firewall may have dropped the challenge. After that packet, a SYN is challenged again.
 TEST(move_flow_challenges_once_until_an_answer) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN);
@@ -399,8 +399,8 @@ TEST(move_flow_challenges_once_until_an_answer) {
 	lab_free(lab);
 }
 
-// The challenge refreshes a flow; without an answer the flow lasts as long as an established flow,
-// and takes no longer to end with a FIN.
+// The challenge refreshes a flow; without an answer the flow lasts as long as an established flow.
+// After a FIN it ends like any closing flow.
 TEST(move_flow_challenged_flow_ends_as_an_established_one) {
 	for (unsigned int with_fin = 0; with_fin < 2; with_fin++) {
 		struct lab *lab = lab_make();

@@ -246,7 +246,7 @@ TEST(new_flow_half_open_flows_do_not_count_towards_the_limit) {
 			assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
 			send_tcp(lab, n, ACK);
 		}
-		for (uint16_t n = 0; n < 4; n++) { // whether the flows end by themselves or not
+		for (uint16_t n = 0; n < 4; n++) { // the clients end some of the half-open flows
 			send_tcp(lab, n, RST);
 		}
 		assert_int_equal(send_tcp(lab, 200, SYN).action, WEIR_ACTION_DROP);
@@ -347,7 +347,7 @@ TEST(new_flow_service_times_are_sampled_only_if_needed) {
 					(10 + n) * MS + 20000);
 			}
 		}
-		// A flow that its client resets while half-open has no service time, as does a flow
+		// A flow that its client resets while half-open has no service time. Nor has a flow
 		// that started at another instance. Neither counts as an error of the backend.
 		send_tcp(lab, 100, SYN);
 		send_tcp(lab, 100, RST);
@@ -646,8 +646,8 @@ TEST(new_flow_replaces_its_expired_entry) {
 	lab_free(lab);
 }
 
-// A connection that another instance accepted, or this instance before a restart: one packet
-// without further packets, or an RST, is no error of its backend.
+// Connections that another instance accepted, or this instance before a restart. If only one packet
+// of such a connection arrives, or an RST, this is no error of its backend.
 TEST(new_flow_in_mid_flow_is_no_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab = make(&params);

@@ -468,8 +468,8 @@ TEST(pipeline_undelivered_packets_keep_the_sums_correct) {
 	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_MTU_EXCEEDED], 10);
 	assert_int_equal(lab_counters(lab)->dropped, 25);
 	assert_int_equal(lab_counters(lab)->rx_packets, 40);
-	// Five of the ten SYNs to a backend were not sent, and one of the ten replies to packets
-	// too big.
+	// Five of the ten SYNs to a backend were not sent, and one of the ten "too big"
+	// replies.
 	for (uint16_t id = 0; id < lab->segment->max_backends; id++) {
 		const struct weir_share_counters *backend =
 			weir_segment_backend_counters(lab->segment, lab->params.worker, id);
@@ -547,7 +547,7 @@ TEST(pipeline_fragments_are_distributed_with_their_flow) {
 	struct lab *lab = lab_make();
 	uint64_t flow;
 
-	lab_send(lab, &any); // the pipeline adopts the VIPs
+	lab_send(lab, &any); // the pipeline loads the VIPs
 	flow = distribute(lab, 0, 7);
 	// the first fragment of this datagram has not arrived
 	assert_true(distribute(lab, 4, 7) != flow);

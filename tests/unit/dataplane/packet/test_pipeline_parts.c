@@ -415,7 +415,7 @@ TEST(parts_get_errors_and_fragments_of_their_flows) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t parts = 0, last = 0, ignored;
 
-	send(&two, 0, SYN, &ignored); // the pipeline adopts the VIPs
+	send(&two, 0, SYN, &ignored); // the pipeline loads the VIPs
 	send(&two, 1, SYN, &ignored);
 	for (uint16_t n = 0; n < 300; n++) {
 		struct frame_spec spec = packet(n, ACK);
@@ -454,7 +454,7 @@ TEST(first_fragments_are_distributed_by_their_own_ports) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t different = 0, ignored;
 
-	send(&two, 0, SYN, &ignored); // the pipeline adopts the VIPs
+	send(&two, 0, SYN, &ignored); // the pipeline loads the VIPs
 	send(&two, 1, SYN, &ignored);
 	for (uint16_t n = 0; n < 300; n++) {
 		// The flow three numbers later is of the same family.
@@ -480,7 +480,7 @@ TEST(first_fragments_of_others_parts_are_dropped) {
 	uint64_t drops[2] = {0}, before;
 	uint32_t ignored;
 
-	send(&two, 0, SYN, &ignored); // the pipeline adopts the VIPs
+	send(&two, 0, SYN, &ignored); // the pipeline loads the VIPs
 	send(&two, 1, SYN, &ignored);
 	before = sum(&two).flows;
 	for (uint16_t n = 0; n < 300; n++) {

@@ -100,7 +100,8 @@ TEST(steal_flow_moves_a_waiting_flow) {
 	lab_free(lab);
 }
 
-// A list has the minimum time that its flows have waited, at most one tick of the table too short.
+// A list contains the shortest time that any of its flows has waited; it is at most one tick of the
+// table too short.
 TEST(steal_flow_list_has_the_time_of_waiting) {
 	static const uint32_t waits_ms[] = {600, 300, 4700}; // further waiting time, for each step
 	struct lab *lab = lab_make();

@@ -32,8 +32,8 @@ struct nic_model {
 	pthread_mutex_t lock;
 };
 
-// The device with this name is the NIC from now on, until nic_model_release. Its table has its
-// queues in turn, and it has a separate key.
+// The device with this name is the NIC from now on, until nic_model_release. The entries of
+// its redirection table are its queues in turn, and its key differs from the keys of other NICs.
 void nic_model_add(struct nic_model *model, const char *name, uint16_t entries, uint16_t queues);
 void nic_model_release(void); // releases all models
 void nic_model_lock(struct nic_model *model);

@@ -12,9 +12,10 @@
 // How a driver reports the status of a descriptor.
 enum style {
 	BY_DESCRIPTOR, // as documented by DPDK
-	RESERVED, // as documented, but the driver counts free descriptors
+	RESERVED, // as documented, but UNAVAIL instead of DONE
 	BY_COUNT, // offsets up to the number of waiting packets report full
-	IN_STEPS, // reports for the next descriptor whose number is a multiple
+	// reports for the next descriptor whose number is a multiple of WEIR_DEPARTURE_STEP
+	IN_STEPS,
 	NEVER, // always reports "full"
 	REFUSES, // reports a negative error
 	NOTHING, // the driver does not support the call

@@ -71,7 +71,7 @@ TEST(a_worker_with_a_queue_sends_at_once) {
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		assert_int_equal(send(lab, w, (uint16_t)(10 + w)), 10 + w);
 	}
-	// Queue 0 belongs to the owner.
+	// Queue 0 belongs to worker 1.
 	assert_int_equal(on_wire(lab, 0), 11);
 	assert_int_equal(on_wire(lab, 1), 12);
 	assert_int_equal(on_wire(lab, 2), 10);
@@ -111,8 +111,8 @@ TEST(a_full_queue_fills_the_ring_and_the_sender_is_notified) {
 	}
 	assert_int_equal(sent, WEIR_TX_RING - 1 + WEIR_BURST);
 	assert_false(weir_path_has_room(&lab->transmit->path[0][1], 1));
-	// A worker that sends to the device itself does not know the room there: it always has
-	// room.
+	// For a worker that sends to the device itself, the room in the device is unknown, and the
+	// result is always true.
 	assert_true(weir_path_has_room(&lab->transmit->path[0][0], 1));
 	assert_int_equal(weir_path_sent(&lab->transmit->path[0][1]), 0);
 	// When the device has room again, all packets are sent, each once.

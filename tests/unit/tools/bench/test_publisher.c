@@ -26,7 +26,7 @@ static void open_publisher(
 	assert_true(publisher->pid > 0 && publisher->pid != getpid());
 }
 
-// Act as a worker until `n` publications were adopted.
+// Act as a worker until `n` publications were loaded.
 static void follow(
 	struct bench_lab *lab, const struct weir_bench_publisher *publisher, uint64_t n) {
 	uint64_t first = weir_bench_publisher_count(publisher);

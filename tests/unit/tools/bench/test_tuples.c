@@ -8,7 +8,7 @@
 
 #define MANY (1u << 20)
 
-struct place { // offsets of source and destination of a flow's packets
+struct place { // addresses and ports of a flow's packets
 	uint8_t bytes[36];
 };
 

@@ -383,7 +383,7 @@ TEST(churn_equals_that_of_the_subsetting_code) {
 		const char *window;
 		double least, replaced[4];
 	} cases[] = {
-		{"one-dead", 1, {0.7, 1, 1, 1}}, // a backend with 7 clients, and 10
+		{"one-dead", 1, {0.7, 1, 1, 1}}, // 7 clients with random subsets, else 10
 		{"one-more", 100.0 / 101, {68.1, 61.1, 77.4, 1}},
 		{"ten-more", 1000.0 / 110, {80.8, 80, 47, 9}},
 		{"one-fewer", 1, {65.7, 76.3, 80.3, 1}},

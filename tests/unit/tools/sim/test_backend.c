@@ -53,7 +53,7 @@ static double share_of_slow(const char *policy, const char *reports, const char 
 }
 
 TEST(backend_reports_lead_to_shares_by_speed) {
-	// The share is 0.5 of 0.5 + 1 + 1 + 1, four times.
+	// Speed 0.5 of 3.5 in total, divided by the mean share of four backends, 1/4.
 	lab_near(share_of_slow("", "'interval_ms': 1000", ""), 0.5 * 4 / 3.5, 0.05);
 	// Late reports, or the loss of half of them, make no difference if nothing changes.
 	lab_near(share_of_slow("", "'delay_ms': 7000", ""), 0.5 * 4 / 3.5, 0.05);

@@ -152,7 +152,7 @@ TEST(reader_reports_every_error_with_its_location) {
 		"2: number: must be a number, not a string\n"
 		"3: time_ms: -1 is out of range; use 0 to 1000\n"
 		"4: flag: must be true or false, not an integer\n"
-		"5: name: may contain only small letters, digits, '-' and '_'\n"
+		"5: name: may contain only lowercase letters, digits, '-' and '_'\n"
 		"6: numbers[1]: 11 is out of range; use 0 to 10\n"
 		"7: list[0].number: must be a whole number, not a number with a fraction or "
 		"exponent\n"

@@ -35,7 +35,7 @@ struct lab {
 	unsigned int reports, reports_of_9, answered, silent, unknown, gone;
 	uint16_t backend;
 	struct weir_report report;
-	unsigned int tcps, tcps_of_9; // number of reports of TCP figures
+	unsigned int tcps, tcps_of_9; // number of reports of TCP statistics
 	struct weir_agent_tcp tcp;
 	bool no_link; // the link to the agent is down
 };
@@ -368,7 +368,7 @@ static void send_tcp(struct lab *lab, const struct weir_agent_tcp *tcp) {
 }
 
 // Two backends of different services have the same agent. Only one of the backends needs TCP
-// figures.
+// statistics.
 TEST(tcp_figures_are_for_the_backends_that_want_them) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[] = {target_of(lab, 5), target_of(lab, 9)};
@@ -383,7 +383,7 @@ TEST(tcp_figures_are_for_the_backends_that_want_them) {
 	UNTIL(lab, lab->tcps == 1);
 	assert_int_equal(lab->tcps_of_9, 1);
 	assert_int_equal(lab->tcp.ipv4.connections, 7);
-	// Like an answer, TCP figures do not change states and load.
+	// TCP statistics do not change states and load.
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 	weir_agents_set_wants(lab->agents, 9, WEIR_REPORT(ACTIVE));
 	tcp = tcp_figures(lab, 2001);
@@ -408,9 +408,9 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	send_tcp(lab, &tcp); // two probes in a millisecond
 	UNTIL(lab, lab->tcps == 2);
 	tcp.clock_ms = 1999;
-	send_tcp(lab, &tcp); // figures from an earlier time
+	send_tcp(lab, &tcp); // statistics from an earlier time
 	tcp.clock_ms = 3000;
-	tcp.agent++; // figures of another process
+	tcp.agent++; // statistics of another process
 	send_tcp(lab, &tcp);
 	tcp.agent--;
 	tcp.challenge[3] ^= 1;
@@ -425,7 +425,7 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	send_tcp(lab, &tcp);
 	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_VALUE) == 1);
 	assert_int_equal(lab->tcps, 2);
-	// These figures contain the challenge of a probe older than the last two probes.
+	// These statistics contain the challenge of a probe older than the last two probes.
 	UNTIL(lab, memcmp(lab->probe.challenge, first.challenge, sizeof(first.challenge)) != 0);
 	UNTIL(lab, lab->answered >= 4);
 	first.clock_ms = 5000;

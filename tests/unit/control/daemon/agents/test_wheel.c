@@ -20,8 +20,8 @@ static struct weir_wheel *make(uint64_t now_ms) {
 	return wheel;
 }
 
-// The test waits as long as the wheel says, over several revolutions. Each entry is due once, never
-// early, and at most a tick late.
+// The test waits for the time returned by the wheel, over several revolutions. Each entry is due
+// once, never early, and at most a tick late.
 TEST(every_entry_is_due_in_time) {
 	struct timed *timed = calloc(ENTRIES, sizeof(*timed));
 	struct weir_wheel *wheel = make(1000);

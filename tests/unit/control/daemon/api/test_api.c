@@ -302,7 +302,7 @@ TEST(a5_long_list_does_not_delay_others) {
 	}
 	expect_alive(server);
 	assert_true(read_count(&server->rows) < 2 * MANY_ROWS);
-	close(fd); // the client of the first list has gone, so the second client gets its list
+	close(fd); // the first client has disconnected, so the second client gets its list
 	expect(second, "ok");
 	close(second);
 }

@@ -262,7 +262,7 @@ TEST(failing_canary_is_rolled_back_and_stays_so) {
 	LAB_UNTIL(lab_attached(&web->lab));
 	assert_int_equal(weight_of(web, "w-1"), 0);
 	assert_true(is_in(web, "rolled-back"));
-	assert_true(!has_figures(web, "report")); // the figures of the killed process are not used
+	assert_true(!has_figures(web, "report")); // values of the killed process are not used
 	reload(web, WEB_SERVICES ", " DNS_SERVICE);
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));

@@ -209,8 +209,8 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	json_decref(result);
 }
 
-// The file has the running value again, so no change waits any more. config.diff and config.reload
-// show that the waiting change was taken back.
+// The file has the running value again, so no change is pending any more. config.diff and
+// config.reload show that the pending change was withdrawn.
 TEST(change_that_waits_is_taken_back) {
 	static const char *const commands[] = {"config.diff", "config.reload", "config.diff"};
 	struct web *web = *state;

@@ -34,7 +34,7 @@ static void set_admin(struct web *web, const char *command, const char *backend)
 		JSON({"command": "backend.%s", "service": "web", "backend": "%s"}), command, backend));
 }
 
-// Create a known flow with client port 3. ret: name of its backend.
+// Create a flow with client port 3 in a worker's flow table. ret: name of its backend.
 static void begin_known_flow(struct web *web, char ret[32]) {
 	json_t *found;
 
@@ -470,7 +470,7 @@ TEST(lookup_with_a_subset_for_each_worker) {
 	json_t *found;
 
 	start_with_subsets(&web);
-	// waits until workers have adopted the tables
+	// waits until workers have loaded the tables
 	lab_dataplane_flows(web.dataplane, "198.51.100.10", 80, 4);
 	for (unsigned int port = 1; port <= 60; port++) {
 		char expected[64];

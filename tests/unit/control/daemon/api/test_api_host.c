@@ -171,7 +171,7 @@ TEST(drain_can_be_repeated_and_leaves_maintenance_alone) {
 	*open -= 1;
 }
 
-// The counts of dropped flows become 0 soon after the deadline. So weir-control reads them before.
+// The counts of dropped flows fall to 0 soon after the deadline, so weir-control reads them first.
 TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
 	struct own *own = *state;
 	uint64_t *kept = open_flows(own, "web", "w-1"), *dropped = open_flows(own, "alone", "a-1");
@@ -193,7 +193,7 @@ TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
 		json_string_value(json_array_get(json_object_get(host, "dropped_from"), 0)),
 		"alone/a-1");
 	json_decref(host);
-	// The drain was ended by an earlier process, which knew the counts.
+	// The drain ended in the previous process. The next process does not have its counts.
 	lab_kill(&own->lab);
 	lab_start(&own->lab);
 	LAB_UNTIL(lab_attached(&own->lab));

@@ -21,8 +21,8 @@
 
 #define MEMBER 4242 // uid of a user with read access
 #define ADMINS 4300 // gid of users who may change settings
-#define FLOOD 6 // number of processes: more than one loop can serve
-#define GROUPS_MANY 200 // more groups than the first call requests
+#define FLOOD 6 // number of processes that flood one loop with more than it can serve
+#define GROUPS_MANY 200 // more groups than the first getsockopt(SO_PEERGROUPS) has room for
 
 enum outcome { DONE, FORBIDDEN, OTHER_ERROR, NO_ANSWER };
 

@@ -167,7 +167,7 @@ static bool cost_is(const struct weir_segment *segment, uint16_t backend, uint64
 	return __atomic_load_n(&segment->costs[backend], __ATOMIC_RELAXED) == cost;
 }
 
-// Workers write samples. Control computes costs from them, which workers read and commands show.
+// Workers write samples. From them control computes costs, which workers read and commands show.
 TEST(service_times_are_collected_only_if_needed) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);

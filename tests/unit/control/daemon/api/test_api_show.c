@@ -218,7 +218,7 @@ TEST(lists_have_the_order_of_the_file) {
 	expect_metrics(web, "new web dns new/n-1 web/w-3 web/w-2 web/w-1 dns/w-1 ");
 	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 0;
 	reload_with(web, WEB_SERVICES ", " DNS_SERVICE);
-	LAB_UNTIL(count_backends(web) == 3); // the removed backends have left
+	LAB_UNTIL(count_backends(web) == 3); // the removed backends are no longer listed
 }
 
 TEST(flow_count_is_per_backend) {

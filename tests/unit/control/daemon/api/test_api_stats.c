@@ -121,7 +121,7 @@ static json_int_t of_segment(struct web *web, const char *key) {
 }
 
 // The grace period ends when all workers have reported again, and its measured duration includes
-// the silence.
+// the time in which a worker was stalled.
 TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 	struct web *web = *state;
 	uint64_t began;
@@ -131,8 +131,8 @@ TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 	// This change causes one publication. A drain would cause another publication at its end.
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.maintenance", "backend": "w-2"})));
 	began = lab_now_ms(); // the grace period begins at the publication
-	assert_true(lab_retired_bytes(&web->lab) > 0); // for control the memory is still in use
-	while (lab_now_ms() - began < 150) { // the duration of the silence is measured
+	assert_true(lab_retired_bytes(&web->lab) > 0); // control still counts the memory as in use
+	while (lab_now_ms() - began < 150) { // the stall must last long enough to be measured
 		lab_pause();
 	}
 	assert_true(lab_retired_bytes(&web->lab) > 0);
@@ -151,8 +151,8 @@ static json_int_t grace_periods(struct web *web) {
 	return periods;
 }
 
-// The second change is published during the grace period of the first one. It counts as adopted
-// only after another grace period.
+// The second change is published during the grace period of the first one. Workers count as
+// having loaded it only after another grace period.
 TEST(adoption_is_awaited_for_each_publication) {
 	struct web *web = *state;
 	json_int_t published, measured;

@@ -215,7 +215,7 @@ TEST(status_leaves_out_removed_services) {
 		lab_code(&web->lab, JSON({"command": "status", "service": "dns"})), "not-found");
 }
 
-// As after a start of the machine on which the dataplane fails.
+// As after a boot of the machine at which the dataplane failed to start.
 TEST(status_of_a_service_before_the_first_dataplane) {
 	struct web *web = *state;
 
@@ -263,7 +263,7 @@ static const json_t *value_of(
 	return NULL;
 }
 
-// Check whether it is known if w-1's agent is silent. It is unknown if the agent is not probed.
+// Check whether w-1's agent_silent has a value. It is null if the agent is not probed.
 static void expect_silence(const struct web *web, bool known) {
 	json_t *result = lab_result(&web->lab, JSON({"command": "metrics.show"}));
 	const json_t *value = value_of(result, "backend", "w-1", "agent_silent");
@@ -294,8 +294,8 @@ TEST(status_warns_while_no_agent_is_probed_for_lack_of_keys) {
 	expect_agent(web, "no-keys");
 	expect_silence(web, false);
 	web_write_keys(web, KEY_1 KEY_1, 0640);
-	expect_warning(web, "key id 1 is used on line 1 already", "; no agent is probed");
-	expect(web, NULL, "warning", "key id 1 is used on line 1 already");
+	expect_warning(web, "key id 1 is already used on line 1", "; no agent is probed");
+	expect(web, NULL, "warning", "key id 1 is already used on line 1");
 	web_write_keys(web, KEY_1, 0640);
 	assert_string_equal(web_reload_warning(web, text), "");
 	expect(web, NULL, "ok", "");

@@ -167,7 +167,7 @@ TEST(selection_that_follows_and_does_not_fit_is_reported) {
 }
 
 // All memory of the heap has been in use. So the next control process cannot publish until a grace
-// period is over. It keeps its configuration, and reports that the configuration waits.
+// period is over. It keeps its configuration, and reports that it is not published yet.
 TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -203,7 +203,7 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 }
 
 // A configuration waits to be published. Meanwhile the operator restores the file and reloads. The
-// file that was read last counts.
+// configuration that was read last is published.
 TEST(reload_replaces_a_waiting_configuration) {
 	struct web *web = *state;
 
@@ -228,7 +228,7 @@ TEST(reload_replaces_a_waiting_configuration) {
 			"backend": "w-3"})), "not-found");
 }
 
-// Wait until control has published nothing for a few ticks, and the workers have adopted
+// Wait until control has published nothing for a few ticks, and the workers have loaded
 // everything.
 static bool is_at_rest(struct web *web) {
 	const struct weir_news *news = lab_dataplane_segment(web->dataplane)->news;

@@ -233,7 +233,7 @@ TEST(flows_are_dropped_at_the_deadline) {
 	flags = lab_row(&own->lab, own->id).flags;
 	assert_int_equal(flags & (WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET),
 		WEIR_BACKEND_DOWN | WEIR_BACKEND_RESET);
-	// Maintenance set by an operator has the configured behaviour.
+	// Under maintenance set by an operator, the configured on_backend_down applies.
 	assert_int_equal(
 		weir_tables_set_admin(own->lab.tables, own->id, WEIR_ADMIN_MAINTENANCE), 0);
 	assert_int_equal(phase(own), WEIR_DRAIN_NONE);
@@ -351,7 +351,7 @@ TEST(deadline_applies_without_a_dataplane) {
 	assert_int_equal(own->drains.count, 0);
 }
 
-// whole: remove the service, otherwise one bind. Its flows are reset in the end.
+// whole: remove the service; otherwise remove one bind. At the deadline the flows are reset.
 static void remove_at(struct own *own, uint64_t now_ns, bool whole) {
 	struct weir_config *next = own->config;
 
@@ -375,8 +375,8 @@ static uint32_t removed(const struct own *own) {
 	return weir_tables_removed_count(own->lab.tables);
 }
 
-// Tick at the deadline of remove_at. The tables' clock must be set, because the time in which
-// clients are refused begins at that clock.
+// Tick at the deadline of remove_at. The tables' clock must be set, because the period in which
+// clients are refused begins at the time of that clock.
 static bool tick_at_deadline(struct own *own) {
 	weir_tables_clock(own->lab.tables, (NOW + 10 * SECOND) / 1000000);
 	return tick(own, NOW + 10 * SECOND);
@@ -472,8 +472,7 @@ TEST(drain_of_a_removed_backend_goes_on_and_keeps_its_flows) {
 	weir_drains_follow(&own->drains, own->lab.tables);
 	assert_false(tick(own, NOW + SECOND - 1));
 	assert_int_equal(own->drains.count, 1);
-	// the service of a removed backend does not drop its flows: on_backend_down decides about
-	// them
+	// at_deadline does not apply to a removed backend: on_backend_down decides about its flows
 	assert_true(tick(own, NOW + SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
 	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_RESET, 0);

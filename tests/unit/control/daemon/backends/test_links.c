@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Links: which failures of checks are no result about the backend, because the link failed.
+// Links: which failed checks do not count as a result, because a link was down.
 #include <string.h>
 
 #include "links.h"

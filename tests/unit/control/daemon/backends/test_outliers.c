@@ -160,8 +160,8 @@ TEST(panic_and_share_limit_ejections) {
 	struct own *own = *state;
 
 	// Two of the four backends may be ejected: half of the backends remain, which is no panic.
-	// each failed 10 of 10 connections, the rest of the backends a third of theirs: may be
-	// random
+	// After one second each of the two has failed 10 of 10 connections, but the other three
+	// backends together have failed a third of theirs, so this may be random.
 	second(own, 3);
 	assert_int_equal(ejected(own), 0);
 	second(own, 3);

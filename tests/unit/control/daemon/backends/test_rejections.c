@@ -180,7 +180,7 @@ TEST(packets_in_fragments_count_for_no_backend) {
 	for (uint32_t id = 0; id < weir_tables_backend_ids(own->lab.tables); id++) {
 		weir_tables_set_next_hop(own->lab.tables, (uint16_t)id, &hop);
 	}
-	one.bytes = 1288; // 1,248 bytes of a client
+	one.bytes = 1288; // a client's packet of 1,248 bytes
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 	one.bytes = 1280;
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 2);

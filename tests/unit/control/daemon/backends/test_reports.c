@@ -290,7 +290,7 @@ TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// A backend is at its limit when its queue is 75 % full, and until the queue is below half of that.
+// A backend is at its limit from the time its queue is 75 % full until it is below half of that.
 TEST(full_accept_queue_counts_as_at_limit) {
 	static const struct {
 		double queue;
@@ -364,7 +364,7 @@ TEST(limit_follows_active_requests) {
 		double active;
 		uint32_t held, limit;
 	} cases[] = {
-		// all active requests are from this instance
+		// the limit is the flows of this instance, plus a quarter of the room
 		{0, 0, 250}, {800, 0, 50}, {800, 800, 850}, {800, 500, 550}, {1000, 500, 500},
 		// more requests than the limit: each instance gets a limit below its own flows
 		{1200, 500, 450}, {1200, 0, 1},
@@ -379,7 +379,7 @@ TEST(limit_follows_active_requests) {
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	report.active_requests = 800;
 	weir_reports_take(own->reports, 1, &report, "agent");
-	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 250); // limit of connections
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 250); // clients: 4
 	own->config->services[0].workload = WEIR_WORKLOAD_REQUESTS;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_true((weir_reports_fields_used(own->reports, 1) & WEIR_REPORT(ACTIVE)) != 0);
@@ -459,8 +459,8 @@ static void take_cpus(struct own *own, uint16_t id, double cpus, double mhz) {
 	lab_publish(&own->lab);
 }
 
-// The weight is CPUs x GHz x 10. It stays if the backend becomes silent or no longer reports its
-// CPUs.
+// The weight is CPUs x GHz x 10. It stays if the backend sends no more reports, or reports
+// without CPUs.
 TEST(cpus_make_an_automatic_weight) {
 	static const struct {
 		double cpus, mhz;

@@ -9,7 +9,7 @@
 
 #define LIFETIME_MS 40000
 
-// Returns figures that the agent read at look_ms of its own clock.
+// Returns TCP statistics that the agent read at look_ms of its own clock.
 static struct weir_agent_tcp figures_at(
 	uint64_t look_ms, uint64_t segments, uint64_t retransmitted, uint64_t bytes) {
 	return (struct weir_agent_tcp){.agent = 7,
@@ -44,7 +44,7 @@ TEST(tcp_report_has_no_rate_before_the_second_look) {
 	assert_true(status.ipv4.seen && !status.ipv6.seen && !status.partial);
 	assert_int_equal(status.ipv4.last.rtt_median_us, 20000);
 	assert_true(status.ipv4.retransmitted_percent < 0 && status.ipv4.sent_bytes_per_s < 0);
-	// figures of the same reading arrive again
+	// the statistics of the same reading arrive again
 	take(&report, figures_at(1000, 500, 5, 70000), 90500);
 	assert_true(status_of(&report, 90500).ipv4.sent_bytes_per_s < 0);
 	take(&report, figures_at(3000, 600, 7, 90000), 91000);
@@ -53,8 +53,8 @@ TEST(tcp_report_has_no_rate_before_the_second_look) {
 	assert_true(fabs(status.ipv4.sent_bytes_per_s - 10000) < 1e-9);
 }
 
-// The agent reads figures once a second. Each reading has 10 segments more than the reading before.
-// Segments are retransmitted only from the 30th to the 39th second.
+// The agent reads TCP statistics once a second. Each reading has 10 segments more than the
+// reading before. Segments are retransmitted only from the 30th to the 39th second.
 TEST(tcp_report_covers_the_last_10_to_20_seconds) {
 	struct weir_tcp_report report = {0};
 	uint64_t lost = 0;

@@ -168,7 +168,7 @@ static void unblock(const char *address) {
 
 #define PATIENT_TCP \
 	"{\"type\": \"tcp\", \"port\": 8080, \"interval_ms\": 200, \"timeout_ms\": 200, " \
-	"\"rise\": 1, \"fall\": 5}" // limits at which a busy machine fails no check
+	"\"rise\": 1, \"fall\": 5}" // generous, so that no check fails on a busy machine
 
 // Checks without a result change no state. The log shows which backends have no results.
 TEST(unchecked_backends_are_logged) {
@@ -310,7 +310,7 @@ TEST(s4_checks_continue_over_a_dataplane_restart) {
 	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
 	lab_dataplane_stop(own->dataplane);
 	LAB_UNTIL(!lab_attached(&own->lab));
-	// Changes while control is down are published when the next process starts.
+	// States that change while the dataplane is down are published to the next dataplane.
 	own->listener[2] = listener(2);
 	close(own->listener[1]);
 	own->listener[1] = -1;
@@ -497,7 +497,7 @@ TEST(failures_for_lack_of_descriptors_are_retried) {
 
 	start(own, CHECKED(UNCHECKED));
 	for (int i = 0; i < 30; i++) {
-		lab_pause(); // until the requesting connections are closed
+		lab_pause(); // until the connections of earlier requests are closed
 	}
 	before = leave_descriptors(own, 1);
 	lab_write_config(&own->lab, ASKED);

@@ -104,7 +104,7 @@ TEST(latency_against_the_others) {
 }
 
 // The mean latency counts only if at least min_requests requests have a latency. Requests without a
-// latency do not help.
+// latency do not count.
 TEST(few_latencies_prolong_a_step) {
 	struct weir_canary_plan plan = weir_canary_plan_default(); // min_requests of 50
 	struct weir_canary_side canary = {.reported = {.requests = 100, .latency_count = 49}};

@@ -67,8 +67,8 @@ TEST(weight_gives_the_share) {
 		{5, 300, 16},
 		{50, 300, 300},
 		{99, 300, 29700},
-		{1, 51, 1}, // share 0.52
-		{1, 49, 0}, // share 0.49: a weight of 1 gives 2 %
+		{1, 51, 1}, // 0.52 is rounded up
+		{1, 49, 0}, // 0.49 is rounded down: a weight of 1 would give 2 %
 		{50, 1, 1},
 		{50, 0, 0},
 		{99, 10000, WEIR_CANARY_WEIGHT_MOST}, // the maximum weight

@@ -44,7 +44,7 @@ static struct weir_canary_counts counts_of(
 	return counts;
 }
 
-// The errors of a backend count at most as its requests. Otherwise a backend with a wrong error
+// A backend counts with no more errors than requests. Otherwise a backend with a wrong error
 // rate would hide the errors of every canary of the service.
 TEST(errors_of_a_backend_are_no_more_than_its_requests) {
 	struct weir_report report = {.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS),
@@ -96,8 +96,8 @@ static void add_of(struct weir_canary_counts *counts, const char *source, uint32
 	weir_canary_add_report(counts, &status, 1000, 60000);
 }
 
-// Figures that only one side has are not compared. So the source with the fewest fields determines
-// which figures are used.
+// Values that only one side reports are not compared. So the source with the fewest fields
+// determines which values are used.
 TEST(figures_have_the_blindest_source) {
 	const uint32_t both = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS);
 	struct weir_canary_signs signs = {.counted = false};

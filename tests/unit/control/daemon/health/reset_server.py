@@ -3,8 +3,9 @@
 """Servers for test_health_resets that answer and then reset. reset_server.py FIRST_PORT KEY
 CERTIFICATE
 
-Port FIRST_PORT + the sum of: 1 the request is not read, 2 over TLS, 4 gRPC (HTTP/2) instead of
-HTTP/1.1, and 8 a failing answer or 16 a truncated one. Each answer contains a load.
+Port FIRST_PORT + n has the properties whose bits are set in n: 1 = does not read the request,
+2 = TLS, 4 = gRPC (HTTP/2) instead of HTTP/1.1, 8 = failing answer, 16 = truncated answer. Each
+answer contains a load report.
 """
 import http.server
 import select
@@ -24,7 +25,7 @@ def reset_on_close(connection):
 
 
 def wait_for_request(connection):
-    """The kernel resets a connection that is closed with data unread."""
+    """Wait for the request: the kernel resets a connection that is closed with unread data."""
     select.select([connection], [], [], 5)
 
 

@@ -280,7 +280,7 @@ TEST(health_of_failed_checks_is_retried) {
 	wait_for_call(lab);
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
 	assert_true(uv_hrtime() - begin >= 90000000);
-	assert_true(uv_hrtime() - begin < 900000000); // two intervals without a retry
+	assert_true(uv_hrtime() - begin < 900000000); // without retries it would take two intervals
 	assert_int_equal(status_of(lab, 7).interval_ms, 1000);
 	assert_int_equal(checks_of(lab, 7) - status_of(lab, 7).passes, 3);
 	watch_lab_idle(&lab->loop, 400); // no further retries
@@ -387,7 +387,7 @@ static bool has_passed_ten_times(void *context) {
 	return status_of(context, 7).passes >= 10;
 }
 
-// A new control process adopts the states of the former process. It does not report them as
+// A new control process starts with the states of the former process, and does not report them as
 // changes.
 TEST(health_starts_in_the_initial_state) {
 	struct lab *lab = *state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks with agents: checks of type agent, which run elsewhere, and the slower pace of idle
-// backends.
+// Checks with agents: checks of type agent, which use the agent's answers, and the slower pace of
+// idle backends.
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The evaluation of answers by HTTP probes, in parts of every size.
+// How HTTP probes evaluate answers that arrive in parts of any size.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +142,7 @@ TEST(header_gives_the_state) {
 		WEIR_HEALTH_WORD_STARTING);
 	assert_int_equal(REPORT(200, "failed: HTTP 200, down", "X-Weir-State: down\r\n").word,
 		WEIR_HEALTH_WORD_DOWN);
-	// With a failing status, ready does not pass.
+	// With a failing status the check does not pass, even if the state is ready.
 	assert_int_equal(REPORT(503, "failed: HTTP 503", "X-Weir-State: ready\r\n").word,
 		WEIR_HEALTH_WORD_READY);
 	assert_int_equal(REPORT(200, "passed: HTTP 200", "X-Weir-State: ready\r\n").word,
@@ -189,8 +189,8 @@ TEST(header_gives_the_load) {
 	assert_true(report.requests_per_second == 10);
 	assert_true(report.weight == 250);
 	assert_int_equal(report.word, WEIR_HEALTH_WORD_READY);
-	// Load in an answer is used only if the check is configured for this. Otherwise an operator
-	// would not expect the weight.
+	// The load in an answer is used only if this is configured, so that no weight changes
+	// unexpectedly.
 	report = LOAD(false, "passed: HTTP 200", "X-Load-Balancing-Endpoint-Weight: 250\r\n");
 	assert_int_equal(report.given, 0);
 	report = LOAD(true, "passed: HTTP 200", "HTTP/1.1 100 Continue\r\n",

@@ -222,6 +222,6 @@ TEST(floods_of_tls_end_the_probe) {
 		.timeout_ms = 3000,
 		.path = "/"};
 
-	probe_flood(FLOOD("", "\x16\3\3\0\4\0\0\0\0"), &check); // repeated "hello" requests
-	probe_flood(FLOOD("", "\x14\3\3\0\1\1"), &check); // repeated changes of the cipher
+	probe_flood(FLOOD("", "\x16\3\3\0\4\0\0\0\0"), &check); // repeated HelloRequest messages
+	probe_flood(FLOOD("", "\x14\3\3\0\1\1"), &check); // repeated ChangeCipherSpec messages
 }

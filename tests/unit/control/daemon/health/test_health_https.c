@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// HTTPS probes against nginx and openssl: certificates, names, authorities.
+// HTTPS probes against nginx and openssl: certificates, names, CAs.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +27,14 @@ TEST(https_probe_verifies_the_certificate) {
 
 		strcpy(check.server_name, "web.example");
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
-		// a certificate without a trusted authority
+		// a certificate of no trusted CA
 		strcpy(check.server_name, "other.example");
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
 			"SSL certificate problem: self-signed certificate");
 		check.verify = false;
 		check.ca_file[0] = '\0';
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 201");
-		check.verify = true; // verify by the system's authorities
+		check.verify = true; // verify with the system's CAs
 		strcpy(check.server_name, "web.example");
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
 			"SSL certificate problem: unable to get local issuer certificate");

@@ -16,7 +16,7 @@
 struct lab {
 	uv_loop_t loop;
 	uv_tcp_t server;
-	const char *answer; // answer of the server; NULL = it closes
+	const char *answer; // answer of the server; NULL = it closes the connection
 	size_t answer_bytes; // bytes of the answer; 0: the answer is text
 	bool waits; // the server waits for a line, and keeps the connection
 	char received[512]; // data sent to the server
@@ -195,7 +195,7 @@ static struct weir_health_status status_of(struct lab *lab) {
 // Change the server's answer to this text, and wait for the next report.
 static struct weir_report say(struct lab *lab, const char *text) {
 	lab->answer = text;
-	watch_lab_idle(&lab->loop, 60); // a check that started before the change has ended
+	watch_lab_idle(&lab->loop, 60); // until a check that started before the change has ended
 	lab->reports = 0;
 	watch_lab_run(&lab->loop, has_report, lab, 5000, text);
 	return lab->report;
@@ -358,7 +358,7 @@ TEST(agent_check_reports_words_and_numbers) {
 	assert_true(report.max_active_flows == 30);
 	assert_string_equal(lab->source, "agent-check");
 	assert_string_equal(status_of(lab).detail, "reply \"up 75% maxconn:30\"");
-	// The check passes with any line; "up" is not "ready".
+	// Any line passes the check, but "up" does not end the state lame-duck.
 	lab->verdicts = 0;
 	assert_int_equal(say(lab, "drain # deploy\r\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_LAME_DUCK);

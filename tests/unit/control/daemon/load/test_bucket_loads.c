@@ -56,7 +56,7 @@ TEST(nothing_is_known_before_the_first_tick) {
 TEST(busy_time_is_divided_by_packets) {
 	struct lab *lab = *state;
 
-	lab->look.owner[3] = 0; // packets since the start
+	lab->look.owner[3] = 0; // worker 0 owns buckets 0 and 3
 	weir_bucket_loads_init(&lab->loads, WORKERS, &lab->look);
 	work(lab, 0, 800, 200);
 	lab->look.packets[0] += 30;

@@ -344,8 +344,8 @@ TEST(moves_stop_where_they_do_not_pay) {
 	}
 }
 
-// Worker 1 receives the packets of all workers. No move can take this work away, so it must end
-// with fewer buckets.
+// Worker 1 receives the packets of all workers. No move can take this work away, so worker 1 must
+// end with fewer buckets.
 TEST(distributing_counts_as_work_of_its_worker) {
 	struct sim *sim = sim_new(4);
 
@@ -453,7 +453,7 @@ TEST(no_request_while_switched_off) {
 	sim_start(sim);
 	run_ms(sim, 2000);
 	assert_int_equal(sim->requests, 0);
-	// the cost is measured
+	// loads are measured nevertheless
 	assert_true(weir_bucket_moves_summary(sim->moves, 0).hottest_load > 0.05);
 	sim->stealing = true;
 	run_ms(sim, 2000);
@@ -629,7 +629,7 @@ TEST(new_process_continues_from_the_owners) {
 		assert_true(weir_bucket_moves_pending(sim->moves) > 0 || life > 1);
 		weir_bucket_moves_free(sim->moves);
 		sim->restarted = true;
-		// the new process does not know recent moves either
+		// the new process has no record of recent moves either
 		memset(sim->arrived_ms, 0, sizeof(sim->arrived_ms));
 		sim_start(sim);
 	}
@@ -653,7 +653,7 @@ TEST(stalled_worker_takes_no_part) {
 
 // A worker stalls, with or without load. The other workers still balance their load.
 TEST(stalled_worker_is_not_included_in_the_mean) {
-	static const double left[] = {0, 0.9}; // loads, with the stalled worker
+	static const double left[] = {0, 0.9}; // load of the stalled worker
 
 	for (uint32_t i = 0; i < 2; i++) {
 		struct sim *sim = sim_new(3);

@@ -393,7 +393,7 @@ TEST(cost_of_a_restart_with_removals) {
 		"it breaks up to 20 of 20 open flows");
 }
 
-// The subset of a service depends on the numbers of the instance. If each worker has a subset, it
+// The subset of a service depends on the client_id of the instance. If each worker has a subset, it
 // also depends on the number of workers.
 TEST(cost_of_a_restart_with_other_subsets) {
 	struct rig *rig = *state;
@@ -530,7 +530,7 @@ TEST(cost_of_a_restart_counts_flows_that_were_moved) {
 	assert_int_equal(cost_now(rig).open, 25);
 }
 
-// A new control process does not know when tables were published. So all flows may be older than
+// A new control process has no record of when tables were published. So all flows may be older than
 // the selection.
 TEST(cost_of_a_restart_after_a_restart_of_control) {
 	struct rig *rig = *state;

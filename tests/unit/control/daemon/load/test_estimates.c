@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which services have estimates, and the effect of changes of tables, owners and processes.
+// Which services have estimates, and how estimates change with the tables, with the owner of an id
+// and with the control process.
 #include "backend_signal.h"
 #include "estimates_lab.h"
 
@@ -57,7 +58,7 @@ TEST(only_services_that_need_estimates_have_them) {
 	lab.config->services[2].policy.error_window_ms = 5000;
 	lab_policy(&lab, 1, WEIR_POLICY_MAGLEV);
 	lab_apply_follow(&lab);
-	assert_int_equal(weir_estimates_extent(lab.estimates).services, 1); // reported errors
+	assert_int_equal(weir_estimates_extent(lab.estimates).services, 1); // for reported errors
 	assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0); // no errors so far
 	lab_policy(&lab, 2, WEIR_POLICY_RANDOM);
 	lab.config->services[2].policy.error_window_ms = 0;
@@ -133,7 +134,7 @@ TEST(old_samples_are_skipped) {
 }
 
 // A removed backend's id is given to a new backend. The new backend starts without history. Samples
-// that still wait belong to the removed backend.
+// that are still in the ring belong to the removed backend.
 TEST(new_owner_of_an_id_starts_without_history) {
 	struct estimates_lab lab;
 	struct weir_estimate estimate;
@@ -165,8 +166,8 @@ TEST(new_owner_of_an_id_starts_without_history) {
 	estimates_lab_close(&lab);
 }
 
-// A new control process adopts the existing costs. They are used until they are stale, or until
-// newer costs exist.
+// A new control process starts with the existing costs. They are used until they are stale, or
+// until newer costs exist.
 TEST(costs_of_the_previous_process_are_kept) {
 	struct estimates_lab lab;
 
@@ -239,7 +240,7 @@ TEST(estimates_survive_a_restart_of_the_dataplane) {
 }
 
 // After a change of the window or the statistic, samples are collected from the start. The cost
-// stays until there are new samples. After a change of the measure, the cost does not stay.
+// stays until there are new samples. After a change of service_time, the cost does not stay.
 TEST(change_of_settings) {
 	struct weir_config_policy *policy;
 	struct estimates_lab lab;

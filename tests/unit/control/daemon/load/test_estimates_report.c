@@ -71,7 +71,7 @@ TEST(service_times) {
 	expect_refused(
 		&lab, 0, WEIR_REPORT(UTILIZATION) | WEIR_REPORT(BUSY_TIME), "service-time-ms");
 	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 1);
-	lab_sample(&lab, 0, 0, LAB_SECOND); // also measured, which is not relevant to this test
+	lab_sample(&lab, 0, 0, LAB_SECOND); // ignored: the policy uses reported times
 	lab_collect(&lab);
 	assert_int_equal(lab_cost(&lab, 0), 12500000);
 	estimates_lab_close(&lab);
@@ -104,7 +104,7 @@ TEST(means_count_by_their_number_of_requests) {
 	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS);
 	assert_int_equal(give_times(&lab, both, 0, 0), both); // no request since the last report
 	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS);
-	assert_int_equal(give_times(&lab, both, 5, 1e15), both); // five times fill the window
+	assert_int_equal(give_times(&lab, both, 5, 1e15), both); // values of 5 ms fill the window
 	assert_int_equal(lab_cost(&lab, 0), 5 * LAB_MS);
 	assert_int_equal(give_times(&lab, WEIR_REPORT(SERVICE_COUNT), 5, 10), -EINVAL);
 	estimates_lab_close(&lab);

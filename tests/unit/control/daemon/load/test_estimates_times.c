@@ -122,7 +122,8 @@ TEST(unknown_costs_follow_the_mean) {
 	lab_sample(&lab, 0, 5, 86400000 * LAB_MS);
 	lab_collect(&lab);
 	weir_estimates_second(lab.estimates, lab.now);
-	assert_int_equal(lab_cost(&lab, 7), 100 * LAB_MS); // mean of 200 in total, and 400
+	// (200 + 400) / 6: the other five costs add up to 200
+	assert_int_equal(lab_cost(&lab, 7), 100 * LAB_MS);
 	assert_int_equal(lab_cost(&lab, 5), 86400000 * LAB_MS);
 	estimates_lab_close(&lab);
 }

@@ -294,7 +294,7 @@ TEST(configuration_withdraws_reports) {
 	estimates_lab_close(&lab);
 }
 
-// After a reload with other settings, weights follow from the reports that have already been
+// After a reload with other settings, weights are computed from the reports that have already been
 // received.
 TEST(settings_of_reported_weights_change_without_a_new_start) {
 	static const double requests[] = {100, 300};

@@ -90,7 +90,7 @@ TEST(unknown_costs_count_as_the_mean) {
 	lab.control->costs[0] = 1000;
 	lab.control->costs[1] = 3000;
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
-	// costs of 1 and 3, and their mean 2, give shares of 1, 1/3 and 1/2 of their sum
+	// the third cost is unknown: the mean, 2; so the shares have the ratios 1 : 1/3 : 1/2
 	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6));
 	weir_shares_free(shares);
 	source.segment = NULL; // no dataplane is attached: costs are unknown
@@ -219,7 +219,7 @@ TEST(achieved_shares) {
 	expect(weir_shares_achieved(shares, &first), 62.5);
 	expect(weir_shares_recent(shares, &first), 25);
 	expect(weir_shares_recent(shares, &second), 75);
-	first.service_id = 1; // a report for another service
+	first.service_id = 1; // a backend of another service
 	expect(weir_shares_achieved(shares, &first), 0);
 	expect(weir_shares_effective(shares, &first), 0);
 	assert_true(weir_shares_recent(shares, &first) < 0);

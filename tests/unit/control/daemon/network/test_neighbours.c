@@ -525,7 +525,7 @@ TEST(neighbours_of_ten_thousand_backends, setup, teardown) {
 	free(addresses);
 }
 
-// weir-control follows neighbours without any capability.
+// weir-control needs no capability to resolve neighbours.
 TEST(neighbours_need_no_privilege, setup, teardown) {
 	struct lab *lab = *state;
 	int status;
@@ -604,8 +604,8 @@ TEST(neighbours_port_of_stacked_links) {
 
 #define SILENT 10000u
 
-// There are more silent next hops than one iteration has datagrams for. Other next hops get probes
-// nevertheless.
+// The next hops that do not answer are more than one iteration sends datagrams to. Other next hops
+// get probes nevertheless.
 TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
 	struct entry *entries = calloc(SILENT, sizeof(*entries));

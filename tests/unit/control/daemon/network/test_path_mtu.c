@@ -6,13 +6,13 @@
 
 // "Fragmentation needed" to 10.0.0.2 about an IPIP packet to 10.0.0.11, next MTU 1400.
 static const uint8_t message4[56] = {0x45, 0, 0, 56, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0,
-	2, // ICMP header
-	3, 4, 0, 0, 0, 0, 0x05, 0x78, // ICMP header; the quoted packet follows
+	2, // then ICMP header
+	3, 4, 0, 0, 0, 0, 0x05, 0x78, // then quoted packet
 	0x45, 0, 5, 240, 0, 0, 0x40, 0, 64, 4, 0, 0, 10, 0, 0, 2, 10, 0, 0, 11, 0x45, 0, 5, 220, 1,
 	2, 3, 4};
 
 // "Packet too big" about IPv4 in IPv6, from 2001:db8::2 to 2001:db8::11, MTU 1400.
-static const uint8_t message6[8 + 40 + 8] = {2, 0, 1, 2, 0, 0, 0x05, 0x78, // the quoted packet
+static const uint8_t message6[8 + 40 + 8] = {2, 0, 1, 2, 0, 0, 0x05, 0x78, // then quoted packet
 	0x60, 0, 0, 0, 5, 220, 4, 64, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
 	0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x45};
 

@@ -293,7 +293,7 @@ TEST(steer_map_port_that_returns_is_not_leaving) {
 	assert_int_equal(update(lab).leaving, 0);
 	assert_true(holds(lab->fds[0], VIP, IPPROTO_TCP, 443));
 	assert_false(holds(lab->fds[0], VIP, WEIR_STEER_LEAVING, 443));
-	lab->services[0].bind_count = 1; // counted from now
+	lab->services[0].bind_count = 1; // the ports are removed again: their time counts from now
 	lab->now_s += 895;
 	update(lab);
 	lab->now_s += 895;
@@ -426,7 +426,7 @@ TEST(steer_map_enters_wide_ranges_once) {
 	assert_true(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 0));
 	assert_true(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 0));
 	assert_true(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 3024));
-	// the address is covered by a block
+	// the port is covered by the key of a block
 	assert_false(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 2000));
 	assert_true(holds(lab->fds[0], "198.51.100.12", IPPROTO_UDP, 3023));
 	assert_false(holds(lab->fds[0], "198.51.100.12", IPPROTO_UDP, 3024));
@@ -491,7 +491,8 @@ TEST(steer_map_too_small_returns_enospc_and_changes_nothing) {
 	update(lab); // ten keys: the map is full
 	lab->binds[0][0].port_first = 101;
 	lab->binds[0][0].port_last = 109;
-	assert_int_equal(update(lab).deleted, 2 * 9); // all other keys, in a full map
+	// All ports are replaced, although the map is full.
+	assert_int_equal(update(lab).deleted, 2 * 9);
 	assert_true(holds(lab->fds[2], "198.51.100.10", IPPROTO_TCP, 109));
 
 	lab->binds[0][0].port_last = 110;

@@ -8,20 +8,20 @@
 // 10.0.0.11 reports "protocol unreachable" to 10.0.0.2, about a datagram in IPIP. The datagram is
 // from 192.0.2.2:53000 to 198.51.100.10:53.
 static const uint8_t message4[76] = {0x45, 0, 0, 76, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 11, 10, 0,
-	0, 2, // ICMP header
-	3, 2, 0, 0, 0, 0, 0, 0, // ICMP header; the outer header follows
-	0x45, 0, 0, 53, 0, 0, 0x40, 0, 64, 4, 0, 0, 10, 0, 0, 2, 10, 0, 0, 11, // inner header
+	0, 2, // then ICMP header
+	3, 2, 0, 0, 0, 0, 0, 0, // then outer header
+	0x45, 0, 0, 53, 0, 0, 0x40, 0, 64, 4, 0, 0, 10, 0, 0, 2, 10, 0, 0, 11, // then inner header
 	0x45, 0, 0, 33, 1, 2, 0x40, 0, 63, 17, 0, 0, 192, 0, 2, 2, 198, 51, 100,
-	10, // ports and length
+	10, // then ports and length
 	0xcf, 0x08, 0, 53, 0, 13, 0, 0};
 
 // 2001:db8::11 reports "unrecognized next header", about a datagram of IPv6 in IPv6. The datagram
 // is from 2001:db8:c::2 port 7 to 2001:db8:f::a port 53.
-static const uint8_t message6[8 + 40 + 40 + 4] = {4, 1, 1, 2, 0, 0, 0, 6, // outer header
+static const uint8_t message6[8 + 40 + 40 + 4] = {4, 1, 1, 2, 0, 0, 0, 6, // then outer header
 	0x60, 0, 0, 0, 0, 48, 41, 64, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
-	0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, // inner header
+	0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, // then inner header
 	0x60, 0, 0, 0, 0, 8, 17, 63, 0x20, 0x01, 0x0d, 0xb8, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
-	0x20, 0x01, 0x0d, 0xb8, 0, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, // ports
+	0x20, 0x01, 0x0d, 0xb8, 0, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, // then ports
 	0, 7, 0, 53};
 
 static void fix_checksum(struct weir_icmp_message *message) {

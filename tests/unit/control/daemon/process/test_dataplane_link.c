@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The link on a loop of the test, with the real handover server.
+// The link to the dataplane, on a loop of the test, with the real handover server.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -256,7 +256,7 @@ TEST(reload_keeps_apart_what_runs_after_a_restart_of_control) {
 	assert_waits(lab, NULL);
 	assert_int_equal(weir_reload_dataplane_started(lab->reload, runs), 0);
 	assert_int_equal(config->ports[0].mtu, 9000);
-	assert_false(config->ports[0].has_gateway_mac); // setting for control
+	assert_false(config->ports[0].has_gateway_mac); // only control uses this setting
 	assert_int_equal(config->services[0].backends[0].weight, 100);
 	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
 	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
@@ -362,7 +362,7 @@ TEST(reload_create_reports_errors) {
 }
 
 // An allocation of a plan fails, each one in turn. The file also changes the dataplane's part. The
-// error is "out of memory", and does not blame the file.
+// error is "out of memory", not an error of the file.
 TEST(reload_without_memory_reports_it) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
@@ -424,8 +424,8 @@ static void put_checks(const char *file, const char *first, const char *second) 
 	fclose(f);
 }
 
-// Control cannot check via the data path. The file is refused also if it has warnings, as in this
-// test because of its seed.
+// Control cannot check via the data path, so the file is refused. The default seed in this file
+// would only cause a warning.
 TEST(reload_without_the_ability_refuses_checks_via_the_data_path) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;

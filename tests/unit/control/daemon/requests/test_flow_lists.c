@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow lists over real mailboxes and pages, with workers that answer correctly, not at all, or with
-// anything.
+// random contents.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

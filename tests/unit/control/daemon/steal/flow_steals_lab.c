@@ -42,7 +42,6 @@ int __wrap_weir_agents_request_steal(
 	struct own *own = (struct own *)(void *)agents;
 
 	assert_int_equal(steal->backend, VICTIM);
-	// The test has set the result of this function.
 	if (steal->client_port == 0 || steal->vip_port == 0) {
 		return -EINVAL;
 	}

@@ -13,7 +13,7 @@
 struct flow { // a flow in the table of a worker
 	bool there;
 	uint32_t worker;
-	uint16_t client_port; // port of one flow each
+	uint16_t client_port; // different for each flow
 	uint16_t backend;
 	uint32_t stamp;
 	uint32_t moves;

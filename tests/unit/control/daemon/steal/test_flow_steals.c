@@ -43,7 +43,7 @@ TEST(steals_begin_with_the_report_of_a_full_queue) {
 		uint64_t reported_ms;
 
 		report(own, VICTIM, 0, 10);
-		run_for(own, 130); // a round without a victim has just ended, or will soon
+		run_for(own, 130); // a round without a victim has just ended, or ends soon
 		begin_flows(own, 1);
 		reported_ms = now_ms();
 		report(own, VICTIM, 10, 10);

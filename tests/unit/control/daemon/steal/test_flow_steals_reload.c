@@ -130,8 +130,8 @@ TEST(steals_drop_the_state_of_previous_owners_of_ids) {
 }
 
 // A request that was abandoned by a reload still waits for the agent's answer. Until then another
-// request for the same flow fails with -EALREADY or -EBUSY. This does not count as silence of the
-// agent.
+// request for the same flow fails with -EALREADY or -EBUSY. This does not count as a missing answer
+// of the agent.
 TEST(steals_do_not_count_requests_abandoned_by_a_reload_as_failures) {
 	static const int errors[] = {-EALREADY, -EBUSY};
 	struct own *own = *state;

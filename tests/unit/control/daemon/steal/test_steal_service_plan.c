@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The plan of one service: how several full backends share the room of other backends, which is
-// used only once.
+// The plan of one service: how several full backends share the room of other backends. Room is used
+// only once.
 #include "steal_plan_lab.h"
 
 #include <math.h>
@@ -292,8 +292,8 @@ TEST(backends_with_room_take_waiting_connections, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// An agent was silent. Any answer shows that it works again. If an agent was not able to help, only
-// a permission shows that it can help now.
+// An agent did not answer. Any later answer shows that it works again. If an agent was not able to
+// help, only a permission shows that it can help now.
 TEST(an_answer_ends_silence, setup, teardown) {
 	static const struct {
 		enum weir_flow_steal_outcome first, then;
