@@ -43,7 +43,7 @@ static inline int weir_ipv6_extension_may_be(__u8 next, unsigned int position) {
 
 // Bytes of an extension header. length: the second byte of the header, which counts units of 8
 // bytes after the first 8 bytes, or units of 4 bytes in an authentication header (RFC 4302, 2.2). A
-// fragment header has no length.
+// fragment header has no length field.
 static inline __u32 weir_ipv6_extension_bytes(__u8 next, __u8 length) {
 	return next == WEIR_IPV6_FRAGMENT         ? 8
 	       : next == WEIR_IPV6_AUTHENTICATION ? (length + 2u) * 4

@@ -7,10 +7,10 @@
 
 #include <linux/types.h>
 
-#define WEIR_LISTEN_RING_BYTES 4096 // a power of 2, and whole pages: user space may enlarge it
+#define WEIR_LISTEN_RING_BYTES 4096 // a power of 2 and whole pages; user space may enlarge the ring
 
 struct weir_listen_event { // a record
 	__u32 port;
 	__u32 listens; // 0 = no longer listening
 };
-_Static_assert(sizeof(struct weir_listen_event) % 8 == 0, "a record without a gap");
+_Static_assert(sizeof(struct weir_listen_event) % 8 == 0, "no gap between records");

@@ -21,7 +21,7 @@
 #define WEIR_METER_COUNTERS(X)                                                                     \
 	X(OPENED, "opened", "connections with a complete handshake, or open when measuring began")              \
 	X(CLOSED, "closed", "opened connections that are no longer open")                                            \
-	X(FINISHED, "finished", "connections closed in order: service times are measured on these connections")         \
+	X(FINISHED, "finished", "connections closed by FIN: service times are measured on these connections")         \
 	X(ABORTED, "aborted", "connections closed by a reset of this server")                                    \
 	X(RESET, "reset", "connections closed by a reset of the client")                                         \
 	X(LOST, "lost", "connections closed because the client no longer answered")                                 \

@@ -213,15 +213,16 @@ static __always_inline enum verdict steer_ipv6(
 					    : judge(key, next, left < ICMP_BYTES, at, end, ret_tcp);
 }
 
-// True if a packet ends a handshake that a listening socket has begun with a SYN cookie, without
-// keeping any state.
+// True if a packet completes a handshake for which a listening socket sent a SYN cookie. The kernel
+// keeps no other state of such a handshake.
 static __always_inline int has_cookie(
 	struct bpf_sock *listener, void *ip, __u32 bytes, struct tcphdr *tcp, void *end) {
 	return (void *)(tcp + 1) <= end &&
 	       bpf_tcp_check_syncookie(listener, ip, bytes, tcp, sizeof(*tcp)) == 0;
 }
 
-// True if the kernel has the packet's connection, or has begun it.
+// True if the packet belongs to a connection of the kernel, or completes a handshake for which the
+// kernel sent a SYN cookie.
 static __always_inline int kernel_has(
 	struct xdp_md *ctx, void *at, void *end, __u8 family, struct tcphdr *tcp) {
 	struct bpf_sock_tuple tuple = {0};

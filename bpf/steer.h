@@ -5,8 +5,8 @@
 // The map weir_vips describes the traffic of the dataplane, with five kinds of key, all with the
 // VIP's address:
 //   protocol, port           a single port                                       TCP and UDP
-//   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; otherwise bit k: blocks of
-//                            2^k ports exist TCP and UDP
+//   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; otherwise a set bit k means
+//                            that blocks of 2^k ports exist                    TCP and UDP
 //   protocol, block's first  a block of 2^k ports, k from 1 to 15, that starts at a multiple of
 //                            2^k; the family is WEIR_STEER_BLOCK(family, k)    TCP and UDP
 //   0, 0                     the address is a VIP: ICMP echo requests and errors, fragments, and
@@ -22,8 +22,8 @@
 // SYNs, and no packets of a connection that the kernel has or has begun with a SYN cookie.
 //
 // net_af_xdp's xdp_prog= requires that the XSKMAP is called xsks_map. The program stays attached
-// when its process dies; the next dataplane must first detach the program. Loading needs CAP_BPF,
-// CAP_NET_ADMIN and CAP_PERFMON (for packet pointers with variable offsets).
+// when the process that attached it ends; the next dataplane must first detach the program. Loading
+// needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (for packet pointers with variable offsets).
 #pragma once
 
 #include <linux/types.h>

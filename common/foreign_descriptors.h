@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Foreign descriptors: a process that sends to a Unix socket can attach descriptors (SCM_RIGHTS)
-// without a request. The kernel closes the descriptors that the receiver does not take during the
-// receiver's read(2) or close(2). Closing a TCP socket with SO_LINGER lasts as long as the sender
-// has chosen. With the functions below, a signal interrupts such a wait within two milliseconds.
+// without a request. Descriptors that the receiver does not take are closed by the kernel, during
+// the receiver's read(2) or close(2). Closing a TCP socket with SO_LINGER can block for a time that
+// the sender chose. With the functions below, a signal interrupts such a wait within two
+// milliseconds.
 //
 // Threads: any. Each thread gets its own timer at its first call; after fork(2), the child has no
 // timer. The functions use SIGVTALRM, so programs must not use this signal.

@@ -20,8 +20,8 @@
 // --- sinks --------------------------------------------------------------------------------
 
 // Returns whether systemd has connected the descriptor to the journal. systemd puts the device and
-// inode of the socket into the environment; the descriptor has others if it was redirected since
-// then.
+// inode of the socket into the environment; they differ from those of the descriptor if it was
+// redirected since then.
 static bool is_journal(int fd) {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;

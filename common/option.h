@@ -34,8 +34,8 @@ struct weir_option_word {
 struct weir_option;
 
 // A function that stores a value in the program's options. Returns 0, or -EINVAL with a text in why
-// that follows `--name: "value" ` in the message, such as "is not a prefix; use one like
-// 10.0.0.0/24".
+// that follows `--name: "value" ` in the message, such as "is not a prefix; use a prefix
+// such as 10.0.0.0/24".
 typedef int (*weir_option_take)(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes);
 

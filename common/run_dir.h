@@ -20,14 +20,14 @@
 
 // Create the run directory for gid ((gid_t)-1 = the group of this process), and its parents. user:
 // the user of weir-control; (uid_t)-1 = unknown. An existing directory must belong to root, to the
-// user of this process, or to `user`, and must not be shared with all users like /tmp. If group or
-// others have write permission, it is removed, and the log gets a line. Returns 0 or negative errno
+// user of this process, or to `user`, and must not be shared with all users like /tmp. Write
+// permission of group or others is removed, and the removal is logged. Returns 0 or negative errno
 // (-EPERM: the directory belongs to another user, or is shared; -ENOTDIR: the name is not a
 // directory) with one line in why.
 int weir_run_dir_make(const char *run_dir, uid_t user, gid_t gid, const struct weir_log *log,
 	char *why, size_t why_bytes);
 
 // Create weir-control's directory in the run directory, for this user ((uid_t)-1 = the user of this
-// process) and group. Returns like weir_run_dir_make.
+// process) and group. Return values as for weir_run_dir_make.
 int weir_run_dir_make_control(
 	const char *run_dir, uid_t user, gid_t gid, char *why, size_t why_bytes);

@@ -219,7 +219,7 @@ struct weir_config_agent {
 struct weir_config_backend {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_address address;
-	uint32_t weight; // 0..65535, default 100; also while it is automatic
+	uint32_t weight; // 0..65535, default 100; 100 also if weight_auto
 	bool weight_auto; // "auto": derived from the CPUs that the backend reports
 	int line; // position in the file
 };

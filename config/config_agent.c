@@ -39,7 +39,7 @@ void weir_config_check_agents(struct weir_json_reader *reader, const struct weir
 
 	if (weir_json_valid(read, "key_file") && agents->key_file[0] != '/') {
 		weir_json_error_at(reader, place, "key_file",
-			"must begin with \"/\"; such as \"/etc/weir/agent.keys\"");
+			"must begin with \"/\", such as \"/etc/weir/agent.keys\"");
 	}
 }
 

@@ -338,8 +338,8 @@ void weir_difference_keep_restarts(struct weir_difference *difference) {
 	difference->count = kept;
 }
 
-// Returns whether the difference has a change that waits for a restart, and that is of this value
-// or of an object that contains it.
+// Returns whether the difference has a change of this value, or of an object that contains it, that
+// needs a restart.
 static bool waits_still(const struct weir_difference *difference, const char *what) {
 	for (uint32_t i = 0; i < difference->count; i++) {
 		const struct weir_change *change = &difference->change[i];
@@ -470,7 +470,7 @@ const char *weir_change_format(const struct weir_change *change, char *buffer, s
 	return buffer;
 }
 
-// --- what runs ----------------------------------------------------------------------------
+// --- the running configuration ------------------------------------------------------------
 
 // Copies the values of an object that need a restart (restart true), or those that do not (restart
 // false). Does not copy lists.

@@ -39,8 +39,8 @@ enum weir_change_effect {
 #undef X
 };
 
-// What a change costs. If the change needs a restart: what one restart costs, which applies all
-// changes.
+// What a change costs. If the change needs a restart: what the restart costs, which applies all
+// such changes at once.
 struct weir_change_cost {
 	enum weir_change_effect effect;
 	uint64_t flows; // open flows that stay, move or break
@@ -73,8 +73,8 @@ void weir_difference_fini(struct weir_difference *difference); // a zeroed struc
 // Remove the changes that a reload applies; keep the changes that need a restart.
 void weir_difference_keep_restarts(struct weir_difference *difference);
 // Adds the changes of `waiting` that are no longer in the difference: the file has the running
-// value again. Each is added as taken back, from the waiting value to the running value. The texts
-// move from `waiting`. Returns 0 or -ENOMEM (no change is added).
+// value again. Each is added with taken_back set, from the pending value to the running value. The
+// texts move from `waiting`. Returns 0 or -ENOMEM (no change is added).
 int weir_difference_take_back(struct weir_difference *difference, struct weir_difference *waiting);
 
 // Array of {kind, what, from?, to?, note?, cost?: {effect, flows, text}}. NULL: out of memory.

@@ -50,7 +50,7 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	if (weir_json_valid(read, "path") && check->path[0] != '/') {
 		weir_json_error_at(
-			reader, place, "path", "must begin with \"/\"; such as \"/healthz\"");
+			reader, place, "path", "must begin with \"/\", such as \"/healthz\"");
 	} else if (weir_json_valid(read, "path") && strchr(check->path, ' ') != NULL) {
 		weir_json_error_at(reader, place, "path", "contains a space; write it as \"%%20\"");
 	} else if (weir_json_valid(read, "path") && strchr(check->path, '#') != NULL) {
@@ -64,7 +64,7 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 	if (weir_json_valid(read, "body") && check->body[0] != '\0' &&
 		weir_json_valid(read, "method") && check->method != WEIR_METHOD_GET) {
 		weir_json_error_at(reader, place, "body",
-			"cannot be found in an answer to %s; remove it, or use method \"GET\"",
+			"cannot be found in a response to %s; remove it, or use method \"GET\"",
 			weir_config_method_name(check->method));
 	}
 	if (weir_json_valid(read, "status_first") && weir_json_valid(read, "status_last") &&
@@ -99,7 +99,7 @@ static void check_tls(struct weir_json_reader *reader, const struct weir_json_pl
 	if (weir_json_valid(read, "ca_file") && check->ca_file[0] != '\0' &&
 		check->ca_file[0] != '/') {
 		weir_json_error_at(reader, place, "ca_file",
-			"is not an absolute path; use one like \"/etc/weir/ca.pem\"");
+			"is not an absolute path; use a path such as \"/etc/weir/ca.pem\"");
 	}
 	if (weir_json_valid(read, "verify") && !check->verify &&
 		weir_json_present(read, "ca_file")) {

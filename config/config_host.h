@@ -32,6 +32,6 @@ int weir_config_add_warning(
 // another host. Returns 0 or -ENOMEM (some warnings are missing).
 int weir_config_warn_interfaces(
 	const struct weir_config *config, struct weir_config_errors *errors);
-// Add a warning for each CPU of a worker that is not online. Returns like
+// Add a warning for each CPU of a worker that is not online. Return values as for
 // weir_config_warn_interfaces.
 int weir_config_warn_cpus(const struct weir_config *config, struct weir_config_errors *errors);

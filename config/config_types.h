@@ -12,7 +12,7 @@ extern const struct weir_json_type weir_config_type_address; // struct weir_addr
 // IPv4 "address" or "address/length", as struct weir_address; offset2: a uint8_t, 32 - length.
 extern const struct weir_json_type weir_config_type_prefix4;
 extern const struct weir_json_type weir_config_type_ipv6; // struct weir_address, IPv6 only
-extern const struct weir_json_type weir_config_type_mac; // 6 bytes; offset2: a bool, is it set
+extern const struct weir_json_type weir_config_type_mac; // 6 bytes; offset2: a bool, true if set
 extern const struct weir_json_type weir_config_type_seed; // "0x" and up to 16 hexadecimal digits
 extern const struct weir_json_type weir_config_type_weight; // uint32_t; offset2: a bool, "auto"
 extern const struct weir_json_type weir_config_type_number; // a double, min..max

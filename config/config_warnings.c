@@ -51,7 +51,7 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 }
 
 // Warns of an agent-check without a port: it would connect to the port of the VIP, where the server
-// listens, and not the agent.
+// listens instead of the agent.
 static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_config_health_check *check = &service->health_check;
@@ -59,8 +59,8 @@ static void warn_agent_check(struct weir_json_reader *reader, const struct weir_
 
 	if (check->type == WEIR_CHECK_AGENT_CHECK && check->port == 0) {
 		weir_json_warning(reader, &at,
-			"has type \"agent-check\" and no port: it connects to port %u, that of the "
-			"service; add \"port\"",
+			"has type \"agent-check\" and no port: it connects to the port of the "
+			"service (%u); add \"port\"",
 			weir_config_checked_bind(service)->port_first);
 	}
 }
@@ -121,11 +121,11 @@ static void warn_steal(struct weir_json_reader *reader, const struct weir_json_p
 
 	if (steal->enabled && !has_tcp(service)) {
 		weir_json_warning(reader, &object,
-			"moves TCP connections, and the service has no bind of TCP: remove "
+			"moves TCP connections, but the service has no TCP bind: remove "
 			"\"steal\"");
 	} else if (steal->enabled && service->backend_count == 1) {
 		weir_json_warning(reader, &object,
-			"moves connections to other backends, and the service has one "
+			"moves connections to other backends, but the service has only one "
 			"backend: add a backend, or remove \"steal\"");
 	} else if (steal->enabled && steal->after_ms >= flows->syn_seen_ms) {
 		weir_json_warning(reader, &at,
@@ -151,7 +151,7 @@ static int compare_addresses(const void *a, const void *b, void *list) {
 	return order ? order : (x > y) - (x < y);
 }
 
-// Warn if two backends of a service have one address; the names of backends are unique.
+// Warn if two backends of a service have the same address.
 static void warn_addresses(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_json_place backends = weir_json_place_member(place, "backends");

@@ -32,13 +32,13 @@ struct weir_json_place {
 	const struct weir_json_place *parent; // NULL = the root
 	const char *key; // NULL = an element of an array
 	uint32_t index;
-	// Node in json_position.h; WEIR_JSON_NO_NODE = it is searched when it is needed.
+	// Node in json_position.h; WEIR_JSON_NO_NODE = looked up when it is needed.
 	uint32_t node;
 };
 
 // A type of values: how a value is read from JSON, stored in a struct and written as text.
 struct weir_json_type {
-	const char *name; // for messages to programs: "integer"
+	const char *name; // for programs that print the keys: "integer"
 	// Read a value into the struct `into`. Returns whether it is valid; adds errors.
 	bool (*read)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		const struct weir_json_key *key, json_t *json, char *into);
@@ -123,7 +123,7 @@ struct weir_json_object {
 	// Another order of the elements is a difference. If only the identity of an element has
 	// changed, and not its description and index, the element was renamed.
 	bool ordered;
-	// Whether the file does not have the object. NULL: the defaults apply then.
+	// Whether the file lacks this object. NULL: an absent object gets the defaults.
 	bool (*is_absent)(const void *object);
 };
 

@@ -5,8 +5,8 @@
 
 #define NOTICE_FIRST_MS 50
 #define NOTICE_MOST_MS 500
-// Minimum time for which a silent balancer keeps its replay window. Packet loss alone does not
-// cause a silence of this length.
+// Minimum time for which the replay window of a balancer is kept after its last probe. Packet loss
+// alone does not cause so long a gap between probes.
 #define REPLAY_KEEP_MS 60000
 
 static uint64_t patience_ms(uint32_t interval_ms) {

@@ -49,7 +49,7 @@ struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 	const struct weir_agent_probe *probe, uint64_t agent, const struct weir_path *path,
 	uint64_t now_ms, enum weir_agent_refusal *refusal);
 
-// Remove silent balancers. Returns the number of remaining balancers.
+// Remove balancers that no longer send probes. Returns the number of remaining balancers.
 uint32_t weir_balancers_expire(struct weir_balancers *balancers, uint64_t now_ms);
 
 uint32_t weir_balancers_count(const struct weir_balancers *balancers);

@@ -112,7 +112,7 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 			continue;
 		}
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, text,
-			"is not an address of this host: the kernel drops its packets");
+			"is not an address of this host: the kernel drops packets to it");
 		weir_findings_cure(&doctor->findings, "ip %saddr add %s/%d dev lo",
 			four ? "" : "-6 ", text, four ? 32 : 128);
 	}

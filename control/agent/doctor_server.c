@@ -63,7 +63,7 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// Report a weir-agent run that runs, but does not answer. Returns whether the process runs.
+// Report a process `weir-agent run` that does not respond. Returns whether there is such a process.
 static bool report_running(struct weir_agent_doctor *doctor) {
 	const struct weir_agent_options *options = doctor->options;
 	const struct weir_processes found =
@@ -219,8 +219,8 @@ void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {
 		return;
 	}
 	if (problem == NULL) {
-		weir_findings_add(
-			&doctor->findings, WEIR_FINDING_OK, "weir-agent run", "no failed removal");
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-agent run",
+			"no removal of a handshake has failed");
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-agent run", "%s", problem);

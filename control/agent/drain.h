@@ -3,9 +3,9 @@
 // Drain: decides when a lame duck may stop. A lame duck may stop after the interval, or earlier:
 // after every balancer has acknowledged the state, and there has been no connection for a short
 // time. Half-open connections count only for a short time after the last acknowledgement, because a
-// handshake that takes longer is lost or forged. An agent that knows no balancer can notify no
-// balancer, and unknown balancers may still send new connections. A patient drain then lasts for
-// the whole interval.
+// handshake that takes longer is lost or forged. An agent that no balancer has probed can notify no
+// balancer, and balancers that have not probed it may still send new connections. A patient drain
+// then lasts for the whole interval.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -16,7 +16,7 @@
 // X(NAME, "name", "meaning")
 #define WEIR_DRAIN_STATES(X) \
 	X(NONE, "none", "not a lame duck") \
-	X(TELLING, "telling", "some balancers have not acknowledged it") \
+	X(TELLING, "telling", "some balancers have not acknowledged the state") \
 	X(SERVING, "serving", "waiting for open connections to end") \
 	X(DONE, "done", "no connection is left") \
 	X(DEADLINE, "deadline", "the interval is over")

@@ -25,7 +25,7 @@
 #define REPLY_MS 200 // maximum wait for the agent
 #define RETRY_MS 1000 // time between two attempts to announce a state
 #define STEP_MS 100 // time between two steps of a drain
-// Maximum wait for an agent that has answered before, and may be in a restart.
+// Maximum wait for an agent that has answered before, and may be restarting.
 #define PATIENCE_MS 2000
 #define STOP_EXTRA_MS 5000 // added to the duration of the drain for the stop timeout of systemd
 

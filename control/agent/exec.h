@@ -10,7 +10,7 @@
 //
 // Other signals, and a second SIGTERM during the drain, are sent to the server at once. weir-agent
 // exec runs as the user of the server. Without weir-agent run, the server runs and stops without
-// announcements. As process 1, weir-agent exec reaps orphans.
+// announcements. As PID 1, weir-agent exec reaps orphans.
 //
 // Threads: one.
 #pragma once
@@ -18,7 +18,7 @@
 #include "options.h"
 
 // Returns the exit status of the server. If a signal has ended the server, this signal ends the
-// calling process as well, without a return; only process 1 gets 128 + signal as exit status.
+// calling process as well, without a return; only PID 1 gets 128 + signal as exit status.
 int weir_exec_run(const struct weir_agent_options *options);
 
 // `weir-agent announce WORD`. Returns the exit status.

@@ -21,5 +21,5 @@ int weir_exec_block_signals(sigset_t *ret_before);
 pid_t weir_exec_spawn(char **program, const char *notify_socket, const sigset_t *mask);
 
 // Returns the exit status of a process. status: from waitpid(2). If a signal has ended the process,
-// this signal ends the calling process as well, unless the caller is process 1.
+// this signal ends the calling process as well, unless the caller is PID 1.
 int weir_exec_end_like(int status, const sigset_t *mask);

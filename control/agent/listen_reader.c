@@ -71,8 +71,8 @@ bool weir_listen_take(struct weir_listen_reader *reader, struct weir_listen_even
 		return false;
 	}
 	length = __atomic_load_n((const uint32_t *)(const void *)record, __ATOMIC_ACQUIRE);
-	// The kernel still writes the record. When it is complete, the descriptor becomes readable
-	// again.
+	// The kernel is still writing the record. When the record is complete, the descriptor
+	// becomes readable again.
 	if ((length & BPF_RINGBUF_BUSY_BIT) != 0) {
 		return false;
 	}

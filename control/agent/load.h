@@ -4,11 +4,11 @@
 // that its application reports (ORCA), and writes the values into answers. The application's values
 // take precedence. Fields that no balancer requests are not read.
 //
-// Sums (service times, busy times) start at 0 with the agent, and grow only while they are
-// requested. Rates and utilization cover the last second, the median the last 10.
+// Sums (service times, busy times) are 0 when the agent starts, and grow only while they are
+// requested. Rates and utilization cover the last second, the median the last 10 seconds.
 //
-// Busy time: CPU time of the service / connections that ended, or requests if the application
-// reports its rate.
+// Busy time: CPU time of the service, divided by the number of connections that ended, or by the
+// number of requests if the application reports its request rate.
 //
 // Threads: one. No logging.
 #pragma once

@@ -103,7 +103,8 @@ static int take_address(const struct weir_option *option, const char *value, voi
 	}
 	if (weir_address_parse(value, &ret->addresses[ret->address_count])) {
 		snprintf(why, why_bytes,
-			"is not an IPv4 or IPv6 address; use one like 10.0.0.11 or 2001:db8::11");
+			"is not an IPv4 or IPv6 address; use an address such as 10.0.0.11 or "
+			"2001:db8::11");
 		return -EINVAL;
 	}
 	ret->address_count++;
@@ -122,7 +123,7 @@ static int take_vip(const struct weir_option *option, const char *value, void *o
 	}
 	if (weir_address_parse(value, &ret->vips[ret->vip_count])) {
 		snprintf(why, why_bytes,
-			"is not an IPv4 or IPv6 address; use one like 198.51.100.10");
+			"is not an IPv4 or IPv6 address; use an address such as 198.51.100.10");
 		return -EINVAL;
 	}
 	ret->vip_count++;
@@ -141,7 +142,7 @@ static int take_source(const struct weir_option *option, const char *value, void
 	}
 	if (weir_prefix_parse(value, &ret->sources[ret->source_count])) {
 		snprintf(why, why_bytes,
-			"is not a prefix; use one like 10.0.0.0/24 or 2001:db8::/64");
+			"is not a prefix; use a prefix such as 10.0.0.0/24 or 2001:db8::/64");
 		return -EINVAL;
 	}
 	ret->source_count++;
@@ -160,7 +161,7 @@ static int take_cgroup(const struct weir_option *option, const char *value, void
 	}
 	if (value[0] != '/') {
 		snprintf(why, why_bytes,
-			"is not an absolute path; use one like "
+			"is not an absolute path; use a path such as "
 			"/sys/fs/cgroup/system.slice/nginx.service");
 		return -EINVAL;
 	}
@@ -271,11 +272,10 @@ static const struct weir_option rows[] = {
 		FIELD(interval_ms), .fallback = "30", .max = 86400000,
 		.groups = GROUP_RUN | GROUP_LAME_DUCK),
 	WEIR_OPTION_ROW(SECONDS, "drain-timeout", "SECONDS",
-		"maximum time from the stop signal to weir-agent until the server gets the signal",
+		"maximum time until the stop signal is passed on to the server",
 		FIELD(drain_timeout_ms), .fallback = "30", .max = 86400000, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(SECONDS, "delay", "SECONDS",
-		"minimum time from the stop signal to weir-agent until the server gets the signal, "
-		"such as for UDP",
+		"minimum time until the stop signal is passed on to the server, such as for UDP",
 		FIELD(delay_ms), .fallback = "0", .max = 3600000, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(WORD, "stop-signal", "SIGNAL", "signal that begins the drain",
 		FIELD(stop_signal), .fallback = "TERM", .words = signals, .groups = GROUP_EXEC),
@@ -339,11 +339,11 @@ static const struct weir_help help_of_all = {
 		 "lame-duck, ready and status control it; announce and exec set the state of a "
 		 "single service, without root. weir-agent COMMAND --help shows one command.",
 	.commands = commands,
-	.notes = "SIGTERM to run starts a drain with its own --interval, after which it exits with "
-		 "0. A second SIGTERM, or SIGINT, ends it at once.\nExit status: 0 done, 1 refused "
+	.notes = "On SIGTERM, run drains for at most its own --interval, and then exits with 0. "
+		 "A second SIGTERM, or SIGINT, ends it at once.\nExit status: 0 done, 1 refused "
 		 "(no such interface, no permission, another XDP program, a command that failed), "
 		 "2 invalid usage, 3 no decap on INTERFACE (stats, --detach) or no weir-agent run "
-		 "(lame-duck, ready, status, announce). Of doctor: 0 nothing above notice, 1 "
+		 "(lame-duck, ready, status, announce). Of doctor: 0 no warning or fault, 1 "
 		 "warnings, 2 faults. Of exec: that of COMMAND, 127 not found, 126 not "
 		 "executable.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"

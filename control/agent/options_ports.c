@@ -87,14 +87,13 @@ int weir_check_services(struct weir_agent_options *options, char *why, size_t wh
 
 	if (options->service != NULL && options->command == WEIR_AGENT_RUN) {
 		snprintf(why, why_bytes,
-			"--service: \"%s\" has no ports; use one like --service web=80,443",
+			"--service: \"%s\" has no ports; add ports, as in --service web=80,443",
 			options->service);
 		return -EINVAL;
 	}
 	if (options->services.count > 0 && options->command != WEIR_AGENT_RUN) {
 		snprintf(why, why_bytes,
-			"--service: leave out the ports, which weir-agent run has; use "
-			"--service NAME");
+			"--service: ports are for weir-agent run only; use --service NAME");
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; r == 0 && i < options->allowed_count; i++) {

@@ -152,7 +152,7 @@ bool weir_port_watch_set_word(struct weir_port_watch *watch, uint16_t port, uint
 	return changed;
 }
 
-// --- a look -------------------------------------------------------------------------------
+// --- a check ------------------------------------------------------------------------------
 
 // Returns whether a port has lost its last listening socket.
 static bool is_death(const struct weir_port_watch *watch, uint32_t first, const uint32_t *counts,

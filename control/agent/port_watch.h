@@ -43,7 +43,7 @@ struct weir_port_watch {
 	bool missing_logged; // the ports without a listening socket were logged
 	uint64_t started_ms;
 	struct weir_look_budget budget;
-	// Number of checks since the last event; they repeat the check with growing pauses.
+	// Number of checks since the last event: checks are repeated with growing pauses.
 	uint32_t repeats;
 	uv_poll_t events;
 	uv_timer_t turn;
@@ -54,7 +54,7 @@ struct weir_port_watch {
 int weir_port_watch_start(
 	uv_loop_t *loop, const struct weir_port_watch_params *params, struct weir_port_watch *ret);
 // Set and save the application's word for a port, without a call of `changed` and without a line in
-// the log. Returns like weir_watched_ports_set_word.
+// the log. Return value as for weir_watched_ports_set_word.
 bool weir_port_watch_set_word(
 	struct weir_port_watch *watch, uint16_t port, uint8_t protocol, enum weir_health_word word);
 // After this call, run the loop to close the handles.

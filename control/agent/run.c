@@ -266,7 +266,7 @@ static enum weir_agent_exit generate_key(const struct weir_agent_options *option
 	int r = weir_agent_crypto_start();
 
 	if (r) {
-		return refuse(r, "libsodium failed to start");
+		return refuse(r, "libsodium could not be initialised");
 	}
 	weir_agent_key_generate(
 		options->key_id != 0 ? options->key_id : choose_key_id(options), line);

@@ -54,7 +54,7 @@ struct service {
 
 	uv_loop_t loop;
 	uv_signal_t term, interrupt, hangup;
-	uv_timer_t turn; // WEIR_LOAD_TICK_MS: load, meter, silent balancers
+	uv_timer_t turn; // WEIR_LOAD_TICK_MS: load, meter, expiry of balancers
 	struct weir_warm_up warm_up;
 	uint64_t number; // random number of this process
 	uint64_t started_ms;

@@ -42,8 +42,8 @@ static enum weir_health_word word_of(
 	return WEIR_HEALTH_WORD_READY;
 }
 
-// Returns the mildest word of the service's ports. Words can differ between ports, because the word
-// of a port ends when a socket listens at the port again.
+// Returns the least severe word of the service's ports. Words can differ between ports, because the
+// word of a port ends when a socket listens at the port again.
 static enum weir_health_word get_word(void *context, uint32_t index) {
 	const struct weir_service_words *words = context;
 	const struct weir_named_service *service = service_of(words, index);

@@ -224,7 +224,8 @@ static void log_failed_start(
 
 	set_problem(answers,
 		"the helper process for steals cannot %s: %s; handshakes are not removed; %s",
-		privileges ? "become its user with CAP_NET_ADMIN" : "query sockets of the kernel",
+		privileges ? "switch to its user and keep CAP_NET_ADMIN"
+			   : "query sockets of the kernel",
 		strerror(-answer->error),
 		privileges ? "run as root, or with config/systemd/weir-agent-steal.conf"
 			   : "the helper needs AF_NETLINK (RestrictAddressFamilies= of its unit) "

@@ -21,7 +21,7 @@ struct weir_steal_answers_params { // pointers: must outlive the answers
 	struct weir_log *log;
 	const struct weir_agent_keys *keys;
 	const struct weir_datagrams *datagrams;
-	uint64_t number; // number of this process
+	uint64_t number; // random number of this process
 	uint64_t started_ms; // time at which `clock_ms` in answers is 0
 	bool allowed; // --allow-steal; otherwise each request gets the answer OFF
 	const uint16_t *ports; // ports of the service

@@ -40,10 +40,10 @@ enum weir_steals_verdict {
 	WEIR_STEALS_REFUSED, // the request gets no answer; *refusal has the reason
 };
 
-// Classify an authentic request. agent: number of this process. clock_ms: the monotonic clock of
-// answers. *ret: the entry of the request, with NEW, KNOWN and PENDING; valid until the next call.
-// *refusal: the reason, with REFUSED: AGENT (for another process), FLOW (a known request with
-// another flow), VALUE (the deadline is too far ahead) or RATE (too many requests).
+// Classify an authentic request. agent: random number of this process. clock_ms: the monotonic
+// clock of answers. *ret: the entry of the request, with NEW, KNOWN and PENDING; valid until the
+// next call. *refusal: the reason, with REFUSED: AGENT (for another process), FLOW (a known request
+// with another flow), VALUE (the deadline is too far ahead) or RATE (too many requests).
 enum weir_steals_verdict weir_steals_take(struct weir_steals *steals,
 	const struct weir_agent_steal *steal, uint64_t agent, uint64_t clock_ms,
 	struct weir_steals_entry **ret, enum weir_agent_refusal *refusal);

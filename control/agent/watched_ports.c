@@ -214,7 +214,7 @@ struct weir_port_word weir_watched_port_word(const struct weir_watched_port *por
 	return word;
 }
 
-// Add words of ports to an answer, as many as it can have. down: true adds the ports that are down,
+// Add words of ports to an answer, as many as fit. down: true adds the ports that are down,
 // false adds the other ports.
 static void list_words(
 	const struct weir_watched_ports *ports, bool down, struct weir_agent_answer *answer) {
@@ -229,7 +229,7 @@ static void list_words(
 	}
 }
 
-// Returns the mildest word of all ports. Returns NONE if a port has no word.
+// Returns the least severe word of all ports. Returns NONE if a port has no word.
 static struct weir_port_word mildest(const struct weir_watched_ports *ports) {
 	struct weir_port_word mildest = {0};
 

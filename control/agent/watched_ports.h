@@ -73,7 +73,7 @@ struct weir_watched_ports {
 void weir_watched_ports_init(struct weir_watched_ports *ports, uint32_t grace_ms);
 // Watch a port, once. Returns 0 or -ENOSPC.
 int weir_watched_ports_add(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol);
-// Note that a port had a listening socket before the agent started: the port is down if the first
+// Record that a port had a listening socket before the agent started: the port is down if the first
 // check finds no listening socket, or none within the grace time. Without effect on a port that is
 // not watched.
 void weir_watched_ports_had_listener(
@@ -107,8 +107,8 @@ struct weir_port_word weir_watched_port_word(const struct weir_watched_port *por
 uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports);
 
 // Write the words of the ports into an answer whose fields of the host are complete. If the
-// balancer does not request words of ports and all ports have a word, the mildest of these words
-// becomes the host's word. If the balancer requests words of ports and more ports are down than an
+// balancer does not request words of ports and all ports have a word, the least severe word becomes
+// the host's word. If the balancer requests words of ports and more ports are down than an
 // answer can have, the host's word becomes DOWN. Ports that are down come first, so that words of
 // applications never make the host worse for other ports. An order of the operator (a lame duck)
 // stays the host's word.

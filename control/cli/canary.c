@@ -260,8 +260,8 @@ static void show_plan(const struct weir_cli *cli, json_t *result) {
 		(long long)integer(result, "others_weight"));
 	weir_show_table(out, json_object_get(result, "steps"), columns, COUNT(columns), "no steps");
 	fprintf(out,
-		"FLOWS: flows for this backend of %lld new flows, the number of the last minute, "
-		"if they came at each step.\n"
+		"FLOWS: new flows for this backend at each step, of %lld new flows per minute, as "
+		"in the last minute.\n"
 		"Errors and latency of the backend are unknown until it has flows.\n",
 		(long long)integer(result, "flows"));
 	if (weight == 0) {

@@ -346,7 +346,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"service", "waste", "NAME", "show how unevenly the backends are used",
 	 "Shows the last reported utilization of each backend as a bar, and the gap to the most used\n"
 	 "backend. The sum of the gaps is wasted capacity, because the service is full when its most used\n"
-	 "backend is full. Requests agents that do not measure utilization to measure it for five minutes.\n",
+	 "backend is full. Agents that do not measure utilization yet are requested to, for five minutes.\n",
 	 "weirctl service waste web", "service.waste", 1, 1, 0, build_service, weir_waste_show,
 	 weir_waste_run, false},
 	{"vip", "show", "ADDRESS", "show the drain of a VIP", NULL, "weirctl vip show 198.51.100.10",
@@ -402,8 +402,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl host drain --interval 60s --wait 10.0.0.11", "host.drain", 1, 1, WEIR_CLI_DRAIN,
 	 build_host, weir_drain_show_host, weir_drain_run, true},
 	{"host", "ready", "ADDRESS", "end the drains of all backends with an address",
-	 "Returns backends that were drained to service. Backends that were put into maintenance without a\n"
-	 "drain stay in maintenance.\n",
+	 "Drained backends become ready again. Backends that were put into maintenance without a drain stay\n"
+	 "in maintenance.\n",
 	 "weirctl host ready 10.0.0.11", "host.ready", 1, 1, 0, build_host, weir_drain_show_host, NULL,
 	 true},
 	{"weight", "set", "[SERVICE/]BACKEND WEIGHT|configured",
@@ -414,7 +414,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"canary", "start", "[--steps LIST] [--dry-run] SERVICE BACKEND",
 	 "give a backend a growing share of the new flows, and roll back if it is worse",
 	 "Compares the errors and the latency of BACKEND with the other backends, from their reports;\n"
-	 "without reports it compares the shares of new flows without an answer. If BACKEND is clearly\n"
+	 "if there are none, it compares the shares of new flows that got no answer. If BACKEND is clearly\n"
 	 "worse, it is rolled back to weight 0 at once; after the last step it gets its configured weight.\n"
 	 "A step is prolonged until there are enough requests. Needs policy maglev or weighted-round-robin.\n"
 	 "HTTP errors are counted only if reported through ORCA or weirctl backend report: without ORCA,\n"
@@ -532,21 +532,21 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"config", "init", "[FILE]", "write a first configuration; needs no daemon",
 	 "Writes a configuration with a port at the interface of the default route, one service as an\n"
 	 "example, and a random hash_seed. FILE defaults to /etc/weir/weir.json; \"-\" is standard output.\n"
-	 "An existing FILE is overwritten only if it has no service and its ports receive no packets, like\n"
+	 "An existing FILE is overwritten only if it has no service and its ports receive no packets, as in\n"
 	 "the file of the package.\n",
 	 "weirctl config init /etc/weir/weir.json", NULL, 0, 1, 0, NULL, NULL, weir_init_run, false},
 	{"config", "diff", "[FILE]", "show what a reload would change, and what that costs in flows",
 	 "Compares FILE with the running configuration. FILE defaults to the file that weir-control was\n"
-	 "started with. The number of open flows that a change breaks, moves, or leaves with a removed\n"
-	 "backend is in parentheses.\n",
+	 "started with. In parentheses: how many open flows a change breaks or moves, or how many stay\n"
+	 "with a removed backend.\n",
 	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL, true},
 	{"config", "reload", "[FILE]", "apply the configuration and show the changes",
 	 "FILE defaults to the file that weir-control was started with. Another FILE is in use until the\n"
 	 "next reload without FILE, or the next restart of weir-control. A file with errors changes nothing.\n",
 	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_reload, NULL, true},
 	{"config", "waiting", "", "show the changes that wait for a restart of weir-dataplane",
-	 "Shows the value that is in use and the value that waits, and how many open flows the restart\n"
-	 "breaks at most. The waiting values were read at the last reload, or at the start of weir-control.\n",
+	 "Shows the value in use and the pending value, and how many open flows the restart breaks at\n"
+	 "most. The pending values were read at the last reload, or at the start of weir-control.\n",
 	 "weirctl config waiting", "config.waiting", 0, 0, 0, build_nothing, weir_show_waiting, NULL, false},
 	{"audit", "show", "", "show configuration changes and refused requests, with their users",
 	 "Shows the last 256 changes and the last 64 refused requests since the start of weir-control.\n"

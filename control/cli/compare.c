@@ -42,7 +42,7 @@ static void print_recording(FILE *out, const json_t *result) {
 	fprintf(out, "Replayed: start and duration of each flow%s.\n",
 		scaled != NULL && strcmp(scaled, "scaled") == 0
 			? ", scaled by the relative speed of the other backend"
-			: " as recorded, at any backend");
+			: " as recorded, whichever backend gets it");
 	fprintf(out,
 		"Not replayed: slower responses under load, errors, changes of the backends.\n");
 }
@@ -52,7 +52,8 @@ static void print_notes(FILE *out, const json_t *result) {
 	json_int_t flows = number(result, "flows"), began = number(result, "began");
 
 	if (lost > 0) {
-		fprintf(out, "warning: %" JSON_INTEGER_FORMAT " flow%s lost: too many ended\n",
+		fprintf(out,
+			"warning: %" JSON_INTEGER_FORMAT " flow%s lost: too many ended at a time\n",
 			lost, lost == 1 ? " was" : "s were");
 	}
 	if (omitted > 0) {

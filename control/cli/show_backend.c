@@ -47,7 +47,7 @@ static void add_drain(char *notes, size_t *used, const json_t *drain) {
 	}
 }
 
-// Note an agent that does not answer: load and state of the server are unknown.
+// Add a note about an agent that does not answer: load and state of the server are unknown.
 static void add_agent(char *notes, size_t *used, const json_t *row) {
 	const char *state = json_string_value(json_object_get(row, "agent"));
 	const json_t *age = json_object_get(row, "agent_age_ms");
@@ -68,7 +68,7 @@ static void add_agent(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
-// Note health checks without a result: the health state does not change then.
+// Add a note about health checks without a result: they do not change the health state.
 static void add_unchecked(char *notes, size_t *used, const json_t *row) {
 	const json_t *since = json_object_get(row, "unchecked_ms");
 	const char *why = json_string_value(json_object_get(row, "unchecked_why"));

@@ -268,7 +268,7 @@ json_t *weir_status_get(const struct weir_cli_options *options) {
 		status = empty_status();
 		if (answer != NULL) {
 			add(status, LEVEL_UNKNOWN, "%s",
-				refused != NULL ? refused : "invalid answer of weir-control");
+				refused != NULL ? refused : "invalid reply from weir-control");
 		} else if (error == -EACCES || error == -EPERM || error == -EINVAL ||
 			   error == -ENAMETOOLONG) {
 			add(status, LEVEL_UNKNOWN, "%s", why);

@@ -178,7 +178,7 @@ struct live {
 	struct weir_cli *cli;
 	struct screen screen;
 	struct samples samples;
-	json_t *view; // last view; without figures before the first view
+	json_t *view; // last view; without values before the first view
 	struct weir_top_outage outage;
 };
 

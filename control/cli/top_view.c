@@ -154,12 +154,12 @@ static void describe_quiet(const json_t *quiet, char *text, size_t bytes) {
 
 	weir_show_value(ms, WEIR_SHOW_DURATION, duration, sizeof(duration));
 	if (strcmp(since, "dataplane") == 0 && json_is_integer(ms)) {
-		snprintf(text, bytes, "no drops since weir-dataplane began, %s ago", duration);
+		snprintf(text, bytes, "no drops since weir-dataplane started, %s ago", duration);
 	} else if (strcmp(since, "dataplane") == 0) {
-		snprintf(text, bytes, "no drops since weir-dataplane began");
+		snprintf(text, bytes, "no drops since weir-dataplane started");
 	} else if (strcmp(since, "top") == 0) {
 		snprintf(text, bytes,
-			"no drops since top began, %s ago (%" JSON_INTEGER_FORMAT " before)",
+			"no drops since top started, %s ago (%" JSON_INTEGER_FORMAT " before)",
 			duration, json_integer_value(total));
 	} else {
 		snprintf(text, bytes, "no drops for %s", duration);
@@ -336,7 +336,7 @@ static void describe_outage(
 		}
 		append_reasons(status, why, "; ", text, bytes);
 	} else {
-		append(text, bytes, "no figures since %s", clock_text(outage->since, since));
+		append(text, bytes, "no new values since %s", clock_text(outage->since, since));
 		append_reasons(status, "", ": ", text, bytes);
 		if (strcmp(level_of(status), "ok") == 0) {
 			append(text, bytes, ": %s",
@@ -344,7 +344,7 @@ static void describe_outage(
 		}
 	}
 	if (outage->figures != 0) {
-		append(text, bytes, "; figures of %s", clock_text(outage->figures, since));
+		append(text, bytes, "; values of %s", clock_text(outage->figures, since));
 	}
 	append(text, bytes, "; trying again");
 }

@@ -32,10 +32,10 @@ json_t *weir_top_between(
 // Sort the backends, in place.
 void weir_top_sort_backends(json_t *view, enum weir_top_sort sort);
 
-// An outage: the time without new figures.
+// An outage: the time without new values.
 struct weir_top_outage {
 	time_t since; // start of the outage; 0 = no outage
-	time_t figures; // time of the shown figures, 0 = none
+	time_t figures; // time of the shown values, 0 = none
 	char why[512]; // the error of the last request
 };
 
@@ -50,7 +50,7 @@ void weir_top_print(FILE *out, const json_t *view, uint32_t width);
 struct weir_top_screen {
 	uint32_t rows, columns;
 	bool colour; // faults are coloured
-	bool stale; // figures are old, and are printed in grey
+	bool stale; // the values are old, and are printed in grey
 	uint32_t first; // index of the first backend shown; corrected to the valid range
 };
 

@@ -76,7 +76,7 @@ static const char *kind_text(const char *kind) {
 		{"echo", "echo request"},
 		{"icmp-error", "ICMP error about a packet of a flow"},
 		{"other", "not for any service"},
-		{"suspect", "invalid, if it is to a VIP"},
+		{"suspect", "invalid if sent to a VIP"},
 		{"broken", "broken"},
 		{"fragment-first", "first fragment of a flow's packet"},
 		{"fragment", "later fragment, handled like the first fragment"},

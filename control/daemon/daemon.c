@@ -131,10 +131,10 @@ static int on_attached(void *context, struct weir_segment *segment,
 		"attached to weir-dataplane (pid %u, epoch %016llx, %u worker%s, %u port%s)%s",
 		segment->header->dataplane_pid, (unsigned long long)segment->epoch,
 		segment->workers, segment->workers == 1 ? "" : "s", segment->ports,
-		segment->ports == 1 ? "" : "s", adopting ? ", existing tables adopted" : "");
+		segment->ports == 1 ? "" : "s", adopting ? ", existing tables loaded" : "");
 	// Configure the next hops before the configuration is applied. Applying looks up the next
-	// hops of new backends, which needs the ports and the adopted next hops. weir_daemon_apply
-	// configures next hops again.
+	// hops of new backends, which needs the ports and the next hops in the existing tables.
+	// weir_daemon_apply configures next hops again.
 	(void)weir_next_hops_configure(
 		daemon->next_hops, daemon->tables, weir_reload_config(daemon->reload));
 	why[0] = '\0';

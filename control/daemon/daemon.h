@@ -105,12 +105,12 @@ struct weir_daemon {
 	uint64_t last_publish_us; // duration of the last publication
 	uint64_t published_ns; // end of the last publication
 	uint64_t build_next_ns; // time of the next step of building selections
-	uint64_t last_grace_us; // time from the last publication until every worker had adopted it
+	uint64_t last_grace_us; // time from the last publication until every worker used it
 	// Sums of last_publish_us and last_grace_us since the start of this process.
 	uint64_t publish_us, grace_us;
 	uint64_t graces; // number of grace periods in grace_us
 	uint64_t grace_mark;
-	// Time of the oldest publication that a worker has not adopted yet; 0 = all are adopted.
+	// Time of the oldest publication that a worker does not use yet; 0 = none.
 	uint64_t grace_since_ns;
 	uv_timer_t tick, second, grace, publish, build;
 	uv_timer_t collect; // runs while workers measure service times

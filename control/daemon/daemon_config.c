@@ -388,7 +388,7 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 	}
 	if (r == 0 && weir_reload_plan_taken_back(daemon->reload, plan) < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_WARN,
-			"out of memory: the waiting changes that the reload takes back are not "
+			"out of memory: the pending changes that the reload reverts are not "
 			"known");
 	}
 	return r;

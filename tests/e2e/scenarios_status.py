@@ -181,7 +181,7 @@ def top_stays_during_outages(lab):
     """weirctl top shows which process is down, and since when; it continues when the process is back"""
     grey = "\033[90m"
     top = Top(lab)
-    top.wait("no drops since weir-dataplane began, ", without=grey)
+    top.wait("no drops since weir-dataplane started, ", without=grey)
     lab.programs["control"].kill()
     top.wait("WARNING: weir-control is down since ")
     top.wait("; weir-dataplane forwards with its last tables, without health checks; ")
@@ -194,7 +194,7 @@ def top_stays_during_outages(lab):
     lab.programs["dataplane"].signal(signal.SIGCONT)
     top.wait("web-2", without=grey)
     lab.programs["dataplane"].kill()
-    top.wait("CRITICAL: no figures since ")
+    top.wait("CRITICAL: no new values since ")
     top.wait(": weir-dataplane is not running: no packet is forwarded; ")
     lab.start_dataplane()
     top.wait("web-2", without=grey)

@@ -67,7 +67,7 @@ int weir_socket_dump_request(int fd, const struct weir_socket_query *query, uint
 		       : 0;
 }
 
-// Find the query's attribute behind the fixed part of a message, of `bytes` in all.
+// Find the query's attribute after the fixed part of a message. bytes: length of the whole message.
 static void find_attribute(
 	const struct weir_socket_query *query, size_t bytes, struct weir_socket *socket) {
 	const uint8_t *at = (const uint8_t *)(socket->message + 1);

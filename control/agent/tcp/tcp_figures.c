@@ -9,7 +9,7 @@
 
 #define LEAST_BITS 10
 #define MOST_BITS 18
-#define STEP_BITS 4u // 16 classes for each power of two
+#define STEP_BITS 4u // 16 buckets for each power of two
 #define STEPS (1u << STEP_BITS)
 
 _Static_assert((1u << MOST_BITS) / 4 * 3 >= WEIR_TCP_FIGURES_MOST,
@@ -27,7 +27,7 @@ static uint32_t class_of(uint64_t value) {
 	return (octave + 1) * STEPS + (uint32_t)(value >> octave & (STEPS - 1));
 }
 
-// Returns the value in the middle of a class of the histogram.
+// Returns the value in the middle of a histogram bucket.
 static uint64_t value_of(uint32_t class) {
 	uint32_t octave;
 
@@ -219,8 +219,8 @@ uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures) {
 	return figures->now.used;
 }
 
-// Keep the numbers of connections that this look has missed, as a dump that pauses may do. Without
-// its numbers, such a connection would count from its start again at the next look.
+// Keep the numbers of connections that this look has missed, because its dump paused. Without its
+// numbers, such a connection would count from its start again at the next look.
 static void keep_missed(struct weir_tcp_figures *figures) {
 	const struct weir_tcp_table *before = &figures->before;
 	uint32_t slots = before->slots == NULL ? 0 : 1u << before->bits;

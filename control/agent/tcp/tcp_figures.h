@@ -4,7 +4,7 @@
 // by address family of the clients. A look is one scan of all connections. The kernel counts
 // segments and bytes of a connection from its start, and each look adds the growth since the
 // previous look. Therefore the numbers of each connection are stored by its cookie, which the
-// kernel never uses again.
+// kernel never reuses.
 //
 // If the previous look did not contain a connection, the connection is counted from its start,
 // unless the previous look was partial or the current look is the first. Data that a connection
@@ -21,14 +21,14 @@
 #include "agent_message.h"
 #include "socket_dump.h"
 
-// Connections that a look remembers; at most 13 MB.
+// Maximum connections that a look stores; at most 13 MB.
 #define WEIR_TCP_FIGURES_MOST 131072u
 
-// Classes for all 64-bit numbers: 16 classes for each power of two.
+// Histogram buckets for all 64-bit numbers: 16 buckets for each power of two.
 #define WEIR_TCP_CLASSES (16 * 61)
 
 struct weir_tcp_histogram {
-	uint32_t count; // number of values in all classes
+	uint32_t count; // number of values in all buckets
 	uint32_t in[WEIR_TCP_CLASSES];
 };
 

@@ -89,14 +89,16 @@ static int add_ports(
 
 		if (weir_service_port_parse(list, bytes, &port)) {
 			snprintf(why, why_bytes,
-				"has no list of ports; use one like web=80,443 or dns=53,53/udp");
+				"has no list of ports; use NAME=PORTS, such as web=80,443 or "
+				"dns=53,53/udp");
 			return -EINVAL;
 		}
 		other = find_port(services, &port);
 		if (other != NULL) {
 			snprintf(why, why_bytes,
-				"has port %u, as service %s has; name each port once", port.port,
-				other->name);
+				"has port %u, which is already a port of service %s; name each "
+				"port once",
+				port.port, other->name);
 			return -EINVAL;
 		}
 		if (count_ports(services) == WEIR_PORT_WORDS_MOST) {
@@ -120,7 +122,8 @@ int weir_named_services_add(
 	int r;
 
 	if (value[bytes] == '\0' || !weir_service_name_is_valid(value, bytes)) {
-		snprintf(why, why_bytes, "is not a service; use one like web=80,443 or dns=53/udp");
+		snprintf(why, why_bytes,
+			"is not a service; use NAME=PORTS, such as web=80,443 or dns=53/udp");
 		return -EINVAL;
 	}
 	if (find(services, value, bytes) != NULL) {
@@ -149,7 +152,7 @@ int weir_named_services_allow(
 
 	if (bytes == 0 || bytes >= WEIR_SERVICE_USER_BYTES || value[bytes] == '\0') {
 		snprintf(why, why_bytes,
-			"does not name a user and a service; use one like nginx=web");
+			"does not name a user and a service; use USER=NAME, such as nginx=web");
 		return -EINVAL;
 	}
 	service = find(services, value + bytes + 1, strlen(value + bytes + 1));

@@ -46,6 +46,7 @@ int weir_service_port_parse(const char *text, size_t bytes, struct weir_service_
 int weir_named_services_add(
 	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);
 
-// Set the user of a service that was added before: USER=NAME. Returns like weir_named_services_add.
+// Set the user of a service that was added before: USER=NAME. Return values as for
+// weir_named_services_add.
 int weir_named_services_allow(
 	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);

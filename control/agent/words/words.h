@@ -41,7 +41,7 @@ struct weir_words_params { // the pointers must stay valid as long as the words
 	struct weir_log *log;
 	const struct weir_named_services *services;
 	const struct weir_word_listeners *listeners;
-	// Returns the mildest word of the service's ports.
+	// Returns the least severe word of the service's ports.
 	enum weir_health_word (*word)(void *context, uint32_t index);
 	// Whether all ports of the service have this word.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);

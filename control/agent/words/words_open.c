@@ -111,8 +111,8 @@ static int open_service(const char *run_dir, const struct weir_named_service *se
 	r = open_socket(&address, uid);
 	if (r == -EPERM) {
 		snprintf(why, why_bytes,
-			"--allow-user %s=%s: cannot give it the socket; run as root, with "
-			"CAP_CHOWN, or as that user",
+			"--allow-user %s=%s: cannot change the owner of the socket; run as root, "
+			"with CAP_CHOWN, or as that user",
 			service->user, service->name);
 	} else if (r < 0) {
 		snprintf(why, why_bytes, "cannot listen at %s: %s", address.sun_path, strerror(-r));

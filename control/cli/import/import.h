@@ -2,8 +2,8 @@
 //
 // Import: the common result of the readers of other load balancers' configurations (ipvs.h,
 // keepalived.h): a configuration of Weir, notes about everything without an exact counterpart, and
-// errors in the source. Only an error prevents a configuration. Settings that Weir does not
-// support, and settings that the other load balancer ignores, are left out with a note.
+// errors in the source. Only an error prevents the output of a configuration. Settings that Weir
+// does not support, and settings that the other load balancer ignores, are left out with a note.
 //
 // Threads: any. Pure: no files, no output. After a failed allocation, `failed` is set.
 #pragma once
@@ -128,13 +128,15 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 // is added per service and method.
 void weir_import_forwarding(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, char method);
-// Note persistence, by which a client stays on a server for some seconds. what: the setting.
+// Add a note about persistence, which keeps a client on a server for some seconds. what: the
+// setting.
 void weir_import_persistence(
 	struct weir_import *import, const struct weir_import_place *place, const char *what);
-// Note one-packet scheduling, which schedules each UDP datagram separately. what: the setting.
+// Add a note about one-packet scheduling, which schedules each UDP datagram separately. what: the
+// setting.
 void weir_import_one_packet(
 	struct weir_import *import, const struct weir_import_place *place, const char *what);
-// Note that the service has no health check: Weir supports none of the checks in the source.
+// Add a note that the service has no health check: Weir supports none of the checks in the source.
 void weir_import_note_unchecked(struct weir_import *import, const struct weir_import_place *place);
 // Add the service to the result, unless it has no addresses or no backends. Frees the service.
 void weir_import_service_end(struct weir_import *import, struct weir_import_service *service);

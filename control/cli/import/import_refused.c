@@ -82,7 +82,7 @@ static bool leave_out(struct weir_import *import, const struct weir_config_error
 			import, service, &place, rest + (rest[0] == '.'), error->reason);
 	}
 	weir_import_note(import, &place, WEIR_IMPORT_MISSING,
-		json_string_value(json_object_get(service, "name")), "the service: %s",
+		json_string_value(json_object_get(service, "name")), "the service is left out: %s",
 		error->reason);
 	json_array_set_new(import->services, number, json_null());
 	return true;
@@ -113,7 +113,8 @@ static void sweep_service(struct weir_import *import, size_t number) {
 	backends = sweep(json_object_get(service, "backends"), json_object_get(places, "backends"));
 	if (binds == 0 || backends == 0) {
 		weir_import_note(import, &place, WEIR_IMPORT_MISSING,
-			json_string_value(json_object_get(service, "name")), "the service: no %s",
+			json_string_value(json_object_get(service, "name")),
+			"the service is left out: no %s",
 			binds == 0 ? "usable address" : "real server that Weir supports");
 		json_array_set_new(import->services, number, json_null());
 	}

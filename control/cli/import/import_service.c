@@ -132,7 +132,8 @@ void weir_import_leave_out(struct weir_import *import, struct weir_import_servic
 	vsnprintf(why, sizeof(why), format, args);
 	va_end(args);
 	service->left_out = true;
-	weir_import_note(import, place, WEIR_IMPORT_MISSING, what, "the service: %s", why);
+	weir_import_note(
+		import, place, WEIR_IMPORT_MISSING, what, "the service is left out: %s", why);
 }
 
 static void add_bind(struct weir_import *import, struct weir_import_service *service,
@@ -225,8 +226,8 @@ static void note_port(struct weir_import *import, const struct weir_import_servi
 			backend->port);
 	} else {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, address,
-			"port %u: IPVS ignores it, too, with direct routing and tunnels: packets "
-			"arrive at the port of the VIP",
+			"port %u has no effect, as in IPVS with direct routing and tunnels: "
+			"packets arrive at the port of the VIP",
 			backend->port);
 	}
 }
@@ -315,8 +316,8 @@ static const char *policy_of(
 		}
 		if (known->by_weight && service->weights_differ) {
 			policy = "weighted-round-robin";
-			why = "follows the weights and does not count connections; policy "
-			      "least-loaded counts connections and ignores weights";
+			why = "uses the weights, but does not count connections; policy "
+			      "least-loaded counts connections, but ignores weights";
 		} else if (service->hashes_ports && strcmp(policy, "maglev") == 0) {
 			// With its flag the scheduler hashes ports, like policy maglev, so there is
 			// no difference to note.
@@ -403,7 +404,8 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 	}
 }
 
-// Leave out a service: keep only the notes with the reason, and free its addresses.
+// Leave out a service: keep only the notes with the reason, and release its addresses for other
+// services.
 static void forget(struct weir_import *import, struct weir_import_service *service) {
 	const json_t *key, *note;
 	size_t i;

@@ -53,9 +53,9 @@ static const struct weir_keepalived_rest global[] = {
 	{"checker_process_name", NULL},
 	{"lvs_flush", NULL},
 	{"lvs_flush_on_stop",
-		"not needed: weir-dataplane keeps its tables and forwards when weir-control ends"},
+		"not needed: without weir-control, weir-dataplane forwards with its last tables"},
 	{"lvs_flush_onstop",
-		"not needed: weir-dataplane keeps its tables and forwards when weir-control ends"},
+		"not needed: without weir-control, weir-dataplane forwards with its last tables"},
 	{"lvs_sync_daemon", "Weir does not synchronise connections: policy maglev chooses the same "
 			    "backend on all balancers"},
 	{"lvs_netlink_cmd_rcv_bufs", NULL},

@@ -164,8 +164,8 @@ static void read_url(
 				"a string that the body must contain");
 		} else {
 			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, keyword,
-				"only \"body\" of the health check, a string that the body must "
-				"contain, tests the body");
+				"Weir tests the body only with \"body\" of the health check, a "
+				"string that it must contain");
 		}
 	}
 }
@@ -174,7 +174,7 @@ static void begin_http(const struct checker *checker, json_t *check) {
 	json_object_set_new(check, "path", json_string("/"));
 	json_object_set_new(check, "status_first", json_integer(200));
 	json_object_set_new(check, "status_last", json_integer(299));
-	if (strcmp(checker->type, "https") == 0) { // keepalived ignores it
+	if (strcmp(checker->type, "https") == 0) { // keepalived verifies no certificate
 		json_object_set_new(check, "verify", json_false());
 	}
 }

@@ -16,12 +16,12 @@ struct weir_keepalived_rest {
 	const char *why; // text of the note; NULL = no note, because nothing is lost
 };
 
-// Note a statement that no reader handles. rest: the keywords of its block.
+// Add a note about a statement that no reader handles. rest: the keywords of its block.
 void weir_keepalived_note(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const struct weir_keepalived_rest *rest);
 
-// Note a statement that keepalived does not accept, and that the import handles like keepalived.
-// format: what keepalived accepts, or what it does instead.
+// Add a note about a statement that keepalived does not accept. The import handles it like
+// keepalived. format: what keepalived accepts, or what it does instead.
 void weir_keepalived_ignored(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -58,7 +58,7 @@ static const char *read_mask(const char *mask, struct weir_keepalived_range *ran
 		uint8_t one = (uint8_t)(0x80 >> bit % 8);
 
 		if ((range->first.bytes[bit / 8] & one) != 0) {
-			return "the address has bits set behind the mask";
+			return "the address has host bits set";
 		}
 		range->last.bytes[bit / 8] |= one;
 	}

@@ -200,7 +200,7 @@ static char read_method(struct weir_import *import,
 	return 'i';
 }
 
-// Note that a check uses the port of the server instead of the port of the VIP.
+// Add a note that a check uses the port of the server instead of the port of the VIP.
 static void note_check_port(struct weir_import *import,
 	const struct weir_keepalived_statement *server, const json_t *check, uint16_t port) {
 	if (port != 0 && json_integer_value(json_object_get(check, "port")) == port) {
@@ -494,8 +494,9 @@ static void name_of(const struct weir_keepalived_statement *statement, char *nam
 		group ? "" : weir_keepalived_word(statement, 2));
 }
 
-// Note a server or checker that follows other words on a line, like "weight 1 MISC_CHECK {".
-// keepalived reads it as an argument of the first word, so that it would be lost without a note.
+// Add a note about a server or checker that follows other words on a line, like "weight 1
+// MISC_CHECK {". keepalived reads it as an argument of the first word, so that it would be lost
+// without a note.
 static void note_swallowed(
 	struct weir_import *import, const struct weir_keepalived_statement *statement) {
 	for (const struct weir_keepalived_statement *key = statement->children; key != NULL;

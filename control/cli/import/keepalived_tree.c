@@ -48,7 +48,7 @@ struct reader {
 };
 
 #define COMPLAIN(reader, ...) weir_import_error((reader)->import, &(reader)->place, __VA_ARGS__)
-// Note text that keepalived also ignores.
+// Add a note about text that keepalived also ignores.
 #define SKIP(reader, what, ...) \
 	weir_import_note((reader)->import, &(reader)->place, WEIR_IMPORT_MISSING, what, __VA_ARGS__)
 
@@ -134,7 +134,8 @@ static void include(struct reader *reader, const char *pattern, bool needed) {
 		} else if (r == -ENOENT && n == 0 && needed) {
 			COMPLAIN(reader, "include \"%s\": %s", pattern, strerror(-r));
 		} else if (r != -ENOENT || n == 0) {
-			SKIP(reader, name != NULL ? name : pattern, "the included file: %s",
+			SKIP(reader, name != NULL ? name : pattern,
+				"the included file is not read: %s",
 				r == -EINVAL  ? "not a regular file"
 				: r == -E2BIG ? "its pattern has too many wildcards and braces"
 				: r == -EFBIG ? "all included files together are too large"

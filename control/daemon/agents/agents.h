@@ -13,10 +13,10 @@
 // Backends with equal addresses and ports share one agent, which is probed once for all of them. A
 // server with several addresses is probed at each address, with one balancer number per address,
 // because each address is a path that may fail.
-// A steal request asks an agent for permission to move a TCP flow that its backend may not have
+// A steal request is for an agent's permission to move a TCP flow that its backend may not have
 // accepted yet. Each request has an id and is sent once. The first authentic answer in time is
-// accepted if it has the request's id and flow and comes from the agent process that was asked.
-// Without such an answer the flow is not moved.
+// accepted if it has the request's id and flow and comes from the agent process that the request
+// names. Without such an answer the flow is not moved.
 //
 // Threads: only the event loop's thread. No globals, no logging: callbacks report. Callbacks are
 // called from the loop, never within a function of this module.
@@ -73,8 +73,8 @@ struct weir_agents_events {
 	// the probe then ends as UNKNOWN, with `why` as its detail. NULL = no failure is excused.
 	bool (*excuse)(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
 		char *why, size_t bytes);
-	// Called when an agent that answered before has left WEIR_AGENT_SILENT_PROBES consecutive
-	// probes without an answer.
+	// Called when an agent that answered before has not answered WEIR_AGENT_SILENT_PROBES
+	// consecutive probes.
 	void (*lost)(void *context, uint16_t backend);
 	void *context;
 };
@@ -94,7 +94,7 @@ struct weir_agents_status { // status of a backend's agent
 	bool has_answer; // an answer was accepted
 	uint64_t interval_ms; // current interval between probes
 	uint64_t age_ms; // time since the last accepted answer, if has_answer
-	uint64_t agent; // number of the agent's process, if has_answer
+	uint64_t agent; // random number of the agent's process, if has_answer
 	uint32_t serial; // serial number of the agent's announced state
 	uint32_t streak; // number of consecutive probes that ended like the last probe
 	uint64_t probes, answered; // probes sent and answered since the agent was configured

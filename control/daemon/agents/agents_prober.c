@@ -44,7 +44,7 @@ struct weir_agents_prober {
 	uint64_t sequence; // sequence number of the last probe
 	uint64_t answer_ns; // when the last answer was accepted
 	uint64_t confirmed_ms; // when the last extra probe was sent
-	// End of the time that accepted states have used: each new state adds WORD_MS.
+	// Token bucket of new states: each accepted state moves this time ahead by WORD_MS.
 	uint64_t words_ms;
 	uint32_t serial; // serial number of the last state that the process last.agent announced
 	uint32_t streak;

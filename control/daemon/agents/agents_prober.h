@@ -2,7 +2,7 @@
 //
 // Agents' probers: each prober probes one weir-agent, checks its answers, and determines when the
 // next probe is due. A prober uses neither the agent's backends nor other agents.
-// The caller keeps the time: after calling one of these functions, the caller reads
+// The caller runs the timer: after calling one of these functions, the caller reads
 // weir_agents_prober_due_ms again, and calls weir_agents_prober_run at that time.
 //
 // Threads: only the event loop's thread.
@@ -40,7 +40,7 @@ struct weir_agents_probing {
 struct weir_agents_peer { // a weir-agent at one of its addresses
 	struct weir_address address;
 	uint16_t port;
-	// Number of this process for the agent, chosen at random for each address. An agent counts
+	// Identifies this process to the agent; chosen at random for each address. An agent counts
 	// the probes with each number separately. So probes to two addresses of one agent, or of an
 	// earlier process, do not interfere.
 	uint64_t balancer;
@@ -88,9 +88,9 @@ void weir_agents_prober_take_tcp(
 // Call when the newest probe could not be sent. error: negative errno.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error);
 
-// Gets the number of the agent's process, and the least value that the agent's clock can have now.
-// Returns 0, or -EAGAIN if the last probe was not answered, or if no answer was accepted for
-// max_age_ms.
+// Gets the random number of the agent's process, and the least value that the agent's clock can
+// have now. Returns 0, or -EAGAIN if the last probe was not answered, or if no answer was accepted
+// for max_age_ms.
 int weir_agents_prober_clock(const struct weir_agents_prober *prober, uint64_t max_age_ms,
 	uint64_t *ret_agent, uint64_t *ret_clock_ms);
 void weir_agents_prober_status(

@@ -13,7 +13,7 @@
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 #define ROOM_BYTES \
 	(WEIR_AGENT_MESSAGE_BYTES + \
-		8) // one byte more than a message, so that too long datagrams are detected
+		8) // longer than a message, so that too long datagrams are detected
 
 struct batch {
 	struct mmsghdr header[BATCH];

@@ -190,8 +190,8 @@ static void add_removed(const struct weir_daemon *daemon, const struct weir_serv
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
 	const uint64_t until_ns = sum->endless ? 0 : sum->until_ns;
 	const bool over = until_ns != 0 && weir_daemon_now_ns() >= until_ns;
-	// Even without open flows, a worker that has not adopted the removal may still begin a
-	// flow.
+	// Even without open flows, a worker that still uses the tables from before the removal may
+	// begin a flow.
 	const bool has_flows = daemon->segment == NULL || counters.open_flows > 0;
 
 	if (daemon->segment != NULL && counters.open_flows == 0 &&

@@ -360,7 +360,7 @@ static void warn_of_unsaved(const struct weir_daemon *daemon, json_t *warnings) 
 		json_array_append_new(warnings,
 			json_sprintf("the canaries cannot be saved in %s (see the log); "
 				     "weir-control retries every second, and a restart before "
-				     "it succeeds undoes this change",
+				     "a retry succeeds undoes this change",
 				daemon->run_dir));
 	}
 }

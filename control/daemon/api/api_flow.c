@@ -26,7 +26,7 @@ struct lookup { // a request in progress
 	void (*answer)(struct lookup *lookup, const struct weir_lookup_result *result);
 };
 
-struct verdict { // what the answers of the workers say together
+struct verdict { // the combined answers of the workers
 	bool has_backend, has_chosen;
 	struct weir_backend_state backend; // backend of the flow
 	struct weir_backend_state chosen; // backend for a new flow, from the best answer

@@ -129,8 +129,8 @@ static void add_drain(const struct weir_daemon *daemon, const struct weir_backen
 	weir_drain_sum_add(&sum->drains, weir_drains_backend_at_deadline(daemon->tables, state),
 		state->drain, state->drain_until_ns, state->drain_left);
 	sum->open_flows += counters.open_flows;
-	if (state->drain == WEIR_DRAIN_DROPPED) { // the dropped flows leave the backend's counters
-						  // a moment later
+	if (state->drain == WEIR_DRAIN_DROPPED) { // for a moment, the backend's counters still
+						  // include the dropped flows
 		add_name(state->drain_left > 0 ? sum->dropped : NULL, state);
 	} else if (counters.open_flows > 0) {
 		add_name(sum->open, state);

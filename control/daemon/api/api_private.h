@@ -27,7 +27,7 @@ struct weir_api_client {
 	size_t taken; // number of bytes at the start of `in` that were already handled
 	size_t in_bytes; // number of bytes after these that were not handled yet
 	size_t searched; // number of the in_bytes that were searched and contain no newline
-	// The rest of an overlong line arrives and is discarded; the error was answered.
+	// The rest of an overlong line is being discarded; the error reply was sent.
 	bool discarding;
 	bool ended; // the client sends nothing more
 	struct weir_api_call *call; // the call that is being handled, or NULL

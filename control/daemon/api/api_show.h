@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The results of service.show, backend.show and port.show, also used by stats.show. Names that
-// select: NULL = all.
+// The results of service.show, backend.show and port.show, also used by stats.show. Arguments that
+// are names select objects: NULL = all.
 #pragma once
 
 #include <jansson.h>
@@ -31,9 +31,9 @@ int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret)
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 
-// Returns for how many more milliseconds the binds of a removed service refuse packets, for one of
-// its backends. They begin to do so at the deadline of the service's drain, and the backends stay
-// in the tables meanwhile. Returns null for other backends.
+// For a backend of a removed service: returns for how many more milliseconds the binds of the
+// service refuse packets. The binds refuse packets from the deadline of the service's drain on, and
+// the backends stay in the tables meanwhile. Returns null for other backends.
 json_t *weir_json_binds_refuse(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
 // Describes the progress of the drain of a backend; null without a drain.

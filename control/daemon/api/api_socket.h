@@ -16,7 +16,7 @@
 #define WEIR_CONTROL_BACKLOG 64 // clients waiting to be accepted
 
 struct weir_api_socket {
-	int fd; // listening socket, non-blocking; -1 after another owner has taken the socket
+	int fd; // listening socket, non-blocking; -1 after ownership was transferred
 	int lock_fd;
 	char path[108];
 	char pid_path[108];

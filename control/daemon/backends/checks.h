@@ -17,13 +17,13 @@
 // known state. Call after weir_states_configure. Returns 0 or negative errno.
 int weir_checks_configure(struct weir_health *health, const struct weir_states *states,
 	const struct weir_tables *tables, const struct weir_config *config);
-// Checks backends that are far from use less often (weir_tables_backend_is_far). tables NULL: no
-// backend is far. Call after each publication. Also call every second, because weir_tables_tick
-// publishes as well.
+// Sets the intervals: backends that are far from use (weir_tables_backend_is_far) are checked less
+// often. tables NULL: no backend is far. Call after each publication. Also call every second,
+// because weir_tables_tick publishes as well.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);
 
 // Returns how long the checks of a backend have had no result, and in ret_why the reason. Returns 0
-// if the backend is not unchecked; ret_why is unchanged then.
+// if the checks have results; ret_why is unchanged then.
 uint64_t weir_checks_unchecked_ms(
 	const struct weir_health *health, uint16_t backend, char ret_why[WEIR_HEALTH_DETAIL_BYTES]);
 

@@ -13,14 +13,14 @@
 
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
 #define REQUEST_MS 300000 // utilization is requested for this time after an operator's request
-#define FIGURES_MS 10000 // the figures of a canary are requested for this time after a request
+#define FIGURES_MS 10000 // values for a canary are requested for this time after a request
 #define MEASURE_MS 600 // time that an agent needs from a request to measure until it has a result
 
 struct backend { // data of one backend id
 	bool has_agent; // whether the backend's agent is probed
 	bool silent; // it was logged that the agent is silent
-	// While the agent is silent: time of its last answer, or, if it never answered, when the
-	// silence was found.
+	// While the agent is silent: time of its last answer, or, if it never answered, time when
+	// the missing answers were detected.
 	uint64_t silent_ms;
 	uint64_t identity; // identity of the backend whose flows are counted here
 	uint64_t new_flows; // number of new flows of the backend at the last check
@@ -29,7 +29,7 @@ struct backend { // data of one backend id
 	uint32_t wants; // fields that Weir itself uses, without an operator's request
 	uint64_t requested_until_ms; // end of an operator's request for utilization; 0 = no request
 	uint64_t known_ms; // when an answering agent will have reported the requested utilization
-	uint64_t figures_until_ms; // end of the request for the figures of a canary; 0 = no request
+	uint64_t figures_until_ms; // end of the request for values for a canary; 0 = no request
 	struct weir_tcp_report *tcp; // NULL = TCP figures are not requested
 };
 

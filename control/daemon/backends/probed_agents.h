@@ -76,7 +76,7 @@ void weir_probed_agents_stop(struct weir_probed_agents *probed);
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
-// Requests the figures by which a canary is judged from the agent of a backend. A request is valid
+// Requests from the agent of a backend the values by which a canary is judged. A request is valid
 // for some seconds, so call this once a second. Does nothing for a backend without an agent.
 void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t backend);
 

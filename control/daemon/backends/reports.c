@@ -255,7 +255,7 @@ static enum weir_capacity_source write_auto_weight(struct weir_reports *reports,
 }
 
 // Takes the CPUs of a report. They stay valid until the next report of CPUs, because the CPUs of a
-// machine do not change while it is silent. Returns the fields that were used.
+// machine do not change while it sends no reports. Returns the fields that were used.
 static uint32_t take_cpus(
 	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
 	static const uint32_t used[] = {

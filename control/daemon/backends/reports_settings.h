@@ -24,8 +24,8 @@ uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_
 // Returns the share of this instance (or worker) in a backend's limit; 0 = no limit. If the backend
 // did not report its active requests (active < 0), the share is limit / divisor, with divisor > 0.
 // Otherwise it is `held`, the requests of this instance at the backend, plus an equal part of the
-// unused limit. Then the shares of all instances add up to the backend's limit, and follow the
-// flows from report to report.
+// unused limit. Then the shares of all instances add up to the backend's limit, and each report
+// adapts them to the flows.
 uint32_t weir_reports_share(uint32_t limit, uint32_t divisor, double active, uint32_t held);
 // Returns whether the service still reads load from the answers of this source.
 bool weir_reports_read_load(const struct weir_config_service *service, const char *source);

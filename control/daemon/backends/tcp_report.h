@@ -21,7 +21,7 @@ struct weir_tcp_report { // zeroed = no figures yet
 };
 
 struct weir_tcp_family_status {
-	bool seen; // the agent has seen connections since its start
+	bool seen; // there were connections since the start of the agent
 	struct weir_agent_tcp_family last;
 	double retransmitted_percent; // of the sent segments; below 0 = unknown
 	double sent_bytes_per_s; // below 0 = unknown

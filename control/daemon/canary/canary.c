@@ -408,14 +408,14 @@ static int refuse_weights(const struct weir_tables *tables, const struct weir_ba
 
 	if (others == 0) {
 		snprintf(why, why_bytes,
-			"no other backend of service %s takes new flows: the canary has nothing to "
-			"compare with",
+			"no other backend of service %s takes new flows: there is nothing to "
+			"compare the canary with",
 			state->service);
 	} else if (config != NULL && config->policy.weights != WEIR_WEIGHTS_CONFIGURED &&
 		   state->configured_weight == 0) {
 		snprintf(why, why_bytes,
-			"backend %s/%s has the configured weight 0, by which reported weights are "
-			"scaled: configure a weight above 0",
+			"the configured weight of backend %s/%s is 0, so that reported weights "
+			"cannot be scaled to a step: configure a weight above 0",
 			state->service, state->name);
 	} else if (weir_canary_weight(first, others) == 0) {
 		snprintf(why, why_bytes,

@@ -17,8 +17,7 @@
 // Guarantees:
 //   N1 at most one canary per service; nothing else sets the weight of a running canary.
 //   N2 a canary continues in the next process, at the start of its step (canary_file.h): the file
-//   is
-//      written before a higher weight, and before the answer to a command.
+//      is written before the weight is raised, and before the reply to a command.
 //   N3 a rolled-back backend has weight 0 until an operator sets its weight, or starts a canary,
 //      also after reloads and restarts.
 //

@@ -10,7 +10,7 @@
 //
 // Errors: the canary is worse if the lower bound of Wilson's interval (1927) of its error rate is
 // above error_ratio times the error rate of the other backends. Their rate is (errors + 1) /
-// (requests + 2), so that it is above 0 without any error. The bound has 2 standard deviations at
+// (requests + 2), so that it is above 0 even without errors. The bound has 2 standard deviations at
 // the end of a step and 3.3 before the end, because counts are compared many times before the end.
 // Fewer than three errors are no evidence. Latency: at the end of a step, the canary is worse if
 // the ratio of the mean latencies is above latency_ratio; before the end, above 1.5 times
@@ -62,7 +62,7 @@ enum weir_canary_verdict {
 // Returns whether the requests in reports are compared. Otherwise the new flows are compared.
 bool weir_canary_is_reported(
 	const struct weir_canary_side *canary, const struct weir_canary_side *others);
-// Judges a canary. at_end: true if the time of the step is over. why: receives the figures that led
+// Judges a canary. at_end: true if the time of the step is over. why: receives the counts that led
 // to the verdict; before the end of the step it stays "" unless the verdict is WORSE.
 enum weir_canary_verdict weir_canary_judge(const struct weir_canary_plan *plan,
 	const struct weir_canary_side *canary, const struct weir_canary_side *others, bool at_end,

@@ -159,7 +159,7 @@ static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	}
 }
 
-// Returns the slots of limits that workers hold but do not use.
+// Releases the slots of limits that workers hold but do not use.
 static void turn(struct weir_replay *replay, uint64_t now_ns) {
 	for (uint32_t w = 0; replay->words != NULL && w < replay->params->workers; w++) {
 		while (weir_shared_limit_turn(&replay->workers[w], now_ns)) {

@@ -386,7 +386,7 @@ bool weir_data_path_local_fault(struct weir_data_path *path, const struct weir_d
 				     &own->local, device)) {
 		return false;
 	}
-	snprintf(why, why_bytes, "this host drops answers from %s on %s: see rp_filter",
+	snprintf(why, why_bytes, "this host drops replies from %s on %s: see rp_filter",
 		weir_address_format(&own->vip, vip, sizeof(vip)), device);
 	return true;
 }

@@ -28,5 +28,5 @@ void weir_data_path_ports_init(struct weir_data_path_ports *ports, uint16_t firs
 // Takes a free port. Returns the port in host order, or -EADDRNOTAVAIL if all ports are taken.
 // Cost: O(1).
 int weir_data_path_ports_take(struct weir_data_path_ports *ports);
-// Returns a port to the free ports. port: result of weir_data_path_ports_take.
+// Gives a port back to the free ports. port: result of weir_data_path_ports_take.
 void weir_data_path_ports_give(struct weir_data_path_ports *ports, uint16_t port);

@@ -417,7 +417,7 @@ static void halt(struct weir_health_check *check) {
 
 // --- the schedule -------------------------------------------------------------------------
 
-// Starts a check earlier that is due later than one interval from now. The start stays a whole
+// If a check is due later than one interval from now, starts it earlier. The start stays a whole
 // number of intervals away from the previous time.
 static void hasten(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), interval = check->params->check.interval_ms;

@@ -30,8 +30,7 @@ enum { WEIR_HEALTH_DURATIONS = 1 WEIR_HEALTH_DURATION_BOUNDS(X) };
 #undef X
 
 struct weir_health_histogram {
-	// Number of checks by duration. A count includes the durations up to its bound, without
-	// those up to the bound before.
+	// Number of checks in each bucket: durations above the previous bound, up to this bound.
 	uint64_t checks[WEIR_HEALTH_DURATIONS];
 	uint64_t sum_us;
 };

@@ -105,7 +105,7 @@ static const struct expected cases[] = {
 	// An agent-check at the port of the VIP, at which the server itself listens.
 	{CONFIG(SEED, SERVICE("\n\"health_check\": {\"type\": \"agent-check\"},", BIND, BACKEND)),
 		"2:17: services[0].health_check: has type \"agent-check\" and no port: it "
-		"connects to port 80, that of the service; add \"port\"\n"},
+		"connects to the port of the service (80); add \"port\"\n"},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"agent-check\", \"port\": 9777},",
 			      BIND, BACKEND)),
 		""},
@@ -125,13 +125,13 @@ static const struct expected cases[] = {
 		""},
 	{CONFIG(FORGETS_AFTER("500"), UNCHECKED("", BIND, TWO_BACKENDS)), ""},
 	{CONFIG(SEED, UNCHECKED("\n\"agent\": {}, \"steal\": {},", UDP_BIND, TWO_BACKENDS)),
-		"2:23: services[0].steal: moves TCP connections, and the service has no bind of "
-		"TCP: remove \"steal\"\n"},
+		"2:23: services[0].steal: moves TCP connections, but the service has no TCP bind: "
+		"remove \"steal\"\n"},
 	{CONFIG(SEED, UNCHECKED("\"agent\": {}, \"steal\": {},", UDP_BIND ", " BIND, TWO_BACKENDS)),
 		""},
 	{CONFIG(SEED, UNCHECKED("\n\"agent\": {}, \"steal\": {},", BIND, BACKEND)),
-		"2:23: services[0].steal: moves connections to other backends, and the service has "
-		"one backend: add a backend, or remove \"steal\"\n"},
+		"2:23: services[0].steal: moves connections to other backends, but the service has "
+		"only one backend: add a backend, or remove \"steal\"\n"},
 	{CONFIG(SEED, UNCHECKED("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
 		""},
 	// Stealing should move connections to backends without flows, but reports of these backends

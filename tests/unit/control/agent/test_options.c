@@ -214,7 +214,7 @@ TEST(options_invalid_ones_are_named) {
 		{"decap eth0 --address 10.0.0",
 			"--address: \"10.0.0\" is not an IPv4 or IPv6 address; use"},
 		{"decap eth0 --from 10.0.0.0/33",
-			"--from: \"10.0.0.0/33\" is not a prefix; use one like"},
+			"--from: \"10.0.0.0/33\" is not a prefix; use a prefix such as"},
 		{"decap eth0 --mode generic",
 			"--mode: \"generic\" is not known; use native or skb"},
 		{"decap eth0 --speed", "unknown option --speed"},
@@ -229,7 +229,7 @@ TEST(options_invalid_ones_are_named) {
 		{"run --port 0", "--port: \"0\" is not a port; use 1 to 65535"},
 		{"run --port 65536", "is not a port"},
 		{"run --port 80x", "is not a port"},
-		{"run --cgroup nginx.service", "is not an absolute path; use one like"},
+		{"run --cgroup nginx.service", "is not an absolute path; use a path such as"},
 		{"run --then true", "--then is not an option of run; leave it out"},
 		{"run --interface eth0", "--interface is not an option of run"},
 		{"ready --json", "--json is not an option of ready"},
@@ -312,11 +312,11 @@ TEST(options_of_services) {
 				 "--service NAME=PORT");
 	assert_int_equal(parse("run --service web", &options, why, sizeof(why)), -EINVAL);
 	assert_string_equal(
-		why, "--service: \"web\" has no ports; use one like --service web=80,443");
+		why, "--service: \"web\" has no ports; add ports, as in --service web=80,443");
 	assert_int_equal(
 		parse("announce ready --service web=80", &options, why, sizeof(why)), -EINVAL);
-	assert_string_equal(why,
-		"--service: leave out the ports, which weir-agent run has; use --service NAME");
+	assert_string_equal(
+		why, "--service: ports are for weir-agent run only; use --service NAME");
 	assert_int_equal(parse("status --service web", &options, why, sizeof(why)), -EINVAL);
 }
 

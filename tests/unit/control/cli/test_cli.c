@@ -459,7 +459,7 @@ TEST(doctor_finds_checks_without_a_result) {
 		{"backend.show",
 			"{\"ok\": true, \"result\": [" NO_RESULT(
 				"a", "permission denied") ", " NO_RESULT("b",
-				"this host drops answers from 198.51.100.10 on eth1: see "
+				"this host drops replies from 198.51.100.10 on eth1: see "
 				"rp_filter") ", " NO_RESULT("c", "address not available") "]}"},
 		{"*", "{\"ok\": true, \"result\": null}"}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);

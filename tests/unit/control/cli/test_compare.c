@@ -43,7 +43,7 @@ TEST(policies_are_lines_and_backends_columns) {
 }
 
 TEST(doubtful_results_are_marked) {
-	const char *const parts[] = {"warning: 3 flows were lost: too many ended\n",
+	const char *const parts[] = {"warning: 3 flows were lost: too many ended at a time\n",
 		"warning: 4 flows were left out: use a shorter --for\n",
 		"warning: most flows had not ended, or had no response: use a longer --for\n",
 		"warning: few flows: small differences are random\n"};

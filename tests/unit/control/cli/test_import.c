@@ -195,7 +195,7 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	expect_note(&lab, 2, "above the maximum");
 	expect_note(&lab, 2, "-y");
 	expect_note(&lab, 3, "listens on port 81");
-	expect_note(&lab, 5, "port 54: IPVS ignores it, too");
+	expect_note(&lab, 5, "port 54 has no effect, as in IPVS");
 	expect_note(&lab, 3, "sum of the weights");
 	expect_note(&lab, 4, "-o");
 	expect_note(&lab, 5, "not gre");
@@ -386,7 +386,7 @@ TEST(command_does_not_wait_for_pipes) {
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
 	alarm(0);
 	assert_int_equal(outcome.status, WEIR_CLI_DONE);
-	expect_contains(outcome.err, "b.inc: the included file: not a regular file");
+	expect_contains(outcome.err, "b.inc: the included file is not read: not a regular file");
 	free_outcome(&outcome);
 	unlink(pipe);
 	unlink(main_file);
@@ -407,7 +407,8 @@ TEST(report_groups_notes_by_kind) {
 	fprintf(out, "-A -f 7 -s rr\n");
 	fclose(out);
 	count_report(rules, false, summary, sizeof(summary));
-	assert_ptr_equal(strstr(summary, "source:41: missing: fwmark-7: the service: "), summary);
+	assert_ptr_equal(strstr(summary, "source:41: missing: fwmark-7: the service is left out: "),
+		summary);
 	expect_contains(
 		summary, "\nsource:1: left out: -p 301, and 19 more: Weir does not keep a client");
 	expect_contains(summary, "; lines 3, 5, 7, 9, 11, ...\n");

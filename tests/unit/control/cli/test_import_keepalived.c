@@ -402,8 +402,8 @@ TEST(port_of_a_server_counts_with_nat_only) {
 	char text[256];
 
 	static const char *const notes[][3] = {{"NAT", "adjust", "the server listens on port 8080"},
-		{"DR", "left out", "port 8080: IPVS ignores it, too"},
-		{"TUN", "left out", "port 8080: IPVS ignores it, too"}};
+		{"DR", "left out", "port 8080 has no effect, as in IPVS"},
+		{"TUN", "left out", "port 8080 has no effect, as in IPVS"}};
 
 	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
 		struct lab lab;
@@ -433,8 +433,9 @@ TEST(ignored_ports_are_one_note_of_the_report) {
 	weir_import_report_print(out, &lab.import, false);
 	fclose(out);
 	expect_contains(text,
-		"source:4: left out: 10.0.0.1, and 1 more: port 8080: IPVS ignores it, too, with "
-		"direct routing and tunnels: packets arrive at the port of the VIP; line 6\n");
+		"source:4: left out: 10.0.0.1, and 1 more: port 8080 has no effect, as in IPVS "
+		"with direct routing and tunnels: packets arrive at the port of the VIP; "
+		"line 6\n");
 	free(text);
 	done(&lab);
 }

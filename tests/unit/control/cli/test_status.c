@@ -55,7 +55,7 @@ TEST(status_prints_the_answer_of_control) {
 			"CRITICAL: stalled \\xe2\\x80\\xae; not published yet: full\n", 2},
 		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no such service\"}",
 			"UNKNOWN: no such service\n", 3},
-		{"{\"ok\": true}", "UNKNOWN: invalid answer of weir-control\n", 3},
+		{"{\"ok\": true}", "UNKNOWN: invalid reply from weir-control\n", 3},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

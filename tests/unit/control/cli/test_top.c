@@ -333,7 +333,7 @@ TEST(it_stays_while_the_daemon_is_down) {
 	server_stop(server);
 	expect_drawn(&terminal, from, "CRITICAL: weir-control is down since ");
 	expect_drawn(&terminal, from, "; weir-dataplane is not running: no packet is forwarded; ");
-	expect_drawn(&terminal, from, "; figures of ");
+	expect_drawn(&terminal, from, "; values of ");
 	expect_drawn(&terminal, from, "\033[90m         b-many"); // drawn in grey
 	from = terminal.bytes;
 	server = server_start(SERVER_ANSWER, answers);
@@ -379,7 +379,7 @@ TEST(it_waits_for_a_dataplane) {
 
 	use_own_network();
 	open_terminal(&terminal, server_folder(server), 24, 200);
-	expect_drawn(&terminal, 0, "CRITICAL: no figures since ");
+	expect_drawn(&terminal, 0, "CRITICAL: no new values since ");
 	expect_drawn(&terminal, 0,
 		": weir-dataplane is not running: no packet is forwarded; trying again");
 	expect_drawn(&terminal, 0, "b-many");
@@ -504,11 +504,11 @@ TEST(no_drops_says_for_how_long) {
 	static const struct {
 		const char *samples, *text;
 	} cases[] = {{SAMPLE(9000000, 0, "1000") "\n" SAMPLE(9001000, 0, "1000"),
-			     "no drops since weir-dataplane began, 2h30m ago\n"},
+			     "no drops since weir-dataplane started, 2h30m ago\n"},
 		{SAMPLE(9000000, 0, "null") "\n" SAMPLE(9001000, 0, "null"),
-			"no drops since weir-dataplane began\n"},
+			"no drops since weir-dataplane started\n"},
 		{SAMPLE(9000000, 5, "1000") "\n" SAMPLE(9002000, 5, "1000"),
-			"no drops since top began, 2.0s ago (5 before)\n"}};
+			"no drops since top started, 2.0s ago (5 before)\n"}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct server_answer list[] = {

@@ -103,7 +103,7 @@ TEST(s3_restarted_control_adopts_published_tables) {
 		assert_true(segment->roots->services == services);
 		assert_true(segment->rows[2].version == version);
 	}
-	assert_true(lab_log_has(lab, "existing tables adopted"));
+	assert_true(lab_log_has(lab, "existing tables loaded"));
 	lab_stop(lab);
 	lab_dataplane_stop(dataplane);
 }

@@ -185,7 +185,7 @@ TEST(invalid_canaries_are_refused_with_the_remedy) {
 			"max_error_ratio": 0.5}));
 	refuse(web, "not-found", "has no backend",
 		JSON({"command": "canary.start", "service": "web", "backend": "w-9"}));
-	refuse(web, "refused", "nothing to compare with",
+	refuse(web, "refused", "nothing to compare the canary with",
 		JSON({"command": "canary.start", "service": "dns", "backend": "w-1"}));
 	refuse(web, "refused", "multiply the weights",
 		JSON({"command": "canary.start", "service": "web", "backend": "w-1",

@@ -277,7 +277,7 @@ TEST(dropped_answers_are_reported, setup, teardown) {
 		assert_int_equal(weir_data_path_local_fault(lab->path, &flow, 0, why, sizeof(why)),
 			!cases[i].let_in);
 		assert_string_equal(why, cases[i].let_in ? ""
-							 : "this host drops answers from " VIP4
+							 : "this host drops replies from " VIP4
 							   " on ours: see rp_filter");
 		weir_data_path_close(lab->path, &flow);
 		SHELL("ip route del %s", cases[i].route);

@@ -210,7 +210,7 @@ TEST(check_without_a_return_path_has_no_result) {
 	SHELL("ip route add unreachable " VIP);
 	open_data_path(lab);
 	expect_no_result(
-		lab, "no result: this host drops answers from " VIP " on hole: see rp_filter");
+		lab, "no result: this host drops replies from " VIP " on hole: see rp_filter");
 	SHELL("ip route del unreachable " VIP);
 	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0");
 }
