@@ -49,6 +49,28 @@ const char *weir_agent_steal_result_meaning(enum weir_agent_steal_result result)
 	return steal_results[result].meaning;
 }
 
+static const struct {
+	const char *name, *meaning;
+} shed_results[] = {[WEIR_AGENT_SHED_NO_RESULT] = {"none", "no answer"},
+#define X(name, text, meaning) [WEIR_AGENT_SHED_##name] = {text, meaning},
+	WEIR_AGENT_SHED_RESULTS(X)
+#undef X
+};
+
+const char *weir_agent_shed_result_name(enum weir_agent_shed_result result) {
+	return shed_results[result].name;
+}
+
+const char *weir_agent_shed_result_meaning(enum weir_agent_shed_result result) {
+	return shed_results[result].meaning;
+}
+
+const char *weir_agent_shed_method_name(enum weir_agent_shed_method method) {
+	static const char *const names[] = {"none", "idle", "hook"};
+
+	return names[method];
+}
+
 // --- numbers ---
 
 static void put_number(uint8_t **at, uint64_t value, size_t bytes) {
@@ -123,6 +145,26 @@ static void get_family(const uint8_t **at, struct weir_agent_tcp_family *family)
 #undef NUMBER_U64
 }
 
+static void put_binds(uint8_t **at, const struct weir_agent_shed_bind *binds, uint8_t count) {
+	static const struct weir_agent_shed_bind none;
+
+	for (uint8_t i = 0; i < WEIR_AGENT_SHED_BINDS; i++) {
+		const struct weir_agent_shed_bind *bind = i < count ? &binds[i] : &none;
+
+		put_bytes(at, bind->vip);
+		put_number(at, bind->port_first, 2);
+		put_number(at, bind->port_last, 2);
+	}
+}
+
+static void get_binds(const uint8_t **at, struct weir_agent_shed_bind *binds) {
+	for (uint8_t i = 0; i < WEIR_AGENT_SHED_BINDS; i++) {
+		get_bytes(at, binds[i].vip, sizeof(binds[i].vip));
+		binds[i].port_first = (uint16_t)get_number(at, 2);
+		binds[i].port_last = (uint16_t)get_number(at, 2);
+	}
+}
+
 // --- encode ---
 
 static uint8_t *put_header(
@@ -150,6 +192,7 @@ static void authenticate(uint8_t *message, const struct weir_agent_key *key) {
 #define PUT_TEXT(field) put_text(&at, from->field);
 #define PUT_PORTS(field) put_port_words(&at, from->field, from->port_word_count);
 #define PUT_FAMILY(field) put_family(&at, &from->field);
+#define PUT_BINDS(field) put_binds(&at, from->field, from->bind_count);
 #define X(type, field, meaning) PUT_##type(field)
 
 void weir_agent_probe_encode(const struct weir_agent_probe *from, const struct weir_agent_key *key,
@@ -189,6 +232,22 @@ void weir_agent_tcp_encode(const struct weir_agent_tcp *from, const struct weir_
 	uint8_t *at = put_header(to, WEIR_AGENT_TCP, key);
 
 	WEIR_AGENT_TCP_FIELDS(X)
+	authenticate(to, key);
+}
+
+void weir_agent_shed_encode(const struct weir_agent_shed *from, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]) {
+	uint8_t *at = put_header(to, WEIR_AGENT_SHED, key);
+
+	WEIR_AGENT_SHED_FIELDS(X)
+	authenticate(to, key);
+}
+
+void weir_agent_shed_answer_encode(const struct weir_agent_shed_answer *from,
+	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]) {
+	uint8_t *at = put_header(to, WEIR_AGENT_SHED_ANSWER, key);
+
+	WEIR_AGENT_SHED_ANSWER_FIELDS(X)
 	authenticate(to, key);
 }
 #undef X
@@ -314,6 +373,34 @@ static bool is_possible_tcp(const struct weir_agent_tcp *tcp) {
 	       is_possible_family(&tcp->ipv4) && is_possible_family(&tcp->ipv6);
 }
 
+// Whether the binds of an order have ascending ports, and unused binds are zero.
+static bool has_possible_binds(const struct weir_agent_shed *shed) {
+	for (uint8_t i = 0; i < shed->bind_count; i++) {
+		if (shed->binds[i].port_last < shed->binds[i].port_first) {
+			return false;
+		}
+	}
+	return is_zero((const uint8_t *)(shed->binds + shed->bind_count),
+		(const uint8_t *)(shed->binds + WEIR_AGENT_SHED_BINDS));
+}
+
+static bool is_possible_shed(const struct weir_agent_shed *shed) {
+	return shed->balancer != 0 && shed->id != 0 && shed->agent != 0 &&
+	       shed->count <= WEIR_AGENT_SHED_COUNT_MOST && shed->rate_milli_per_s >= 1 &&
+	       shed->rate_milli_per_s <= WEIR_AGENT_SHED_RATE_MILLI_MOST &&
+	       shed->idle_ms >= WEIR_AGENT_SHED_IDLE_LEAST_MS &&
+	       is_text(shed->service, sizeof(shed->service)) && shed->bind_count >= 1 &&
+	       shed->bind_count <= WEIR_AGENT_SHED_BINDS && has_possible_binds(shed);
+}
+
+static bool is_possible_shed_answer(const struct weir_agent_shed_answer *answer) {
+	return answer->balancer != 0 && answer->id != 0 && answer->agent != 0 &&
+	       answer->ended <= WEIR_AGENT_SHED_COUNT_MOST &&
+	       answer->method < WEIR_AGENT_SHED_METHOD_COUNT &&
+	       answer->result > WEIR_AGENT_SHED_NO_RESULT &&
+	       answer->result < WEIR_AGENT_SHED_RESULT_COUNT;
+}
+
 #define GET_U8(field) to.field = (uint8_t)get_number(&at, 1);
 #define GET_U16(field) to.field = (uint16_t)get_number(&at, 2);
 #define GET_U24(field) to.field = (uint32_t)get_number(&at, 3);
@@ -323,6 +410,7 @@ static bool is_possible_tcp(const struct weir_agent_tcp *tcp) {
 #define GET_TEXT(field) get_bytes(&at, to.field, sizeof(to.field));
 #define GET_PORTS(field) get_port_words(&at, to.field);
 #define GET_FAMILY(field) get_family(&at, &to.field);
+#define GET_BINDS(field) get_binds(&at, to.field);
 #define X(type, field, meaning) GET_##type(field)
 
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
@@ -424,6 +512,48 @@ enum weir_agent_refusal weir_agent_tcp_decode(const uint8_t *bytes, size_t count
 		return WEIR_AGENT_REFUSAL_REST;
 	}
 	if (!is_possible_tcp(&to)) {
+		return WEIR_AGENT_REFUSAL_VALUE;
+	}
+	*ret = to;
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+
+enum weir_agent_refusal weir_agent_shed_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_shed *ret) {
+	const uint8_t *at = bytes + WEIR_AGENT_FIELDS_START;
+	struct weir_agent_shed to = {0};
+	enum weir_agent_refusal refusal =
+		check_header(bytes, count, WEIR_AGENT_SHED, keys, &to.key_id);
+
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		return refusal;
+	}
+	WEIR_AGENT_SHED_FIELDS(X)
+	if (!is_zero(at, bytes + WEIR_AGENT_MAC_START)) {
+		return WEIR_AGENT_REFUSAL_REST;
+	}
+	if (!is_possible_shed(&to)) {
+		return WEIR_AGENT_REFUSAL_VALUE;
+	}
+	*ret = to;
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+
+enum weir_agent_refusal weir_agent_shed_answer_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_shed_answer *ret) {
+	const uint8_t *at = bytes + WEIR_AGENT_FIELDS_START;
+	struct weir_agent_shed_answer to = {0};
+	enum weir_agent_refusal refusal =
+		check_header(bytes, count, WEIR_AGENT_SHED_ANSWER, keys, &to.key_id);
+
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		return refusal;
+	}
+	WEIR_AGENT_SHED_ANSWER_FIELDS(X)
+	if (!is_zero(at, bytes + WEIR_AGENT_MAC_START)) {
+		return WEIR_AGENT_REFUSAL_REST;
+	}
+	if (!is_possible_shed_answer(&to)) {
 		return WEIR_AGENT_REFUSAL_VALUE;
 	}
 	*ret = to;

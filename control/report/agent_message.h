@@ -11,7 +11,7 @@
 //   0       4      "WEIR"
 //   4       1      version, 1
 //   5       1      kind: 1 = probe, 2 = answer, 3 = steal request, 4 = steal answer,
-//                  5 = TCP figures
+//                  5 = TCP figures, 6 = shed order, 7 = shed answer
 //   6       2      key id, 1 to 65535
 //   8              the fields of the kind, WEIR_AGENT_PROBE_FIELDS and so on
 //   ...            zero up to 224
@@ -44,6 +44,12 @@
 // deadline of the request, which is a time of the agent's clock. Therefore a replayed request has
 // no effect. Without an answer, the flow must not be moved.
 //
+// A shed order requests that the agent ends at most `count` connections of a service before a
+// deadline, no faster than a rate, and that at least `keep` connections stay open. An order is
+// executed once: if it is repeated, the agent repeats the answer with the present numbers.
+// Therefore a lost or repeated datagram, or a sender that ends, never causes more than `count`
+// ends.
+//
 // Threads: pure functions; call weir_agent_crypto_start() first.
 #pragma once
 
@@ -65,6 +71,10 @@
 #define WEIR_AGENT_PORT 4777 // default UDP port of the agent
 #define WEIR_AGENT_INTERVAL_MOST_MS 3600000
 #define WEIR_AGENT_STEAL_AHEAD_MS 5000 // maximum time from an agent's clock to a deadline
+#define WEIR_AGENT_SHED_BINDS 5 // maximum binds in a shed order
+#define WEIR_AGENT_SHED_COUNT_MOST 10000 // maximum connections of a shed order
+#define WEIR_AGENT_SHED_RATE_MILLI_MOST 1000000 // maximum rate of a shed order: 1000/s
+#define WEIR_AGENT_SHED_IDLE_LEAST_MS 1000 // minimum idle time in a shed order
 // An agent removes a balancer after this many intervals without a probe.
 #define WEIR_AGENT_SILENT_PROBES 4
 
@@ -73,7 +83,9 @@ enum weir_agent_kind {
 	WEIR_AGENT_ANSWER,
 	WEIR_AGENT_STEAL,
 	WEIR_AGENT_STEAL_ANSWER,
-	WEIR_AGENT_TCP
+	WEIR_AGENT_TCP,
+	WEIR_AGENT_SHED,
+	WEIR_AGENT_SHED_ANSWER
 };
 
 // Reasons to refuse a datagram. Refused datagrams are counted by reason. X(NAME, "name",
@@ -91,8 +103,8 @@ enum weir_agent_kind {
 	X(VALUE, "value", "a field is out of range") \
 	X(REPLAY, "replay", "the sequence number, or a higher number, was received before") \
 	X(RECIPIENT, "recipient", \
-		"a probe or a steal request that arrived at another address or port than its " \
-		"`recipient`") \
+		"a probe, steal request or shed order that arrived at another address or port " \
+		"than its `recipient`") \
 	X(FULL, "full", \
 		"a probe from a new balancer, and the agent's limit of balancers is reached") \
 	X(SENDER, "sender", "the sender is not the address and port of a backend with an agent") \
@@ -104,13 +116,14 @@ enum weir_agent_kind {
 		"an unsolicited answer whose word is not newer than the last word received") \
 	X(OFTEN, "often", \
 		"an unsolicited answer with a new word too soon after the previous word") \
-	X(AGENT, "agent", "a steal request to another process of the agent") \
+	X(AGENT, "agent", "a steal request or a shed order to another process of the agent") \
 	X(FLOW, "flow", \
 		"a steal request with the id of another flow, or a steal answer about another " \
 		"flow than requested") \
 	X(RATE, "rate", "the steal requests exceed the agent's rate limit") \
 	X(STEAL, "steal", \
-		"a steal answer without a request in flight: late, a duplicate, or unsolicited")
+		"a steal answer without a request in flight: late, a duplicate, or unsolicited") \
+	X(SHED, "shed", "a shed answer about another order than the last: late, or unsolicited")
 
 enum weir_agent_refusal {
 #define X(name, text, meaning) WEIR_AGENT_REFUSAL_##name,
@@ -225,6 +238,74 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U32, rtt_p99_us, "99th percentile of the connections' smoothed round trip times") \
 	X(U32, rated, "number of connections in the median `delivery_rate`")
 
+// An order with a count of 0 ends nothing: the answer has the numbers of connections (a dry run).
+#define WEIR_AGENT_SHED_FIELDS(X) \
+	X(U64, balancer, "number of the sending balancer, as in the probes of that balancer") \
+	X(U64, id, "increases by one with each shed order to this agent, not 0") \
+	X(U64, agent, \
+		"number of the agent process, not 0; another process of the agent refuses the " \
+		"order") \
+	X(U64, deadline_ms, "time in `clock_ms` of the agent after which no connection is ended") \
+	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
+	X(U32, recipient_port, "destination port") \
+	X(U32, count, "maximum number of connections to end, up to 10000; 0 = dry run") \
+	X(U32, rate_milli_per_s, "maximum number of ends per 1000 s, 1 to 1000000") \
+	X(U32, keep, "number of connections of `binds` that must stay open") \
+	X(U32, idle_ms, "minimum time without data in either direction, at least 1000") \
+	X(TEXT, service, "name of the service, up to 31 characters, padded with zeros") \
+	X(U8, bind_count, "number of binds in `binds`, 1 to 5") \
+	X(BINDS, binds, "for each bind: VIP, first port and last port; then zeros")
+
+#define WEIR_AGENT_SHED_ANSWER_FIELDS(X) \
+	X(U64, agent, "`agent` of the order") \
+	X(U64, balancer, "`balancer` of the order") \
+	X(U64, id, "`id` of the order") \
+	X(U64, clock_ms, "milliseconds since the start of the answering process") \
+	X(U32, connections, "established connections of the order's binds") \
+	X(U32, candidates, "those among `connections` that could be ended now") \
+	X(U32, leaving, "those among `connections` that the hook has got") \
+	X(U32, ended, "connections that this order has ended, or passed to the hook") \
+	X(U8, method, "how connections are ended: 0 = not at all, 1 = idle, 2 = hook") \
+	X(U8, result, "state of the order, 1 to 9")
+
+// State of a shed order. X(NAME, "name", "meaning")
+#define WEIR_AGENT_SHED_RESULTS(X) \
+	X(ACTIVE, "active", "the order is being carried out") \
+	X(DONE, "done", "the order is over: its count or its deadline is reached") \
+	X(OFF, "off", "shedding is not permitted on this agent (--shed-idle, --shed-hook)") \
+	X(NO_PORT, "no-port", "no --port of the agent is a port of the order's binds") \
+	X(LATE, "late", "the deadline had passed when the order arrived") \
+	X(BUSY, "busy", "the agent is carrying out another order") \
+	X(UNSUPPORTED, "unsupported", \
+		"the kernel cannot end connections (CONFIG_INET_DIAG_DESTROY)") \
+	X(FAILED, "failed", "connections cannot be listed or ended; see the agent's log") \
+	X(HOOK_FAILED, "hook-failed", "the hook failed; see the agent's log")
+
+enum weir_agent_shed_result {
+	WEIR_AGENT_SHED_NO_RESULT,
+#define X(name, text, meaning) WEIR_AGENT_SHED_##name,
+	WEIR_AGENT_SHED_RESULTS(X)
+#undef X
+		WEIR_AGENT_SHED_RESULT_COUNT
+};
+const char *weir_agent_shed_result_name(enum weir_agent_shed_result result);
+const char *weir_agent_shed_result_meaning(enum weir_agent_shed_result result);
+
+// How an agent ends connections.
+enum weir_agent_shed_method {
+	WEIR_AGENT_SHED_NO_METHOD,
+	WEIR_AGENT_SHED_IDLE, // the kernel ends idle connections, with an RST
+	WEIR_AGENT_SHED_HOOK, // the application ends them, on request of a command
+	WEIR_AGENT_SHED_METHOD_COUNT
+};
+// Returns "none", "idle" or "hook".
+const char *weir_agent_shed_method_name(enum weir_agent_shed_method method);
+
+struct weir_agent_shed_bind {
+	uint8_t vip[WEIR_AGENT_RECIPIENT_BYTES]; // IPv4 as ::ffff:a.b.c.d
+	uint16_t port_first, port_last;
+};
+
 // Result of an agent's lookup. Only the first two permit moving the flow. X(NAME, "name",
 // "meaning")
 #define WEIR_AGENT_STEAL_RESULTS(X) \
@@ -268,6 +349,7 @@ static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result)
 #define WEIR_AGENT_TEXT(field) char field[WEIR_AGENT_WHY_BYTES];
 #define WEIR_AGENT_PORTS(field) struct weir_port_word field[WEIR_PORT_WORDS_MOST];
 #define WEIR_AGENT_FAMILY(field) struct weir_agent_tcp_family field;
+#define WEIR_AGENT_BINDS(field) struct weir_agent_shed_bind field[WEIR_AGENT_SHED_BINDS];
 #define X(type, field, meaning) WEIR_AGENT_##type(field)
 
 struct weir_agent_probe {
@@ -298,6 +380,16 @@ struct weir_agent_tcp {
 	uint16_t key_id; // as in struct weir_agent_probe
 	WEIR_AGENT_TCP_FIELDS(X)
 };
+
+struct weir_agent_shed {
+	uint16_t key_id; // as in struct weir_agent_probe
+	WEIR_AGENT_SHED_FIELDS(X)
+};
+
+struct weir_agent_shed_answer {
+	uint16_t key_id; // as in struct weir_agent_probe
+	WEIR_AGENT_SHED_ANSWER_FIELDS(X)
+};
 #undef X
 #undef WEIR_AGENT_U8
 #undef WEIR_AGENT_U16
@@ -308,6 +400,7 @@ struct weir_agent_tcp {
 #undef WEIR_AGENT_TEXT
 #undef WEIR_AGENT_PORTS
 #undef WEIR_AGENT_FAMILY
+#undef WEIR_AGENT_BINDS
 
 // The bit of the words of ports in `given` and `wants`, beyond the fields of a report.
 #define WEIR_AGENT_PORT_WORDS_BIT 31
@@ -321,7 +414,8 @@ struct weir_agent_tcp {
 #define WEIR_AGENT_GIVEN (WEIR_REPORT_ALL & ~(WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(WEIGHT)))
 
 // Write a datagram with a key. The caller keeps the fields in their ranges (weir_agent_*_decode
-// refuses others); why is truncated at its first NUL, and port_words after port_word_count.
+// refuses others); why is truncated at its first NUL, and port_words after port_word_count,
+// binds after bind_count.
 void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_answer_encode(const struct weir_agent_answer *answer,
@@ -332,6 +426,10 @@ void weir_agent_steal_answer_encode(const struct weir_agent_steal_answer *answer
 	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_tcp_encode(const struct weir_agent_tcp *tcp, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
+void weir_agent_shed_encode(const struct weir_agent_shed *shed, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
+void weir_agent_shed_answer_encode(const struct weir_agent_shed_answer *answer,
+	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 
 // Returns the kind in the header of a datagram, which is not checked yet. The kind selects the
 // decode function. Returns 0 if the datagram is too short.
@@ -351,6 +449,10 @@ enum weir_agent_refusal weir_agent_steal_answer_decode(const uint8_t *bytes, siz
 	const struct weir_agent_keys *keys, struct weir_agent_steal_answer *ret);
 enum weir_agent_refusal weir_agent_tcp_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_tcp *ret);
+enum weir_agent_refusal weir_agent_shed_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_shed *ret);
+enum weir_agent_refusal weir_agent_shed_answer_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_shed_answer *ret);
 
 // Begin the answer to a request: copy the fields of the request that an answer repeats. The result
 // is not set.

@@ -126,6 +126,44 @@ static void save_tcp(const struct weir_agent_key *key, const char *name) {
 	}
 }
 
+static void save_shed(const struct weir_agent_key *key, const char *name) {
+	const struct weir_agent_shed shed = {.balancer = 0x1122334455667788,
+		.id = 1,
+		.agent = 9,
+		.deadline_ms = 1700,
+		.recipient_port = WEIR_AGENT_PORT,
+		.count = 10,
+		.rate_milli_per_s = 10000,
+		.keep = 5,
+		.idle_ms = 5000,
+		.service = "web",
+		.bind_count = 2,
+		.binds = {{.vip = {[10] = 0xff, [11] = 0xff, [12] = 198, [15] = 10},
+				  .port_first = 80,
+				  .port_last = 80},
+			{.vip = {0x20, 1, [15] = 10}, .port_last = 65535}}};
+	const struct weir_agent_shed_answer answer = {.agent = 9,
+		.balancer = 0x1122334455667788,
+		.id = 1,
+		.clock_ms = 1600,
+		.connections = 20,
+		.candidates = 12,
+		.ended = 3,
+		.method = WEIR_AGENT_SHED_HOOK,
+		.result = WEIR_AGENT_SHED_ACTIVE};
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
+	char path[64];
+
+	for (uint8_t form = AGENT_RIG_FOREIGN; form <= AGENT_RIG_OWNER; form++) {
+		weir_agent_shed_encode(&shed, key, bytes);
+		snprintf(path, sizeof(path), "shed-%s-%u", name, form);
+		save(path, form, bytes, sizeof(bytes));
+		weir_agent_shed_answer_encode(&answer, key, bytes);
+		snprintf(path, sizeof(path), "shed-answer-%s-%u", name, form);
+		save(path, form, bytes, sizeof(bytes));
+	}
+}
+
 static void save_replays(void) {
 	uint8_t bytes[3 * 200];
 
@@ -198,6 +236,8 @@ int main(int argc, char **argv) {
 	save_steals(&agent_rig_keys.key[1], "second");
 	save_tcp(&agent_rig_keys.key[0], "first");
 	save_tcp(&agent_rig_keys.key[1], "second");
+	save_shed(&agent_rig_keys.key[0], "first");
+	save_shed(&agent_rig_keys.key[1], "second");
 	save_replays();
 	if (!make_folder(argv[1], "socket_dump")) {
 		return 1;

@@ -149,6 +149,51 @@ static enum weir_agent_refusal as_tcp(const uint8_t *bytes, size_t count) {
 	return refusal;
 }
 
+static enum weir_agent_refusal as_shed(const uint8_t *bytes, size_t count) {
+	struct weir_agent_shed shed, untouched;
+	enum weir_agent_refusal refusal;
+	uint8_t again[BYTES];
+
+	memset(&shed, 0x5a, sizeof(shed));
+	memcpy(&untouched, &shed, sizeof(shed));
+	refusal = weir_agent_shed_decode(bytes, count, &agent_rig_keys, &shed);
+	REQUIRE(refusal <= WEIR_AGENT_REFUSAL_VALUE);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		REQUIRE(is_same(&shed, &untouched, sizeof(shed)));
+		return refusal;
+	}
+	REQUIRE(count == BYTES && weir_agent_message_kind(bytes, count) == WEIR_AGENT_SHED);
+	REQUIRE(shed.id != 0 && shed.count <= WEIR_AGENT_SHED_COUNT_MOST &&
+		shed.rate_milli_per_s - 1 < WEIR_AGENT_SHED_RATE_MILLI_MOST &&
+		shed.bind_count - 1 < WEIR_AGENT_SHED_BINDS &&
+		strlen(shed.service) < sizeof(shed.service));
+	weir_agent_shed_encode(&shed, weir_agent_keys_find(&agent_rig_keys, shed.key_id), again);
+	REQUIRE(is_same(bytes, again, BYTES));
+	return refusal;
+}
+
+static enum weir_agent_refusal as_shed_answer(const uint8_t *bytes, size_t count) {
+	struct weir_agent_shed_answer answer, untouched;
+	enum weir_agent_refusal refusal;
+	uint8_t again[BYTES];
+
+	memset(&answer, 0x5a, sizeof(answer));
+	memcpy(&untouched, &answer, sizeof(answer));
+	refusal = weir_agent_shed_answer_decode(bytes, count, &agent_rig_keys, &answer);
+	REQUIRE(refusal <= WEIR_AGENT_REFUSAL_VALUE);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		REQUIRE(is_same(&answer, &untouched, sizeof(answer)));
+		return refusal;
+	}
+	REQUIRE(count == BYTES && answer.result > WEIR_AGENT_SHED_NO_RESULT &&
+		answer.result < WEIR_AGENT_SHED_RESULT_COUNT &&
+		answer.method < WEIR_AGENT_SHED_METHOD_COUNT);
+	weir_agent_shed_answer_encode(
+		&answer, weir_agent_keys_find(&agent_rig_keys, answer.key_id), again);
+	REQUIRE(is_same(bytes, again, BYTES));
+	return refusal;
+}
+
 // Tries every kind of datagram. Returns the number of kinds as which the bytes are accepted.
 static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 	struct weir_agent_answer answer;
@@ -157,7 +202,9 @@ static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 	       (as_answer(bytes, count, &answer) == WEIR_AGENT_REFUSAL_NONE) +
 	       (as_steal(bytes, count) == WEIR_AGENT_REFUSAL_NONE) +
 	       (as_steal_answer(bytes, count) == WEIR_AGENT_REFUSAL_NONE) +
-	       (as_tcp(bytes, count) == WEIR_AGENT_REFUSAL_NONE);
+	       (as_tcp(bytes, count) == WEIR_AGENT_REFUSAL_NONE) +
+	       (as_shed(bytes, count) == WEIR_AGENT_REFUSAL_NONE) +
+	       (as_shed_answer(bytes, count) == WEIR_AGENT_REFUSAL_NONE);
 }
 
 static void foreign(struct fuzz_input *input) {
@@ -196,6 +243,8 @@ static void owner(struct fuzz_input *input) {
 	REQUIRE(as_steal(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
 	REQUIRE(as_steal_answer(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
 	REQUIRE(as_tcp(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
+	REQUIRE(as_shed(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
+	REQUIRE(as_shed_answer(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
 	REQUIRE(taken_as(datagram, BYTES) <= 1);
 	if (as_answer(datagram, BYTES, &first) == WEIR_AGENT_REFUSAL_NONE) {
 		take_sealed(input, datagram);
