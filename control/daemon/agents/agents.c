@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agents_prober.h"
+#include "agents_shed.h"
 #include "agents_socket.h"
 #include "agents_steal.h"
 #include "wheel.h"
@@ -38,6 +39,7 @@ struct weir_agents {
 	struct weir_agents_sockets *sockets;
 	struct weir_agents_probing probing;
 	struct weir_agents_steals *steals;
+	struct weir_agents_sheds *sheds;
 	uv_timer_t timer; // expires when the next entry of the wheel is due
 	// When new agents were added to the wheel. 0 = no agent was added since the timer last ran.
 	uint64_t fresh_ms;
@@ -346,6 +348,7 @@ static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 			if (agent->next_members == 0) {
 				weir_wheel_clear(&agents->wheel, &agent->entry);
 				weir_agents_steals_cancel(agents->steals, &agent->peer);
+				weir_agents_sheds_cancel(agents->sheds, &agent->peer);
 				agent_free(agent);
 				continue;
 			}
@@ -435,12 +438,13 @@ void weir_agents_hasten(struct weir_agents *agents, uint16_t backend) {
 	}
 }
 
-// --- steals -------------------------------------------------------------------------------
+// --- steals and sheds ---------------------------------------------------------------------
 
-int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agents_steal *steal) {
-	const struct member *member = find_member(agents, steal->backend);
-	uint64_t process, clock_ms;
-	int r;
+// Get the process and the clock of a backend's agent, for a request. Returns 0, -ENOENT, -ENOKEY or
+// -EAGAIN.
+static int find_process(const struct weir_agents *agents, uint16_t backend, struct agent **ret,
+	uint64_t *process, uint64_t *clock_ms) {
+	const struct member *member = find_member(agents, backend);
 
 	if (member == NULL) {
 		return -ENOENT;
@@ -448,18 +452,39 @@ int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agen
 	if (agents->keys.count == 0) {
 		return -ENOKEY;
 	}
-	r = weir_agents_prober_clock(
-		member->agent->prober, WEIR_AGENTS_STEAL_ANSWER_MS, &process, &clock_ms);
-	if (r < 0) {
-		return r;
-	}
-	return weir_agents_steals_request(
-		agents->steals, &member->agent->peer, process, clock_ms, steal);
+	*ret = member->agent;
+	return weir_agents_prober_clock(
+		member->agent->prober, WEIR_AGENTS_STEAL_ANSWER_MS, process, clock_ms);
+}
+
+int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agents_steal *steal) {
+	uint64_t process, clock_ms;
+	struct agent *agent;
+	int r = find_process(agents, steal->backend, &agent, &process, &clock_ms);
+
+	return r < 0 ? r
+		     : weir_agents_steals_request(
+			       agents->steals, &agent->peer, process, clock_ms, steal);
 }
 
 void weir_agents_on_steal_ended(
 	struct weir_agents *agents, weir_agents_steal_ended ended, void *context) {
 	weir_agents_steals_on_ended(agents->steals, ended, context);
+}
+
+int weir_agents_order_shed(struct weir_agents *agents, const struct weir_agents_shed *order) {
+	uint64_t process, clock_ms;
+	struct agent *agent;
+	int r = find_process(agents, order->backend, &agent, &process, &clock_ms);
+
+	return r < 0 ? r
+		     : weir_agents_sheds_order(
+			       agents->sheds, &agent->peer, process, clock_ms, order);
+}
+
+void weir_agents_on_shed_ended(
+	struct weir_agents *agents, weir_agents_shed_ended ended, void *context) {
+	weir_agents_sheds_on_ended(agents->sheds, ended, context);
 }
 
 // --- status -------------------------------------------------------------------------------
@@ -490,6 +515,8 @@ static void on_received(void *context, const struct weir_address *address, uint1
 		agents->counts.refused[WEIR_AGENT_REFUSAL_SENDER]++;
 	} else if (weir_agent_message_kind(bytes, count) == WEIR_AGENT_STEAL_ANSWER) {
 		weir_agents_steals_take(agents->steals, &agent->peer, bytes, count);
+	} else if (weir_agent_message_kind(bytes, count) == WEIR_AGENT_SHED_ANSWER) {
+		weir_agents_sheds_take(agents->sheds, &agent->peer, bytes, count);
 	} else if (weir_agent_message_kind(bytes, count) == WEIR_AGENT_TCP) {
 		weir_agents_prober_take_tcp(agent->prober, bytes, count);
 	} else {
@@ -509,7 +536,8 @@ static void on_unsent(void *context, void *owner, int error) {
 	struct weir_agents *agents = context;
 	struct agent *agent = owner;
 
-	if (!weir_agents_steals_unsent(agents->steals, owner)) {
+	if (!weir_agents_steals_unsent(agents->steals, owner) &&
+		!weir_agents_sheds_unsent(agents->sheds, owner)) {
 		weir_agents_prober_unsent(agent->prober, error);
 		schedule(agent);
 	}
@@ -589,6 +617,11 @@ int weir_agents_create(
 	if (r < 0) {
 		goto free_sockets;
 	}
+	r = weir_agents_sheds_create(
+		loop, agents->sockets, &agents->keys, &agents->counts, &agents->sheds);
+	if (r < 0) {
+		goto free_steals;
+	}
 	agents->probing = (struct weir_agents_probing){.sockets = agents->sockets,
 		.keys = &agents->keys,
 		.counts = &agents->counts,
@@ -603,6 +636,8 @@ int weir_agents_create(
 	agents->timer.data = agents;
 	*ret = agents;
 	return 0;
+free_steals:
+	weir_agents_steals_free(agents->steals);
 free_sockets:
 	weir_agents_sockets_free(agents->sockets);
 free_agents:
@@ -633,6 +668,7 @@ void weir_agents_free(struct weir_agents *agents) {
 	agents->ids = 0;
 	weir_agent_keys_wipe(&agents->keys);
 	weir_agents_steals_free(agents->steals);
+	weir_agents_sheds_free(agents->sheds);
 	weir_agents_sockets_free(agents->sockets);
 	uv_close((uv_handle_t *)&agents->timer, on_closed);
 }

@@ -17,6 +17,8 @@
 // accepted yet. Each request has an id and is sent once. The first authentic answer in time is
 // accepted if it has the request's id and flow and comes from the agent process that the request
 // names. Without such an answer the flow is not moved.
+// A shed order makes an agent end connections. It is sent again until its answer says that it is
+// over, which has no effect on the agent but another answer.
 //
 // Threads: only the event loop's thread. No globals, no logging: callbacks report. Callbacks are
 // called from the loop, never within a function of this module.
@@ -58,6 +60,35 @@ struct weir_agents_steal { // request: may this TCP flow be moved from this back
 // the flow.
 typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms);
+
+#define WEIR_AGENTS_SHEDS_MAX 64u // limit of shed orders in flight, to all agents together
+#define WEIR_AGENTS_SHED_AGAIN_MS 250u // an order is sent again after this time
+
+struct weir_agents_shed { // order: end some connections of this backend
+	uint16_t backend; // backend id; the order is sent to the backend's agent
+	uint32_t duration_ms; // the order ends after this time; up to WEIR_AGENT_STEAL_AHEAD_MS
+	// As in struct weir_agent_shed.
+	uint32_t count, rate_milli_per_s, keep, idle_ms;
+	char service[WEIR_CONFIG_NAME_BYTES]; // shortened for the agent
+	uint8_t bind_count;
+	struct weir_agent_shed_bind binds[WEIR_AGENT_SHED_BINDS];
+};
+
+struct weir_agents_shed_result {
+	bool answered; // there was an answer; `result` to `leaving` are from the last one
+	bool over; // the last answer says that the order is over
+	enum weir_agent_shed_result result;
+	enum weir_agent_shed_method method;
+	uint32_t connections, candidates, leaving; // as in struct weir_agent_shed_answer
+	// Connections that were ended, or passed to the hook. If the order is not known to be over,
+	// this is its count, because the agent may have ended as many.
+	uint32_t ended;
+};
+
+// Called at the end of an order, once, with the order and its result. The callback may make another
+// order.
+typedef void (*weir_agents_shed_ended)(void *context, const struct weir_agents_shed *order,
+	const struct weir_agents_shed_result *result);
 
 // The callbacks must not call weir_agents_configure or weir_agents_free.
 struct weir_agents_events {
@@ -154,6 +185,14 @@ int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agen
 // before the first request.
 void weir_agents_on_steal_ended(
 	struct weir_agents *agents, weir_agents_steal_ended ended, void *context);
+
+// Orders the agent of a backend to end connections. order: copied. The order is sent in the next
+// iteration of the loop. Returns 0, or the errors of weir_agents_request_steal: -EALREADY (an order
+// for this backend is in flight), -EBUSY (WEIR_AGENTS_SHEDS_MAX orders are in flight).
+int weir_agents_order_shed(struct weir_agents *agents, const struct weir_agents_shed *order);
+// Set the callback for the end of each order. Call before the first order.
+void weir_agents_on_shed_ended(
+	struct weir_agents *agents, weir_agents_shed_ended ended, void *context);
 
 // Returns 0, or -ENOENT if the backend has no agent.
 int weir_agents_status(

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Agents' sheds: the orders to agents to end connections, in a table of fixed size. A timer sends
+// the orders, and sends each one again until its answer says that it is over.
+//
+// Threads: only the event loop's thread.
+#pragma once
+
+#include "agents_prober.h"
+
+struct weir_agents_sheds;
+
+// sockets, keys, counts: must outlive the orders. Returns 0 or -ENOMEM.
+int weir_agents_sheds_create(uv_loop_t *loop, struct weir_agents_sockets *sockets,
+	const struct weir_agent_keys *keys, struct weir_agents_counts *counts,
+	struct weir_agents_sheds **ret);
+void weir_agents_sheds_on_ended(
+	struct weir_agents_sheds *sheds, weir_agents_shed_ended ended, void *context);
+
+// Orders an agent to end connections. process, clock_ms: results of weir_agents_prober_clock.
+// Returns 0, -EINVAL, -EALREADY, -EBUSY as weir_agents_order_shed.
+int weir_agents_sheds_order(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
+	uint64_t process, uint64_t clock_ms, const struct weir_agents_shed *order);
+// Processes an answer to an order, received from the address of an agent. Calls
+// weir_agents_shed_ended.
+void weir_agents_sheds_take(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
+	const uint8_t *bytes, size_t count);
+// Returns whether a datagram with this owner, which could not be sent, is an order. It is sent
+// again.
+bool weir_agents_sheds_unsent(struct weir_agents_sheds *sheds, const void *owner);
+// Call when the agent is no longer configured. Its orders end without a result.
+void weir_agents_sheds_cancel(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer);
+
+// Handles close in the next iterations of the loop. NULL is allowed.
+void weir_agents_sheds_free(struct weir_agents_sheds *sheds);
