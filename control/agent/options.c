@@ -264,6 +264,15 @@ static const struct weir_option rows[] = {
 		"let balancers move flows whose connection is not established on this server; "
 		"needs --port and CAP_NET_ADMIN",
 		FIELD(allow_steal), .groups = GROUP_RUN),
+	WEIR_OPTION_ROW(FLAG, "shed-idle", NULL,
+		"let balancers end idle connections (weirctl backend shed): the client gets an "
+		"RST; "
+		"needs --port and CAP_NET_ADMIN",
+		FIELD(shed_idle), .groups = GROUP_RUN),
+	WEIR_OPTION_ROW(TEXT, "shed-hook", "COMMAND",
+		"run this command with the connections that balancers want to end (weirctl backend "
+		"shed), for the server to close them; needs --port; it runs as --user",
+		FIELD(shed_hook), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "warm-up", "COMMAND",
 		"stay \"starting\" until this command exits with 0; it runs as --user",
 		FIELD(warm_up), .min = 1, .groups = GROUP_RUN),
@@ -464,10 +473,28 @@ static int help_of(const struct weir_command_line *line) {
 		       : -1;
 }
 
+enum weir_agent_shed_method weir_agent_options_shed(const struct weir_agent_options *options) {
+	return options->shed_idle           ? WEIR_AGENT_SHED_IDLE
+	       : options->shed_hook != NULL ? WEIR_AGENT_SHED_HOOK
+					    : WEIR_AGENT_SHED_NO_METHOD;
+}
+
 static int check(struct weir_agent_options *options, char *why, size_t why_bytes) {
 	if (options->allow_steal && options->port_count == 0) {
 		snprintf(why, why_bytes,
 			"--allow-steal needs --port; name the ports whose flows may be moved");
+		return -EINVAL;
+	}
+	if ((options->shed_idle || options->shed_hook != NULL) && options->port_count == 0) {
+		snprintf(why, why_bytes,
+			"%s needs --port; name the ports whose connections may be ended",
+			options->shed_idle ? "--shed-idle" : "--shed-hook");
+		return -EINVAL;
+	}
+	if (options->shed_idle && options->shed_hook != NULL) {
+		snprintf(why, why_bytes,
+			"--shed-idle and --shed-hook exclude each other; use --shed-hook if the "
+			"server can close connections");
 		return -EINVAL;
 	}
 	if (options->command == WEIR_AGENT_EXEC && options->program == NULL) {

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent_message.h"
 #include "config.h"
 #include "cpu_usage.h"
 #include "log.h"
@@ -51,6 +52,7 @@ struct weir_agent_options { // strings point into argv
 	bool measure;
 	bool json;
 	bool allow_steal;
+	bool shed_idle;
 	bool starting; // exec: announce starting until READY=1
 	bool help;
 	bool version;
@@ -72,7 +74,7 @@ struct weir_agent_options { // strings point into argv
 	const char *orca_url; // NULL: none
 	uint32_t orca_interval_ms;
 	uint64_t interval_ms; // maximum duration of a drain
-	const char *warm_up, *then; // commands; NULL: none
+	const char *warm_up, *then, *shed_hook; // commands; NULL: none
 	uint32_t max_active_flows; // 0: no limit
 	uint32_t connections; // maximum number to measure at a time; 0: the default
 	enum weir_log_level log_level;
@@ -89,6 +91,9 @@ struct weir_agent_options { // strings point into argv
 // Returns 0, or -EINVAL and one line in why.
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes);
+
+// How the agent ends connections on order of a balancer.
+enum weir_agent_shed_method weir_agent_options_shed(const struct weir_agent_options *options);
 
 // Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.
 int weir_prefix_parse(const char *text, struct weir_prefix *ret);

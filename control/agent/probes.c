@@ -88,6 +88,21 @@ static enum weir_agent_refusal take_steal(struct weir_probes *probes, const uint
 	return params->steal(params->context, &steal, path);
 }
 
+static enum weir_agent_refusal take_shed(struct weir_probes *probes, const uint8_t *data,
+	size_t bytes, const struct weir_path *path) {
+	const struct weir_probes_params *params = &probes->params;
+	struct weir_agent_shed order;
+	enum weir_agent_refusal refusal = weir_agent_shed_decode(data, bytes, params->keys, &order);
+
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		return refusal;
+	}
+	if (!is_recipient(probes, order.recipient, order.recipient_port, path)) {
+		return WEIR_AGENT_REFUSAL_RECIPIENT;
+	}
+	return params->shed(params->context, &order, path);
+}
+
 static enum weir_agent_refusal take_probe(struct weir_probes *probes, const uint8_t *data,
 	size_t bytes, const struct weir_path *path) {
 	const struct weir_probes_params *params = &probes->params;
@@ -113,6 +128,18 @@ static enum weir_agent_refusal take_probe(struct weir_probes *probes, const uint
 	return WEIR_AGENT_REFUSAL_NONE;
 }
 
+static enum weir_agent_refusal take(struct weir_probes *probes, const uint8_t *data, size_t bytes,
+	const struct weir_path *path) {
+	switch (weir_agent_message_kind(data, bytes)) {
+	case WEIR_AGENT_STEAL:
+		return take_steal(probes, data, bytes, path);
+	case WEIR_AGENT_SHED:
+		return take_shed(probes, data, bytes, path);
+	default:
+		return take_probe(probes, data, bytes, path);
+	}
+}
+
 static void on_datagrams(uv_poll_t *poll, int status, int events) {
 	struct weir_probes *probes = poll->data;
 	int fd = probes->params.datagrams->fd[poll - probes->poll];
@@ -132,9 +159,7 @@ static void on_datagrams(uv_poll_t *poll, int status, int events) {
 		if (n < 0) {
 			continue;
 		}
-		refusal = weir_agent_message_kind(data, (size_t)n) == WEIR_AGENT_STEAL
-				  ? take_steal(probes, data, (size_t)n, &path)
-				  : take_probe(probes, data, (size_t)n, &path);
+		refusal = take(probes, data, (size_t)n, &path);
 		probes->refused[refusal]++; // weir-agent status does not show the count of NONE
 		if (refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC) {
 			probes->other_key_ms = uv_now(probes->loop);

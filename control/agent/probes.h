@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Probes: receives the balancers' datagrams, answers probes with the state and the load of this
-// backend, and passes on requests to move a flow.
+// backend, and passes on requests to move a flow and orders to end connections.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -29,6 +29,9 @@ struct weir_probes_params { // pointers: must outlive the probes
 	// the refusal, or NONE.
 	enum weir_agent_refusal (*steal)(
 		void *context, const struct weir_agent_steal *steal, const struct weir_path *path);
+	// The same for a shed order.
+	enum weir_agent_refusal (*shed)(
+		void *context, const struct weir_agent_shed *order, const struct weir_path *path);
 	void *context;
 };
 

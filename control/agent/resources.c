@@ -11,6 +11,7 @@
 #include "meter_helper.h"
 #include "privileges.h"
 #include "saved_state.h"
+#include "shed_helper.h"
 #include "steal_helper.h"
 
 static void open_capacity_cache(
@@ -99,6 +100,40 @@ static int start_steal_helper(const struct weir_agent_options *options,
 	return r;
 }
 
+// Call this after the other helpers were started: the shed helper closes its copies of their
+// connections.
+static int start_shed_helper(const struct weir_agent_options *options,
+	const struct weir_run_as *run_as, struct weir_agent_resources *resources, char *why,
+	size_t why_bytes) {
+	const enum weir_agent_shed_method method = weir_agent_options_shed(options);
+	const int parents[] = {resources->meter_helper, resources->steal_helper};
+	const struct weir_shed_helper_params params = {
+		.ports = options->ports,
+		.port_count = options->port_count,
+		.user = run_as,
+		.hook = method == WEIR_AGENT_SHED_HOOK,
+		.parents = parents,
+		.parent_count = 2,
+	};
+	int r;
+
+	if (method == WEIR_AGENT_SHED_NO_METHOD) {
+		return 0;
+	}
+	if (method == WEIR_AGENT_SHED_IDLE && !weir_privileges_has(CAP_NET_ADMIN)) {
+		snprintf(why, why_bytes,
+			"--shed-idle needs CAP_NET_ADMIN; run as root, or with "
+			"config/systemd/weir-agent-shed.conf");
+		return -EPERM;
+	}
+	r = weir_shed_helper_start(&params, &resources->shed_helper);
+	if (r) {
+		snprintf(why, why_bytes, "cannot start the helper process for sheds: %s",
+			strerror(-r));
+	}
+	return r;
+}
+
 static void close_fd(int fd) {
 	if (fd >= 0) {
 		close(fd);
@@ -111,6 +146,7 @@ void weir_agent_resources_close(struct weir_agent_resources *resources) {
 	weir_words_close(&resources->listeners);
 	close_fd(resources->meter_helper);
 	close_fd(resources->steal_helper);
+	close_fd(resources->shed_helper);
 	close_fd(resources->saved);
 	close_fd(resources->capacity_cache);
 	weir_agent_keys_wipe(&resources->keys);
@@ -122,7 +158,7 @@ int weir_agent_resources_open(const struct weir_agent_options *options, struct w
 	int r = weir_privileges_resolve(options->user, NULL, NULL, &run_as, why, why_bytes);
 
 	*ret = (struct weir_agent_resources){.datagrams = {.fd = {-1, -1}}};
-	ret->meter_helper = ret->steal_helper = -1;
+	ret->meter_helper = ret->steal_helper = ret->shed_helper = -1;
 	ret->local_fd = ret->saved = ret->capacity_cache = -1;
 	// The helpers start before sockets are opened and keys are read, because helpers inherit
 	// open sockets and memory. A helper that inherits a socket would keep its port in use.
@@ -131,6 +167,9 @@ int weir_agent_resources_open(const struct weir_agent_options *options, struct w
 	}
 	if (r == 0) {
 		r = start_steal_helper(options, &run_as, ret, why, why_bytes);
+	}
+	if (r == 0) {
+		r = start_shed_helper(options, &run_as, ret, why, why_bytes);
 	}
 	if (r == 0) {
 		r = weir_agent_keys_read(options->key_file, run_as.uid, &ret->keys, why, why_bytes);

@@ -18,6 +18,7 @@ struct weir_agent_resources {
 	// Descriptors; -1 = none. Whoever takes one over sets it to -1.
 	int meter_helper; // of weir_meter_helper_start; none without --port
 	int steal_helper; // of weir_steal_helper_start; none without --allow-steal
+	int shed_helper; // of weir_shed_helper_start; none without --shed-idle and --shed-hook
 	int local_fd; // of weir_local_socket_open
 	int saved; // of weir_saved_state_open
 	int capacity_cache; // of weir_capacity_cache_open; any negative value = none

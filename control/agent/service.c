@@ -23,6 +23,7 @@
 #include "run.h"
 #include "saved_state.h"
 #include "service_words.h"
+#include "shed.h"
 #include "status.h"
 #include "steal_answers.h"
 #include "tcp_looks.h"
@@ -47,6 +48,7 @@ struct service {
 	struct weir_port_watch watch;
 	struct weir_tcp_looks tcp;
 	struct weir_steal_answers steals;
+	struct weir_shed shed;
 	struct weir_commands commands;
 	struct weir_local_socket local;
 	struct weir_service_words words;
@@ -143,6 +145,13 @@ static enum weir_agent_refusal take_steal(
 	return weir_steal_answers_take(&service->steals, steal, path);
 }
 
+static enum weir_agent_refusal take_shed(
+	void *context, const struct weir_agent_shed *order, const struct weir_path *path) {
+	struct service *service = context;
+
+	return weir_shed_take(&service->shed, order, path);
+}
+
 static void count_connections(void *context, uint32_t *ret_open, uint32_t *ret_half_open) {
 	struct service *service = context;
 	struct weir_listeners_connections connections = {.open = UINT32_MAX};
@@ -179,6 +188,7 @@ static json_t *status(void *context) {
 		.tcp = &service->tcp,
 		.probes = &service->probes,
 		.steals = &service->steals,
+		.shed = &service->shed,
 		.words = &service->words.words,
 		.orca = service->orca,
 	};
@@ -272,6 +282,24 @@ static int start_steals(struct service *service) {
 	return weir_steal_answers_start(&service->loop, &params, helper, &service->steals);
 }
 
+static int start_shed(struct service *service) {
+	const struct weir_shed_params params = {
+		.log = service->log,
+		.keys = &service->resources.keys,
+		.datagrams = &service->resources.datagrams,
+		.number = service->number,
+		.started_ms = service->started_ms,
+		.method = weir_agent_options_shed(service->options),
+		.hook = service->options->shed_hook,
+		.ports = service->options->ports,
+		.port_count = service->options->port_count,
+	};
+	int helper = service->resources.shed_helper;
+
+	service->resources.shed_helper = -1;
+	return weir_shed_start(&service->loop, &params, helper, &service->shed);
+}
+
 static int start_probes(struct service *service) {
 	const struct weir_probes_params params = {
 		.keys = &service->resources.keys,
@@ -284,6 +312,7 @@ static int start_probes(struct service *service) {
 		.fill = fill_answer,
 		.requested = set_wants,
 		.steal = take_steal,
+		.shed = take_shed,
 		.context = service,
 	};
 
@@ -368,6 +397,9 @@ static int start(struct service *service) {
 		r = start_steals(service);
 	}
 	if (r == 0) {
+		r = start_shed(service);
+	}
+	if (r == 0) {
 		r = start_orca(service);
 	}
 	if (r == 0 && service->options->warm_up != NULL) {
@@ -427,6 +459,7 @@ static void stop(struct service *service) {
 	weir_capacity_demand_stop(&service->capacity);
 	weir_tcp_looks_stop(&service->tcp);
 	weir_steal_answers_stop(&service->steals);
+	weir_shed_stop(&service->shed);
 	weir_local_socket_stop(&service->local);
 	weir_probes_stop(&service->probes);
 	weir_announcement_stop(&service->announcement);

@@ -10,6 +10,7 @@
 //   load           the measured values; meter_demand loads the meter on demand
 //   capacity       the measured speed of the CPUs; capacity_demand measures it on demand
 //   steal_answers  whether a flow may leave this backend
+//   shed           ends connections on order of a balancer
 //   commands       status, lame-duck, ready; local_socket receives them
 //
 // Threads: one, libuv's loop; the ORCA poll has a worker thread of libuv's.

@@ -213,6 +213,7 @@ json_t *weir_status_make(const struct weir_status_parts *parts) {
 	json_object_set_new(status, "tcp", weir_tcp_looks_status(parts->tcp));
 	json_object_set_new(status, "datagrams", make_datagrams(parts));
 	json_object_set_new(status, "steals", make_steals(parts));
+	json_object_set_new(status, "shed", weir_shed_status(parts->shed));
 	if (parts->orca != NULL) {
 		json_object_set_new(status, "orca", json_string(weir_orca_poll_state(parts->orca)));
 	}
@@ -368,6 +369,21 @@ static void write_steals(const json_t *steals, FILE *out) {
 	write_numbers("steals", steals, out);
 }
 
+static void write_shed(const json_t *shed, FILE *out) {
+	if (strcmp(text_of(shed, "method"), "none") == 0) {
+		return;
+	}
+	fprintf(out,
+		"shed       %s, %" JSON_INTEGER_FORMAT " order%s, %" JSON_INTEGER_FORMAT
+		" connection%s\n",
+		text_of(shed, "method"), number_of(shed, "orders"),
+		weir_plural((uint64_t)number_of(shed, "orders")), number_of(shed, "ended"),
+		weir_plural((uint64_t)number_of(shed, "ended")));
+	if (json_object_get(shed, "problem") != NULL) {
+		fprintf(out, "shed       %s\n", text_of(shed, "problem"));
+	}
+}
+
 // Write the TCP figures; nothing while no balancer requests TCP figures.
 static void write_tcp(const json_t *tcp, FILE *out) {
 	if (json_object_get(tcp, "problem") != NULL) {
@@ -393,6 +409,7 @@ void weir_status_write(const json_t *status, FILE *out) {
 		fprintf(out, "orca       %s\n", text_of(status, "orca"));
 	}
 	write_steals(json_object_get(status, "steals"), out);
+	write_shed(json_object_get(status, "shed"), out);
 	write_numbers("datagrams", datagrams, out);
 	write_numbers("refused", json_object_get(datagrams, "refused"), out);
 }

@@ -16,6 +16,7 @@
 #include "orca_poll.h"
 #include "port_watch.h"
 #include "probes.h"
+#include "shed.h"
 #include "steal_answers.h"
 #include "tcp_looks.h"
 #include "words.h"
@@ -31,6 +32,7 @@ struct weir_status_parts { // what the status shows
 	const struct weir_tcp_looks *tcp;
 	const struct weir_probes *probes;
 	const struct weir_steal_answers *steals;
+	const struct weir_shed *shed;
 	const struct weir_words *words;
 	const struct weir_orca_poll *orca; // NULL = none
 };

@@ -16,6 +16,7 @@
 #include "terminal.h"
 #include "weir_version.h"
 
+#define RATE_DEFAULT 10000 // packets per second and worker
 #define SHOWN 256 // maximum bytes of a file name in a message
 #define READER_MS 50 // polling interval for a named pipe without a reader
 
@@ -79,6 +80,8 @@ static int build_filter(
 
 int weir_capture_build(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const struct weir_cli_capture *capture = &cli->options->capture;
+	const json_int_t rate =
+		cli->options->rate > 0 ? (json_int_t)cli->options->rate : RATE_DEFAULT;
 	json_t *filter = json_object();
 	int r = build_filter(cli->options, filter, why, n);
 
@@ -87,7 +90,11 @@ int weir_capture_build(const struct weir_cli *cli, json_t *request, char *why, s
 	}
 	json_decref(filter);
 	json_object_set_new(request, "snaplen", json_integer(capture->snaplen));
-	json_object_set_new(request, "rate", json_integer(capture->rate));
+	json_object_set_new(request, "rate", json_integer(rate));
+	if (r == 0 && cli->options->rate > 0 && cli->options->rate != (double)rate) {
+		snprintf(why, n, "--rate: use a whole number from 1 to 1000000");
+		return -EINVAL;
+	}
 	if (capture->packets > 0) {
 		json_object_set_new(request, "packets", json_integer(capture->packets));
 	}

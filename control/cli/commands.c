@@ -19,6 +19,7 @@
 #include "import_run.h"
 #include "init.h"
 #include "policy_names.h"
+#include "shed.h"
 #include "show.h"
 #include "stats.h"
 #include "status.h"
@@ -393,6 +394,15 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "The reply lists the keys that the policy of the service uses.\n" BACKEND_TEXT,
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
 	 "backend.report", 2, 18, 0, build_report, weir_show_report, NULL, true},
+	{"backend", "shed", "--to-mean [--rate N/s] [--dry-run] [SERVICE/]NAME",
+	 "end connections of a backend that has more than the mean of its service",
+	 "The clients connect again, to backends with fewer connections: after a scale-out. The mean is\n"
+	 "that of open flows per weight over the backends that take new flows. weir-agent of the backend\n"
+	 "ends the connections, if it runs with --shed-idle or --shed-hook; never more than N a second, and\n"
+	 "never so many that the backend falls below the mean. \"backend show NAME\" has the progress.\n"
+	 BACKEND_TEXT,
+	 "weirctl backend shed --to-mean --rate 50/s web/web-1", "shed.start", 1, 1, WEIR_CLI_SHED,
+	 weir_shed_build, weir_shed_show, weir_shed_run, true},
 	{"host", "show", "ADDRESS", "show the backends with an address, in all services", NULL,
 	 "weirctl host show 10.0.0.11", "host.show", 1, 1, 0, build_host, weir_show_record, NULL, false},
 	{"host", "drain", "[--interval DURATION] [--wait] ADDRESS",

@@ -15,6 +15,8 @@
 
 #define HOUR_MS 3600000
 #define WEEK_MS 604800000
+#define RATE_LEAST 0.2
+#define RATE_MOST 1000000
 #define BACKENDS_MAX 65534 // maximum number of backends in a segment; also limits --clients
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
@@ -122,6 +124,28 @@ static int take_steps(const struct weir_option *option, const char *value, void 
 	return -EINVAL;
 }
 
+// Parse a rate like "50/s", "50" or "0.5/s".
+static int take_rate(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	const size_t digits = strspn(value, "0123456789.");
+	struct weir_cli_options *ret = options;
+	char *end = NULL;
+	double rate = digits > 0 ? strtod(value, &end) : 0;
+
+	(void)option;
+	if (end != value + digits || (strcmp(end, "") != 0 && strcmp(end, "/s") != 0)) {
+		snprintf(why, why_bytes, "is not a rate; use a number per second, like 50 or 50/s");
+		return -EINVAL;
+	}
+	if (rate < RATE_LEAST || rate > RATE_MOST) {
+		snprintf(why, why_bytes, "is out of range; use 1 to %d, or for a shed %g to 1000",
+			RATE_MOST, RATE_LEAST);
+		return -EINVAL;
+	}
+	ret->rate = rate;
+	return 0;
+}
+
 static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(NUMBER, "clients", "N",
 		"number of clients with a subset each: groups, instances or workers",
@@ -171,11 +195,12 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(NUMBER, "snaplen", "BYTES", "bytes to capture of each frame",
 		FIELD(capture.snaplen), .fallback = "128", .min = 64, .max = 1536,
 		.groups = WEIR_CLI_CAPTURE),
-	WEIR_OPTION_ROW(NUMBER, "rate", "N",
+	WEIR_OPTION_ROW(CUSTOM, "rate", "N",
 		"maximum number of packets that a worker copies per second; further packets are "
 		"only counted",
-		FIELD(capture.rate), .fallback = "10000", .min = 1, .max = 1000000,
-		.groups = WEIR_CLI_CAPTURE),
+		.fallback = "10000", .take = take_rate, .groups = WEIR_CLI_CAPTURE),
+	WEIR_OPTION_ROW(CUSTOM, "rate", "N/s", "maximum number of connections to end per second",
+		.fallback = "10/s", .take = take_rate, .groups = WEIR_CLI_SHED),
 	WEIR_OPTION_ROW(FLAG, "force", NULL, "replace FILE if it exists", FIELD(capture.force),
 		.groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(CUSTOM, "steps", "LIST",
@@ -203,6 +228,21 @@ static const struct weir_option rows[] = {
 		FIELD(canary.promote), .groups = WEIR_CLI_CANARY_STOP),
 	WEIR_OPTION_ROW(FLAG, "rollback", NULL, "give the backend weight 0: no new flows",
 		FIELD(canary.rollback), .groups = WEIR_CLI_CANARY_STOP),
+	WEIR_OPTION_ROW(FLAG, "to-mean", NULL,
+		"end connections until the backend has its share of the mean of its service",
+		FIELD(shed.to_mean), .groups = WEIR_CLI_SHED),
+	WEIR_OPTION_ROW(SECONDS, "idle", "SECONDS",
+		"with --shed-idle of weir-agent: end only connections without data for this time",
+		FIELD(shed.idle_ms), .fallback = "5", .min = 1000, .max = WEEK_MS / 7,
+		.groups = WEIR_CLI_SHED),
+	WEIR_OPTION_ROW(SECONDS, "duration", "DURATION",
+		"end the shed after this time: 60s, 2m, 1h", FIELD(for_ms), .fallback = "10m",
+		.min = 1000, .max = WEEK_MS / 7, .groups = WEIR_CLI_SHED),
+	WEIR_OPTION_ROW(FLAG, "dry-run", NULL,
+		"show what the shed would end, without ending connections", FIELD(canary.dry_run),
+		.groups = WEIR_CLI_SHED),
+	WEIR_OPTION_ROW(FLAG, "stop", NULL, "stop the running shed", FIELD(shed.stop),
+		.groups = WEIR_CLI_SHED),
 	WEIR_OPTION_ROW(NUMBER, "worker", "N", "only flows of this worker", FIELD(worker),
 		.max = 63, .groups = WEIR_CLI_FLOWS),
 	WEIR_OPTION_ROW(TEXT, "state", "STATE",
@@ -281,7 +321,7 @@ int weir_cli_options_parse(int argc, char **argv, const char *environment_run_di
 		.timeout_ms = WEIR_CLI_TIMEOUT_MS,
 		.worker = -1,
 		.preview = {.algorithm = WEIR_SUBSET_DETERMINISTIC},
-		.capture = {.snaplen = 128, .rate = 10000},
+		.capture = {.snaplen = 128},
 	};
 	int r = weir_command_line_parse(&list, argc, argv, &options, &options.line, why, why_bytes);
 

@@ -27,6 +27,7 @@ enum weir_cli_option {
 	WEIR_CLI_CANARY = 1 << 13, // struct weir_cli_canary without --promote, --rollback
 	WEIR_CLI_CANARY_STOP = 1 << 14, // --promote, --rollback
 	WEIR_CLI_FIGURES = 1 << 15, // --tcp
+	WEIR_CLI_SHED = 1 << 16, // struct weir_cli_shed, --rate, --duration, --dry-run
 };
 
 enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
@@ -53,7 +54,7 @@ struct weir_cli_capture {
 	const char *destination; // NULL = any
 	int port; // port of the destination; 0 = any
 	int packets; // maximum packets of a capture or a trace; 0 = not given
-	int snaplen, rate;
+	int snaplen;
 	bool force;
 };
 
@@ -69,13 +70,19 @@ struct weir_cli_canary {
 	bool dry_run, promote, rollback;
 };
 
+// Options of backend shed; 0 = not given.
+struct weir_cli_shed {
+	bool to_mean, stop;
+	int idle_ms;
+};
+
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
 	const char *usual_run_dir; // run directory without --run-dir
 	bool json, watch, strict, wait, once, all, tcp;
 	int timeout_ms;
 	int interval_ms; // --interval: of --watch, top or a drain; 0 = not given
-	int for_ms; // --for, --duration: of a comparison, capture or trace; 0 = not given
+	int for_ms; // --for, --duration: of a comparison, capture, trace or shed; 0 = not given
 	int durations; // enum weir_cli_durations
 	int sort; // enum weir_top_sort
 	int count; // --count: number of samples of --watch; 0 = until interrupted
@@ -90,6 +97,8 @@ struct weir_cli_options { // strings point into argv or the environment
 	struct weir_cli_preview preview;
 	struct weir_cli_capture capture;
 	struct weir_cli_canary canary;
+	struct weir_cli_shed shed;
+	double rate; // --rate: of a capture or a shed, per second; 0 = not given
 	struct weir_command_line line; // operands: the words
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shed.h"
 #include "show_narrow.h"
 #include "show_tcp.h"
 
@@ -131,6 +132,15 @@ static void add_limit(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
+static void add_shed(char *notes, size_t *used, const json_t *row) {
+	const json_t *shed = json_object_get(row, "shed");
+	char text[NOTES];
+
+	if (json_is_object(shed) && json_is_null(json_object_get(shed, "ended_ms"))) {
+		add(notes, used, "shed %s", weir_shed_text(shed, text, sizeof(text)));
+	}
+}
+
 // Write the unusual properties of a backend as text. Returns notes.
 static const char *describe(const json_t *row, char notes[NOTES]) {
 	const char *word = json_string_value(json_object_get(row, "word"));
@@ -155,6 +165,7 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 	add_agent(notes, &used, row);
 	add_weight_notes(notes, &used, row);
 	add_unchecked(notes, &used, row);
+	add_shed(notes, &used, row);
 	return notes;
 }
 
@@ -163,7 +174,7 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 static const char *const of_state[] = {"admin", "admin_since_ms", "drain", "health", "since_ms",
 	"why", "verdict", "word", "leaving", "binds_refuse_ms", "resolved", "ejected", "at_limit",
 	"max_active_flows", "counted_flows", "agent", "agent_age_ms", "unchecked_ms",
-	"unchecked_why", "in_selection", NULL};
+	"unchecked_why", "in_selection", "shed", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
 	"capacity", "effective_weight", "slow_start_percent", "share_percent", "achieved_percent",
 	NULL};
@@ -285,6 +296,19 @@ static void describe_capacity(json_t *row) {
 	json_object_set_new(row, "capacity", json_string(text));
 }
 
+// Describe the last shed in a line; adds nothing if there was none.
+static void describe_shed(json_t *row) {
+	const json_t *shed = json_object_get(row, "shed");
+	char text[512];
+
+	if (json_is_object(shed)) {
+		json_object_set_new(
+			row, "shed", json_string(weir_shed_text(shed, text, sizeof(text))));
+	} else {
+		json_object_del(row, "shed");
+	}
+}
+
 static void show_one(FILE *out, json_t *row) {
 	static const char *const first[] = {"service", "name", "id", "address", "path_mtu"};
 	json_t *rest = json_copy(row), *head = json_object();
@@ -300,6 +324,7 @@ static void show_one(FILE *out, json_t *row) {
 	}
 	describe_weight(rest);
 	describe_capacity(rest);
+	describe_shed(rest);
 	weir_show_fields(out, head);
 	print_section(out, rest, "STATE", of_state);
 	print_section(out, rest, "WEIGHT", of_weight);

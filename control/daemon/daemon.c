@@ -156,6 +156,7 @@ static void detach(struct weir_daemon *daemon) {
 	weir_captures_bind(daemon->captures, NULL, NULL);
 	weir_steals_detach(daemon->steals);
 	weir_flow_steals_abandon(daemon->flow_steals);
+	weir_sheds_abandon(daemon->sheds, "weir-dataplane exited, or weir-control ends");
 	weir_comparison_abandon(&daemon->comparisons, "weir-dataplane exited");
 	uv_timer_stop(&daemon->grace);
 	uv_timer_stop(&daemon->collect);
@@ -282,6 +283,7 @@ static void on_second(uv_timer_t *timer) {
 	weir_reports_second(daemon->reports, weir_daemon_now_ns() / NS_PER_MS);
 	daemon->dirty |= weir_canaries_second(daemon->canaries, weir_daemon_now_ns() / NS_PER_MS,
 		!daemon->dirty && daemon->publish_why[0] == '\0');
+	weir_sheds_second(daemon->sheds, weir_daemon_now_ns() / NS_PER_MS);
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
 		if (daemon->steer_due ||
@@ -439,6 +441,15 @@ static int create_canaries(struct weir_daemon *daemon) {
 	return weir_canaries_create(&of, &daemon->canaries);
 }
 
+static int create_sheds(struct weir_daemon *daemon) {
+	const struct weir_sheds_of of = {.log = daemon->log,
+		.audit = daemon->audit,
+		.states = daemon->states,
+		.agents = daemon->agents};
+
+	return weir_sheds_create(&of, &daemon->sheds);
+}
+
 // Create the modules for requests of the API to workers.
 static int create_lookups(struct weir_daemon *daemon) {
 	int r;
@@ -499,6 +510,11 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	}
 	failed = "canaries";
 	r = create_canaries(daemon);
+	if (r < 0) {
+		goto close_loop;
+	}
+	failed = "sheds";
+	r = create_sheds(daemon);
 	if (r < 0) {
 		goto close_loop;
 	}
@@ -563,6 +579,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	}
 	detach(daemon);
 	weir_canaries_free(daemon->canaries);
+	weir_sheds_free(daemon->sheds);
 	weir_dataplane_link_free(daemon->link);
 	weir_mailboxes_fini(&daemon->mailboxes);
 	weir_lookups_free(daemon->lookups);

@@ -8,6 +8,7 @@
 //   workers --samples--> estimates --costs--> workers     workers --counters--> outliers --> tables
 //   workers --counters, owners of buckets--> steals --requests--> workers
 //   reports, states, workers --> canaries --weights--> tables
+//   workers --flows--> sheds --orders--> agents
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
 // waits again; all changes of one iteration are published together. Publications take at most a
@@ -39,6 +40,7 @@
 #include "reload.h"
 #include "reports.h"
 #include "samples.h"
+#include "sheds.h"
 #include "stalls.h"
 #include "states.h"
 #include "steals.h"
@@ -81,6 +83,7 @@ struct weir_daemon {
 	struct weir_outliers *outliers;
 	struct weir_rejections *rejections;
 	struct weir_canaries *canaries;
+	struct weir_sheds *sheds;
 	uint64_t epoch; // epoch of the last attached segment
 	uint64_t started_ms; // start of this process, milliseconds since 1970
 	// Start of the dataplane with this epoch, in milliseconds since 1970; 0 = unknown.

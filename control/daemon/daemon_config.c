@@ -248,6 +248,7 @@ int weir_daemon_apply(
 	}
 	configure_all(daemon, config);
 	weir_canaries_follow(daemon->canaries, daemon->tables);
+	weir_sheds_follow(daemon->sheds, daemon->tables);
 	weir_daemon_publish(daemon);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "api_commands.h"
 #include "api_drain_sum.h"
 #include "api_host.h"
+#include "api_shed.h"
 #include "api_show.h"
 #include "api_text.h"
 #include "daemon.h"
@@ -61,6 +62,8 @@ static void describe_backend(const struct weir_daemon *daemon, const struct weir
 		describe_admin(&state, value);
 	} else if (kind == WEIR_API_AUDIT_WEIGHT) {
 		describe_weight(&state, value);
+	} else if (kind == WEIR_API_AUDIT_SHED) {
+		weir_api_shed_describe(daemon, &state, value);
 	}
 }
 
@@ -125,6 +128,7 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 	case WEIR_API_AUDIT_WEIGHT:
 	case WEIR_API_AUDIT_BACKEND:
 	case WEIR_API_AUDIT_FLOWS:
+	case WEIR_API_AUDIT_SHED:
 		describe_backend(daemon, call, kind, object, value);
 		break;
 	case WEIR_API_AUDIT_CANARY:

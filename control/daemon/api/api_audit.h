@@ -20,6 +20,7 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_BINDS, // drain of binds
 	WEIR_API_AUDIT_WEIGHT, // weight of a backend
 	WEIR_API_AUDIT_CANARY, // canary of a service
+	WEIR_API_AUDIT_SHED, // shed of a backend
 	WEIR_API_AUDIT_POLICY, // policy of a service
 	WEIR_API_AUDIT_STEALING, // stealing of buckets between workers
 	WEIR_API_AUDIT_RELOAD, // reload of a configuration file; the handler records the changes

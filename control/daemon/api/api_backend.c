@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api_commands.h"
+#include "api_shed.h"
 #include "api_tcp.h"
 #include "daemon.h"
 
@@ -137,6 +138,7 @@ void weir_json_condition(
 	json_object_set_new(object, "counted_flows", weir_json_counted_flows(daemon, state));
 	add_agent(object, daemon, state->id);
 	json_object_set_new(object, "tcp", weir_json_tcp(daemon, state->id));
+	json_object_set_new(object, "shed", weir_json_shed(daemon, state));
 	json_object_set_new(object, "report", reports ? json_report(&report) : json_null());
 }
 

@@ -55,6 +55,11 @@ struct command {
 		OPTIONAL("max_latency_ratio", ARGUMENT_NUMBER), \
 		OPTIONAL("min_requests", ARGUMENT_NUMBER)
 
+#define SHED_ARGUMENTS \
+	OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT), \
+		OPTIONAL("rate", ARGUMENT_NUMBER), OPTIONAL("idle_ms", ARGUMENT_NUMBER), \
+		OPTIONAL("for_ms", ARGUMENT_NUMBER)
+
 static const struct command commands[] = {
 	{"version", LOOK, WEIR_API_AUDIT_NONE, weir_api_version, {{0}}},
 	{"status", LOOK, WEIR_API_AUDIT_NONE, weir_api_status,
@@ -103,6 +108,11 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"canary.stop", CHANGE, WEIR_API_AUDIT_CANARY, weir_api_canary_stop,
 		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("outcome", ARGUMENT_TEXT)}},
+	// This command makes an agent list its connections.
+	{"shed.plan", CHANGE, WEIR_API_AUDIT_BACKEND, weir_api_shed_plan, {SHED_ARGUMENTS}},
+	{"shed.start", CHANGE, WEIR_API_AUDIT_SHED, weir_api_shed_start, {SHED_ARGUMENTS}},
+	{"shed.stop", CHANGE, WEIR_API_AUDIT_SHED, weir_api_shed_stop,
+		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
 	{"subset.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_subset_show,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"audit.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_audit_show, {{0}}},

@@ -38,6 +38,9 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(canary_start) \
 	X(canary_show) \
 	X(canary_stop) \
+	X(shed_plan) \
+	X(shed_start) \
+	X(shed_stop) \
 	X(subset_show) \
 	X(flow_count) \
 	X(flow_lookup) \

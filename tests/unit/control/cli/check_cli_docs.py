@@ -34,7 +34,7 @@ SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 # has no verb.
 REQUESTS = {"trace": "capture.start", "service.drain": "bind.drain", "vip.drain": "bind.drain",
             "service.ready": "bind.ready", "vip.ready": "bind.ready", "vip.show": "bind.show",
-            "canary.list": "canary.show"}
+            "canary.list": "canary.show", "backend.shed": "shed.start"}
 FIRST_WORDS = {"trace": {"tcp", "udp"}}
 
 
@@ -269,12 +269,13 @@ def check_arguments(root, problems):
     source = read("control/daemon/api/api_commands.c")
     flow = re.search(r"#define FLOW_ARGUMENTS((?:.*\\\n)+.*)", source)[1]
     canary = re.search(r"#define CANARY_ARGUMENTS((?:.*\\\n)+.*)", source)[1]
+    shed = re.search(r"#define SHED_ARGUMENTS((?:.*\\\n)+.*)", source)[1]
     fields = re.search(r"#define WEIR_REPORT_FIELDS\(X\)((?:.*\\\n)+.*)", read("control/report/report.h"))[1]
     report = "".join(f'OPTIONAL("{name}"' for name in re.findall(r"X\(\w+, (\w+),", fields))
     table = {}
     for command, row in re.findall(r'^\t\{"([a-z.]+)", (.*?)\}\},$', source, re.M | re.S):
         row = row.replace("FLOW_ARGUMENTS", flow).replace("WEIR_REPORT_FIELDS(X)", report)
-        row = row.replace("CANARY_ARGUMENTS", canary)
+        row = row.replace("CANARY_ARGUMENTS", canary).replace("SHED_ARGUMENTS", shed)
         table[command] = {name + "?" * (kind == "OPTIONAL")
                           for kind, name in re.findall(r'(OPTIONAL|REQUIRED)\("(\w+)"', row)}
     documented = {}

@@ -38,6 +38,14 @@ TEST(commands_send_the_documented_requests) {
 			"\"busy_time_ms\":0.0,\"requests_per_second\":100.0,"
 			"\"errors_per_second\":100.0,\"utilization\":0.5,\"service\":\"s\","
 			"\"backend\":\"b\"}"},
+		{{"backend", "shed", "--to-mean", "--rate=50/s", "--idle=2", "--duration=1m",
+			 "s/b"},
+			"{\"command\":\"shed.start\",\"rate\":50.0,\"idle_ms\":2000.0,"
+			"\"for_ms\":60000.0,\"service\":\"s\",\"backend\":\"b\"}"},
+		{{"backend", "shed", "--to-mean", "--dry-run", "--rate", "0.5", "b"},
+			"{\"command\":\"shed.plan\",\"rate\":0.5,\"backend\":\"b\"}"},
+		{{"backend", "shed", "--stop", "s/b"},
+			"{\"command\":\"shed.stop\",\"service\":\"s\",\"backend\":\"b\"}"},
 		{{"weight", "set", "b", "0"},
 			"{\"command\":\"weight.set\",\"weight\":0,\"backend\":\"b\"}"},
 		{{"weight", "set", "s/b", "65535"},
@@ -107,9 +115,15 @@ TEST(invalid_usage_exits_2_without_a_request) {
 			"did you mean \"interleaved-weighted-round-robin\"? available: maglev, "},
 		{{"show", "backend"},
 			"unknown command \"show backend\"; did you mean \"backend show\"?\n"},
+		{{"backend", "shed", "b"}, "give either --to-mean, to start a shed, or --stop"},
+		{{"backend", "shed", "--stop", "--to-mean", "b"}, "give either --to-mean"},
+		{{"backend", "shed", "--stop", "--dry-run", "b"}, "--stop accepts none of"},
+		{{"backend", "shed", "--to-mean", "s/"}, "expected one backend as NAME"},
+		{{"backend", "shed", "--to-mean", "--rate=5/m", "b"}, "is not a rate"},
+		{{"backend", "shed", "--to-mean", "--rate=0.1", "b"}, "for a shed 0.2 to 1000"},
 		{{"drain", "web/web-1"}, "needs an object before it: service drain, vip drain, "},
-		{{"backend"},
-			"\"backend\" needs a verb: show, drain, ready, maintenance, report\n"},
+		{{"backend"}, "\"backend\" needs a verb: show, drain, ready, maintenance, report, "
+			      "shed\n"},
 		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"? "
 				      "available: service, vip, backend, "},
 		{{"xyzzy"}, "unknown object \"xyzzy\"; available: service, vip, backend, host, "
@@ -118,7 +132,7 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		{{"backend", "drian", "b"}, "unknown backend verb \"drian\"; did you mean "
 					    "\"drain\"? available: show, "},
 		{{"backend", "explode", "b"}, "unknown backend verb \"explode\"; available: show, "
-					      "drain, ready, maintenance, report"},
+					      "drain, ready, maintenance, report, shed"},
 		{{"service", "set", "web"}, "an argument is missing"},
 		{{"service", "set", "web", "weight=5"}, "invalid setting \"weight=5\""},
 		{{"worker", "steal", "no"},

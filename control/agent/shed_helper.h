@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Shed helper: a child process that lists a service's connections, and ends idle ones with
+// CAP_NET_ADMIN and no other capability, as the agent's user. So the process that reads datagrams
+// needs no capability, and long lists do not delay its answers. With a hook the helper has no
+// capability, and only returns which connections the hook gets. The helper ends with its parent.
+//
+// It ends no connection at other ports than the agent's, none that was idle for less than
+// WEIR_AGENT_SHED_IDLE_LEAST_MS, and never so many that fewer than `keep` stay.
+//
+// Threads: one. No logging.
+#pragma once
+
+#include "privileges.h"
+#include "shed_pick.h"
+
+#define WEIR_SHED_BATCH 256u // maximum connections of a request
+#define WEIR_SHED_LOOK_MS 1000u // minimum time between two looks for an order
+
+struct weir_shed_helper_params {
+	const uint16_t *ports; // permitted ports, host order
+	uint32_t port_count;
+	const struct weir_run_as *user; // user to switch to
+	bool hook;
+	const int *parents; // [parent_count] descriptors of the parent that the helper must close
+	uint32_t parent_count; // entries of -1 are skipped
+};
+
+struct weir_shed_helper_request {
+	uint32_t number; // number of the request, which the answer repeats; not 0
+	uint32_t order; // a new number means a new order: the helper looks again
+	struct weir_agent_shed_bind binds[WEIR_AGENT_SHED_BINDS];
+	uint8_t bind_count;
+	uint32_t idle_ms, keep;
+	uint32_t count; // maximum connections to end now, up to WEIR_SHED_BATCH
+	uint64_t deadline_ms; // CLOCK_MONOTONIC; after this time nothing is ended
+};
+
+enum weir_shed_helper_step { WEIR_SHED_HELPER_PRIVILEGES, WEIR_SHED_HELPER_START };
+
+struct weir_shed_helper_answer {
+	uint32_t number; // 0 = no request: the helper failed to start, and ends
+	enum weir_shed_helper_step step; // if number is 0: the step that failed
+	int error; // 0 or negative errno: -EPERM, -EOPNOTSUPP, ...
+	uint32_t connections, candidates, leaving; // as in a shed answer, of the last look
+	uint32_t ended; // with a hook: how many of `connection` the hook gets
+	struct weir_shed_connection connection[WEIR_SHED_BATCH]; // only with a hook
+};
+
+// Fork the helper. *ret: the parent's end of the connection, non-blocking; closing this descriptor
+// ends the child. Call this function before any thread is started. Returns 0 or negative errno.
+int weir_shed_helper_start(const struct weir_shed_helper_params *params, int *ret);
+
+// Send a request; each request gets one answer. Returns 0 or negative errno: -EAGAIN, -EPIPE (the
+// helper has ended).
+int weir_shed_helper_send(int fd, const struct weir_shed_helper_request *request);
+
+// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.
+int weir_shed_helper_answer(int fd, struct weir_shed_helper_answer *ret);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Shed hook: runs the command of --shed-hook, which requests the application to end connections.
+// The command gets one line for each connection on its standard input, "CLIENT PORT VIP PORT", and
+// the variables WEIR_SHED_SERVICE and WEIR_SHED_COUNT. One run at a time.
+//
+// Threads: one, the event loop's.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+#include "log.h"
+#include "shed_pick.h"
+
+#define WEIR_SHED_HOOK_MOST_MS 10000u // the command is killed after this time
+
+struct weir_shed_hook { // zeroed = none
+	struct weir_log *log;
+	const char *command;
+	// Called at the end of each run. ok: the command exited with 0 in time.
+	void (*ended)(void *context, bool ok);
+	void *context;
+
+	uv_loop_t *loop;
+	uint64_t runs; // number of runs
+	bool running;
+	bool ok; // of the run that is ending
+	uint32_t handles; // number of handles of this run that are not closed
+	char *lines; // standard input of the command; owned
+	uv_process_t process;
+	uv_pipe_t input;
+	uv_timer_t timer; // kills the command
+	uv_write_t write;
+};
+
+// log, command: must outlive the hook.
+void weir_shed_hook_init(uv_loop_t *loop, struct weir_log *log, const char *command,
+	void (*ended)(void *context, bool ok), void *context, struct weir_shed_hook *ret);
+// Run the command with /bin/sh for these connections (copied). Returns 0 or negative errno
+// (logged). `ended` is called later, also after an error of the command.
+int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
+	const struct weir_shed_connection *connections, uint32_t count);
+// Stop waiting for a running command: it may finish. `ended` is not called any more. After this
+// call, run the loop.
+void weir_shed_hook_stop(struct weir_shed_hook *hook);
+
+// Write the line of a connection: "203.0.113.7 51034 198.51.100.10 80\n". Returns its length.
+#define WEIR_SHED_HOOK_LINE_BYTES 112
+size_t weir_shed_hook_line(
+	const struct weir_shed_connection *connection, char line[WEIR_SHED_HOOK_LINE_BYTES]);

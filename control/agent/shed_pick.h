@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Shed pick: which connections of a service may be ended, and in what sequence. A connection is
+// idle if nothing is unsent, unacknowledged or unread in either direction, and no data was sent or
+// received for a time. For SOCK_DESTROY, idle connections are picked, the longest idle first: these
+// need the least. For the hook, all connections are picked, the most recently used first, because
+// an application can only end a connection gracefully with its next answer.
+//
+// Threads: one. Pure: uses no clock and no socket.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent_message.h"
+#include "socket_dump.h"
+
+#define WEIR_SHED_PICKED_MOST 16384u // candidates that a look keeps
+// A connection that was passed to the hook is not passed again for this time.
+#define WEIR_SHED_HANDED_MS 60000u
+
+struct weir_shed_connection {
+	uint8_t family; // AF_INET or AF_INET6, of the socket
+	struct inet_diag_sockid id;
+	uint32_t idle_ms; // time without data in either direction
+};
+
+struct weir_shed_handed { // a connection that was passed to the hook
+	uint64_t cookie, at_ms;
+	bool open; // the last look has found it
+};
+
+struct weir_shed_pick { // zeroed = empty
+	// What is looked for: set before weir_shed_pick_begin.
+	const struct weir_agent_shed_bind *binds;
+	uint8_t bind_count;
+	uint32_t idle_ms; // minimum idle time; ignored with `hook`
+	bool hook;
+
+	uint32_t connections; // connections of the binds
+	uint32_t candidates; // those that may be ended now
+	uint32_t leaving; // those that were passed to the hook
+	uint32_t picked, next; // number of picked connections; index of the next to end
+	struct weir_shed_connection *connection; // [WEIR_SHED_PICKED_MOST]
+	struct weir_shed_handed *handed; // [handed_count], ascending by cookie
+	uint32_t handed_count;
+};
+
+// Returns 0 or -ENOMEM.
+int weir_shed_pick_init(struct weir_shed_pick *pick);
+void weir_shed_pick_fini(struct weir_shed_pick *pick);
+
+// Begin a look. Connections that were passed to the hook long ago are forgotten.
+void weir_shed_pick_begin(struct weir_shed_pick *pick, uint64_t now_ms);
+// Take a socket of a dump of ESTABLISHED sockets with INET_DIAG_INFO: a weir_socket_take, context:
+// the pick. If there are more candidates than room, the kernel's sequence decides, which is random.
+void weir_shed_pick_take(void *context, const struct weir_socket *socket);
+// End a look: sort the candidates.
+void weir_shed_pick_end(struct weir_shed_pick *pick);
+
+// Returns the next candidate, or NULL. It is not returned again by this look.
+const struct weir_shed_connection *weir_shed_pick_next(struct weir_shed_pick *pick);
+// Record that a candidate was passed to the hook. Returns false if there is no room: then it must
+// not be passed.
+bool weir_shed_pick_hand(struct weir_shed_pick *pick, const struct weir_shed_connection *connection,
+	uint64_t now_ms);
+
+// Returns whether a socket is one of these binds' connections.
+bool weir_shed_is_of(const struct weir_agent_shed_bind *binds, uint8_t bind_count, uint8_t family,
+	const struct inet_diag_sockid *id);
+// Returns whether a socket is idle for at least idle_ms. info: its INET_DIAG_INFO. *ret: its idle
+// time.
+bool weir_shed_is_idle(const struct inet_diag_msg *message, const void *info, size_t info_bytes,
+	uint32_t idle_ms, uint32_t *ret);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl backend shed.
+#pragma once
+
+#include "command.h"
+
+// Start a shed, or with --dry-run show what it would end, or with --stop stop it.
+int weir_shed_run(struct weir_cli *cli, const struct weir_cli_command *command);
+// Build the request. Returns 0, or -EINVAL and one line in why.
+int weir_shed_build(const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
+// Print a shed.
+void weir_shed_show(const struct weir_cli *cli, json_t *shed);
+
+// Write a shed as one line for backend show: "running, 17 of 50 connections ended; ...". Returns
+// text.
+const char *weir_shed_text(const json_t *shed, char *text, size_t bytes);

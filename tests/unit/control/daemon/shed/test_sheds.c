@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Sheds with real tables and an agent that the test replaces: what is ordered when answers are
+// lost, clients return or leave, and why a shed ends.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sheds_private.h"
+#include "tables_lab.h"
+
+#define MEAN 40
+
+struct shed_lab { // one service with three backends
+	struct lab lab;
+	struct weir_config *config;
+	struct weir_log log;
+	struct weir_audit *audit;
+	struct weir_sheds *sheds;
+	uint16_t id[3];
+	uint64_t now_ms;
+	// Calls of the sheds.
+	struct weir_agents_shed order; // the last order
+	uint32_t orders;
+	int refuse; // negative errno of the next orders
+	bool silent; // the agent does not answer probes
+	uint32_t begun;
+	uint8_t state; // of the last `begun`
+	char why[WEIR_SHED_WHY_BYTES];
+};
+
+static struct shed_lab *current;
+
+// The linker replaces the functions of the agents by these.
+int __wrap_weir_agents_order_shed(struct weir_agents *agents, const struct weir_agents_shed *order);
+int __wrap_weir_agents_status(
+	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret);
+void __wrap_weir_agents_on_shed_ended(
+	struct weir_agents *agents, weir_agents_shed_ended ended, void *context);
+void __wrap_weir_states_record(
+	struct weir_states *states, uint16_t backend, const char *source, const char *why);
+
+int __wrap_weir_agents_order_shed(
+	struct weir_agents *agents, const struct weir_agents_shed *order) {
+	(void)agents;
+	if (current->refuse == 0) {
+		current->order = *order;
+		current->orders++;
+	}
+	return current->refuse;
+}
+
+int __wrap_weir_agents_status(
+	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret) {
+	(void)agents;
+	(void)backend;
+	*ret = (struct weir_agents_status){
+		.has_answer = !current->silent, .answers = !current->silent};
+	return 0;
+}
+
+void __wrap_weir_agents_on_shed_ended(
+	struct weir_agents *agents, weir_agents_shed_ended ended, void *context) {
+	(void)agents;
+	(void)ended;
+	(void)context;
+}
+
+void __wrap_weir_states_record(
+	struct weir_states *states, uint16_t backend, const char *source, const char *why) {
+	(void)states;
+	(void)backend;
+	(void)why;
+	assert_string_equal(source, "shed");
+}
+
+static void set_flows(const struct shed_lab *test, uint32_t i, uint64_t flows) {
+	weir_segment_backend_counters(test->lab.segment, 1, test->id[i])->open_flows = flows;
+}
+
+static int setup(void **state) {
+	struct shed_lab *test = calloc(1, sizeof(*test));
+	struct weir_sheds_of of = {0};
+	char name[8];
+
+	assert_non_null(test);
+	current = test;
+	test->now_ms = 1000000;
+	test->log = (struct weir_log){.fd = open("/dev/null", O_WRONLY), .level = WEIR_LOG_ERROR};
+	assert_int_equal(weir_audit_create(&test->log, NULL, &test->audit), 0);
+	lab_open(&test->lab, NULL);
+	test->config = lab_config(1, 3);
+	test->config->flow_table.established_ms = 900000;
+	lab_apply(&test->lab, test->config);
+	lab_resolve(&test->lab);
+	for (uint32_t i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "b%u", i);
+		test->id[i] = lab_id(&test->lab, "s0", name);
+	}
+	of.log = &test->log;
+	of.audit = test->audit;
+	assert_int_equal(weir_sheds_create(&of, &test->sheds), 0);
+	weir_sheds_follow(test->sheds, test->lab.tables);
+	set_flows(test, 0, 60);
+	set_flows(test, 1, 60);
+	*state = test;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct shed_lab *test = *state;
+
+	weir_sheds_free(test->sheds);
+	lab_close(&test->lab);
+	lab_config_free(test->config);
+	weir_audit_free(test->audit);
+	close(test->log.fd);
+	free(test);
+	return 0;
+}
+
+TEST_EACH(setup, teardown);
+
+static void on_begun(void *context, const struct weir_shed *shed) {
+	struct shed_lab *test = context;
+
+	test->begun++;
+	test->state = shed->state;
+	snprintf(test->why, sizeof(test->why), "%s", shed->why);
+}
+
+static int start(struct shed_lab *test, uint32_t i, bool dry_run) {
+	static const struct weir_audit_who who = {.known = true, .uid = 7};
+	struct weir_shed_terms terms = weir_shed_terms_default();
+
+	terms.dry_run = dry_run;
+	return weir_sheds_start(test->sheds, test->id[i], &terms, &who, test->now_ms, on_begun,
+		test, test->why, sizeof(test->why));
+}
+
+static void answer(struct shed_lab *test, struct weir_agents_shed_result result) {
+	const struct weir_agents_shed order = test->order;
+
+	weir_shed_take_result(test->sheds, &order, &result);
+}
+
+static struct weir_agents_shed_result result_of(uint32_t connections, uint32_t ended) {
+	return (struct weir_agents_shed_result){.answered = true,
+		.over = true,
+		.result = WEIR_AGENT_SHED_DONE,
+		.method = WEIR_AGENT_SHED_IDLE,
+		.connections = connections,
+		.candidates = connections,
+		.ended = ended};
+}
+
+static void second(struct shed_lab *test) {
+	test->now_ms += 1000;
+	weir_sheds_second(test->sheds, test->now_ms);
+}
+
+static const struct weir_shed *first(const struct shed_lab *test) {
+	return weir_sheds_find(test->sheds, "s0", "b0");
+}
+
+static void begin(struct shed_lab *test) {
+	assert_int_equal(start(test, 0, false), 0);
+	assert_int_equal(test->order.count, 0);
+	answer(test, result_of(60, 0));
+	assert_int_equal(test->begun, 1);
+	assert_int_equal(test->state, WEIR_SHED_RUNNING);
+}
+
+TEST(shed_ends_at_the_mean) {
+	struct shed_lab *test = *state;
+
+	begin(test);
+	assert_int_equal(first(test)->first.mean, MEAN);
+	assert_int_equal(first(test)->first.above, 20);
+	assert_int_equal(test->order.count, 10); // of a second
+	assert_int_equal(test->order.keep, MEAN);
+	assert_int_equal(test->order.rate_milli_per_s, 10000);
+	assert_int_equal(test->order.binds[0].port_first, 80);
+	// The balancer does not see an RST: the flows stay in its table, and the clients come to
+	// the new backend.
+	set_flows(test, 2, 10);
+	answer(test, result_of(50, 10));
+	assert_int_equal(test->order.count, 10);
+	set_flows(test, 2, 20);
+	answer(test, result_of(40, 10));
+	assert_int_equal(test->order.count, 0); // only counts
+	assert_int_equal(first(test)->level.flows, 40);
+	for (uint32_t i = 0; i < 3; i++) {
+		answer(test, result_of(40, 0));
+		assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
+		second(test);
+	}
+	answer(test, result_of(40, 0));
+	second(test);
+	assert_int_equal(first(test)->state, WEIR_SHED_DONE);
+	assert_string_equal(first(test)->why, "it is at the mean");
+	assert_int_equal(first(test)->ended, 20);
+	assert_int_equal(first(test)->orders, 2);
+	// The next shed still knows of the flows that have ended.
+	assert_int_equal(start(test, 0, false), -EINVAL);
+	assert_non_null(strstr(test->why, "40 open flows"));
+}
+
+TEST(orders_without_an_answer_count_in_full) {
+	struct shed_lab *test = *state;
+	const struct weir_agents_shed_result lost = {.ended = 10};
+
+	begin(test);
+	answer(test, lost);
+	assert_int_equal(first(test)->ended, 10);
+	assert_int_equal(first(test)->level.flows, 60);
+	second(test);
+	assert_int_equal(first(test)->level.flows, 50); // they may have ended
+	assert_int_equal(test->order.count, 10);
+	answer(test, lost);
+	// Nothing is left above the mean, so nothing more is ordered until the agent has counted.
+	second(test);
+	assert_int_equal(test->order.count, 0);
+	answer(test, (struct weir_agents_shed_result){.ended = 0});
+	second(test);
+	answer(test, (struct weir_agents_shed_result){.ended = 0});
+	second(test);
+	answer(test, (struct weir_agents_shed_result){.ended = 0});
+	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
+	assert_int_equal(first(test)->ended, 20);
+	assert_non_null(strstr(first(test)->why, "does not answer"));
+}
+
+// All clients return to the backend: it never ends more connections than it had.
+TEST(shed_ends_at_most_as_many_as_there_were) {
+	struct shed_lab *test = *state;
+	uint64_t ended = 0;
+
+	begin(test);
+	for (uint32_t i = 0; i < 100 && weir_shed_is_running(first(test)); i++) {
+		assert_true(test->order.count <= 10);
+		ended += test->order.count;
+		set_flows(test, 0, 60 + ended);
+		answer(test, result_of(60, test->order.count));
+	}
+	assert_int_equal(ended, 60);
+	assert_int_equal(first(test)->ended, 60);
+	assert_int_equal(first(test)->state, WEIR_SHED_DONE);
+}
+
+// Clients that do not connect again lower the sum of the flows, but not the mean of the shed.
+TEST(mean_does_not_fall_with_the_shed) {
+	struct shed_lab *test = *state;
+
+	begin(test);
+	set_flows(test, 1, 0);
+	answer(test, result_of(50, 10));
+	assert_int_equal(first(test)->level.mean, MEAN);
+	assert_int_equal(test->order.keep, MEAN);
+	assert_int_equal(test->order.count, 10);
+	// It rises with new clients.
+	set_flows(test, 2, 100);
+	answer(test, result_of(45, 5));
+	assert_int_equal(test->order.keep, 49); // 45 + 0 + 100 flows
+	assert_int_equal(test->order.count, 0);
+}
+
+// Connections that the hook has got are about to end, so they are not above the mean any more;
+// their clients connect again, so they count for the mean.
+TEST(connections_that_leave_are_not_ordered_again) {
+	struct shed_lab *test = *state;
+	struct weir_agents_shed_result hook = result_of(60, 0);
+
+	hook.method = WEIR_AGENT_SHED_HOOK;
+	assert_int_equal(start(test, 0, false), 0);
+	answer(test, hook);
+	assert_int_equal(test->order.count, 10);
+	hook.ended = hook.leaving = 10;
+	answer(test, hook);
+	assert_int_equal(first(test)->level.mean, MEAN);
+	assert_int_equal(first(test)->level.flows, 50);
+	assert_int_equal(test->order.count, 10);
+	hook.leaving = 20;
+	answer(test, hook);
+	assert_int_equal(test->order.count, 0);
+	for (uint32_t i = 0; i < 10; i++) { // the server has not closed them yet
+		hook.ended = 0;
+		answer(test, hook);
+		second(test);
+		assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
+	}
+	set_flows(test, 0, 40); // the workers have seen their FINs
+	hook.leaving = 0;
+	hook.connections = 40;
+	answer(test, hook);
+	second(test);
+	assert_int_equal(first(test)->state, WEIR_SHED_DONE);
+}
+
+TEST(reasons_to_refuse) {
+	struct shed_lab *test = *state;
+
+#define REFUSED(i, text) \
+	do { \
+		assert_int_equal(start(test, i, false), -EINVAL); \
+		assert_non_null(strstr(test->why, text)); \
+	} while (0)
+	REFUSED(2, "nothing is above it");
+	test->silent = true;
+	REFUSED(0, "does not answer");
+	test->silent = false;
+	begin(test);
+	REFUSED(0, "is being shed");
+	weir_tables_set_admin(test->lab.tables, test->id[1], WEIR_ADMIN_DRAIN);
+	lab_publish(&test->lab);
+	REFUSED(1, "takes no new flows");
+	assert_int_equal(test->orders, 2);
+	assert_int_equal(test->begun, 1);
+}
+
+TEST(agent_that_does_not_permit_ends_the_start) {
+	struct shed_lab *test = *state;
+	struct weir_agents_shed_result off = {
+		.answered = true, .over = true, .result = WEIR_AGENT_SHED_OFF};
+
+	assert_int_equal(start(test, 0, false), 0);
+	answer(test, off);
+	assert_int_equal(test->state, WEIR_SHED_FAILED);
+	assert_non_null(strstr(test->why, "does not permit it"));
+	assert_null(first(test));
+	assert_int_equal(start(test, 0, false), 0);
+	answer(test, (struct weir_agents_shed_result){.ended = 0});
+	assert_non_null(strstr(test->why, "of an earlier version"));
+	assert_null(first(test));
+	assert_int_equal(test->begun, 2);
+	// It is withdrawn while the shed runs.
+	test->begun = 0;
+	begin(test);
+	answer(test, off);
+	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
+}
+
+TEST(dry_run_ends_nothing_and_leaves_nothing) {
+	struct shed_lab *test = *state;
+
+	assert_int_equal(start(test, 0, true), 0);
+	assert_int_equal(test->order.count, 0);
+	answer(test, result_of(60, 0));
+	assert_int_equal(test->begun, 1);
+	assert_int_equal(test->state, WEIR_SHED_DONE);
+	assert_int_equal(test->orders, 1);
+	second(test);
+	assert_int_equal(test->orders, 1);
+	assert_null(first(test));
+}
+
+TEST(stop_waits_for_the_order_in_flight) {
+	struct shed_lab *test = *state;
+
+	assert_int_equal(weir_sheds_stop(test->sheds, "s0", "b0"), -ENOENT);
+	begin(test);
+	assert_int_equal(weir_sheds_stop(test->sheds, "s0", "b0"), 0);
+	assert_int_equal(first(test)->state, WEIR_SHED_STOPPING);
+	second(test);
+	assert_int_equal(first(test)->state, WEIR_SHED_STOPPING);
+	answer(test, result_of(57, 3));
+	assert_int_equal(first(test)->state, WEIR_SHED_STOPPED);
+	assert_int_equal(first(test)->ended, 3);
+	assert_int_equal(test->orders, 2);
+	assert_int_equal(weir_sheds_stop(test->sheds, "s0", "b0"), -ENOENT);
+}
+
+TEST(shed_ends_with_its_time_its_backend_or_the_dataplane) {
+	struct shed_lab *test = *state;
+
+	begin(test);
+	answer(test, result_of(60, 0)); // no connection is idle
+	assert_non_null(strstr(first(test)->why, "no connection is idle for 5 s"));
+	test->now_ms += 600000;
+	second(test);
+	assert_int_equal(first(test)->state, WEIR_SHED_EXPIRED);
+	test->begun = 0;
+	begin(test);
+	weir_sheds_abandon(test->sheds, "gone");
+	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
+	answer(test, result_of(50, 10)); // late
+	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
+	assert_int_equal(first(test)->ended, 10);
+	set_flows(test, 0, 80); // 10 of them have ended
+	test->begun = 0;
+	begin(test);
+	weir_tables_set_admin(test->lab.tables, test->id[0], WEIR_ADMIN_DRAIN);
+	lab_publish(&test->lab);
+	answer(test, result_of(59, 1));
+	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
+	assert_string_equal(first(test)->why, "the backend is drained");
+}
+
+TEST(terms_have_bounds) {
+	static const struct weir_shed_terms bad[] = {{0.19, 5000, 60000, false},
+		{1000.1, 5000, 60000, false}, {10, 999, 60000, false}, {10, 86400001, 60000, false},
+		{10, 5000, 999, false}, {10, 5000, 86400001, false}};
+	struct weir_shed_terms terms = weir_shed_terms_default();
+	char why[128];
+
+	(void)state;
+	assert_int_equal(weir_shed_terms_check(&terms, why, sizeof(why)), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(weir_shed_terms_check(&bad[i], why, sizeof(why)), -EINVAL);
+	}
+}
