@@ -334,10 +334,15 @@ class Lab:
         with open(os.path.join(HERE, "nginx.conf"), encoding="utf-8") as file:
             text = file.read()
         text = text.replace("NAME", f"web-{number}").replace("ROOT", self.files)
+        text = text.replace("SHED", self.shed_folder(number))
         with open(os.path.join(directory, "nginx.conf"), "w", encoding="utf-8") as file:
             file.write("user root;\n" + text)
         self.program(f"nginx-{number}", self.namespaces[f"b{number}"], "nginx", "-p", directory,
                      "-c", "nginx.conf", "-e", "stderr")
+
+    def shed_folder(self, number):
+        """The folder in which the hook of a backend's agent names connections that nginx should close."""
+        return os.path.join(self.dir, f"shed-{number}")
 
     def start_dataplane(self):
         self.program("dataplane", self.lb, self.binary("weir-dataplane"), "--config",

@@ -51,6 +51,7 @@ import scenarios_reuse
 import scenarios_rss
 import scenarios_server_ends
 import scenarios_shared_limit
+import scenarios_shed
 import scenarios_slow_start
 import scenarios_status
 import scenarios_steals
@@ -70,7 +71,7 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_words, scenarios_reported,
            scenarios_lame_duck, scenarios_deaths, scenarios_server_ends,
            scenarios_shared_limit, scenarios_slow_start, scenarios_steals, scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture,
-           scenarios_telemetry, scenarios_canary, scenarios_tcp,
+           scenarios_telemetry, scenarios_canary, scenarios_shed, scenarios_tcp,
            scenarios_probes,
            scenarios_metrics, scenarios_page, scenarios_prometheus)
 # Scenarios mostly wait: for programs to start, for health checks, for timeouts.
