@@ -155,12 +155,28 @@ static void read_key(struct weir_json_reader *reader, const struct weir_json_pla
 	read->good &= good;
 }
 
+// Returns whether the text is a choice of the first key, such as the name of a policy.
+static bool has_choice(const struct weir_json_object *object, const char *text) {
+	const struct weir_json_choice *choice = object->count > 0 ? object->key[0].choices : NULL;
+
+	while (choice != NULL && choice->name != NULL && strcmp(choice->name, text) != 0) {
+		choice++;
+	}
+	return choice != NULL && choice->name != NULL;
+}
+
 bool weir_json_read(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_object *object, json_t *json, void *into) {
 	struct weir_json_keys_read read = {.object = object, .good = true};
 	struct member member[WEIR_JSON_KEYS_MAX] = {0};
 	const uint32_t before = reader->found;
 
+	if (json_is_string(json) && has_choice(object, json_string_value(json))) {
+		weir_json_error(reader, place,
+			"must be an object, not a string; write {\"%s\": \"%s\"}",
+			object->key[0].key, json_string_value(json));
+		return false;
+	}
 	if (!json_is_object(json)) {
 		return weir_json_wrong_type(reader, place, NULL, json, "an object");
 	}

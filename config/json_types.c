@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "json_reader.h"
 #include "plural.h"
@@ -94,6 +95,14 @@ static bool is_number_in_quotes(const json_t *json) {
 	return bytes > 0 && bytes <= 20 && strspn(json_string_value(json), "0123456789") == bytes;
 }
 
+// A string such as "1s" or "500 ms".
+static bool is_number_with_unit(const json_t *json) {
+	const char *text = json_string_value(json); // NULL if the value is no string
+	size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
+
+	return digits > 0 && text[digits] != '\0';
+}
+
 static bool read_integer(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	json_int_t value;
@@ -102,6 +111,13 @@ static bool read_integer(struct weir_json_reader *reader, const struct weir_json
 		weir_json_error(reader, place,
 			"must be an integer, not a string; remove the quotes around %.20s",
 			json_string_value(json));
+		return false;
+	}
+	if (is_number_with_unit(json) && key->unit != NULL) {
+		weir_json_error(reader, place,
+			"must be an integer, not a string; write the number of %s, without quotes "
+			"and unit",
+			strcmp(key->unit, "ms") == 0 ? "milliseconds" : key->unit);
 		return false;
 	}
 	if (!json_is_integer(json)) {
@@ -177,6 +193,7 @@ static bool read_choice(struct weir_json_reader *reader, const struct weir_json_
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const char *text = weir_json_string(reader, place, key, json);
 	char all[CHOICES_BYTES] = "", shown[WEIR_JSON_SHOWN];
+	const char *same = NULL; // the choice that differs in upper and lower case only
 	size_t used = 0;
 
 	if (text == NULL) {
@@ -187,13 +204,18 @@ static bool read_choice(struct weir_json_reader *reader, const struct weir_json_
 			weir_json_store(into + key->offset, key->bytes, choice->value);
 			return true;
 		}
+		if (strcasecmp(choice->name, text) == 0) {
+			same = choice->name;
+		}
 		if (used < sizeof(all)) {
 			used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
 				used ? ", " : "", choice->name);
 		}
 	}
 	weir_printable(text, shown, sizeof(shown));
-	if (key->versioned) {
+	if (same != NULL) {
+		weir_json_error(reader, place, "unknown value \"%s\"; write \"%s\"", shown, same);
+	} else if (key->versioned) {
 		weir_json_error(reader, place,
 			"\"%s\" is not supported by this version; supported: %s", shown, all);
 	} else {
