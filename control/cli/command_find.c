@@ -52,6 +52,32 @@ static bool explain_verb(const char *word, const char *next, char *why, size_t w
 	return found;
 }
 
+// Verbs of other programs for what Weir calls otherwise.
+static const struct {
+	const char *verb, *meant;
+} foreign_verbs[] = {
+	{"undrain", "ready"},
+	{"enable", "ready"},
+	{"up", "ready"},
+	{"disable", "maintenance"},
+	{"maint", "maintenance"},
+	{"down", "maintenance"},
+	{"list", "show"},
+	{"get", "show"},
+};
+
+// Returns the verb among names that is meant by a verb of other programs, or NULL.
+static const char *find_meant(const char *verb, const char *const names[], uint32_t count) {
+	for (size_t i = 0; i < sizeof(foreign_verbs) / sizeof(foreign_verbs[0]); i++) {
+		for (uint32_t k = 0; strcmp(foreign_verbs[i].verb, verb) == 0 && k < count; k++) {
+			if (strcmp(foreign_verbs[i].meant, names[k]) == 0) {
+				return names[k];
+			}
+		}
+	}
+	return NULL;
+}
+
 // Explain a known object without a verb, or with an unknown verb.
 static void explain_object(const char *object, const char *verb, char *why, size_t why_bytes) {
 	const char *names[NAMES_MAX];
@@ -61,7 +87,8 @@ static void explain_object(const char *object, const char *verb, char *why, size
 
 	if (verb != NULL) {
 		snprintf(what, sizeof(what), "%s verb", object);
-		weir_cli_unknown(what, verb, NULL, names, count, why, why_bytes);
+		weir_cli_unknown(
+			what, verb, find_meant(verb, names, count), names, count, why, why_bytes);
 		return;
 	}
 	used = (size_t)snprintf(why, why_bytes, "\"%s\" needs a verb: ", object);

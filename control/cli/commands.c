@@ -179,6 +179,16 @@ static int build_service_drain(const struct weir_cli *cli, json_t *request, char
 }
 
 static int build_host(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	struct weir_address address;
+	char shown[80];
+
+	if (weir_address_parse(cli->words[0], &address) < 0) {
+		snprintf(why, n,
+			"\"%s\" is not an IPv4 or IPv6 address: give the address alone, without a "
+			"port or prefix length",
+			weir_terminal_text(cli->words[0], shown, sizeof(shown)));
+		return -EINVAL;
+	}
 	if (cli->options->interval_ms > 0) {
 		json_object_set_new(
 			request, "interval_ms", json_integer(cli->options->interval_ms));
@@ -251,6 +261,11 @@ static int set_endpoint(json_t *request, const char *text, const char *address_k
 		snprintf(why, n,
 			"invalid endpoint \"%s\": expected ADDRESS:PORT, like 192.0.2.1:80 or "
 			"[2001:db8::1]:80",
+			weir_terminal_text(text, shown, sizeof(shown)));
+		return -EINVAL;
+	}
+	if (port == 0) {
+		snprintf(why, n, "invalid endpoint \"%s\": the port must be 1 to 65535",
 			weir_terminal_text(text, shown, sizeof(shown)));
 		return -EINVAL;
 	}

@@ -137,7 +137,9 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 	enum weir_change_effect effect = tcp_effect(removal, tcp_text);
 
 	if (removal->flows == 0) {
-		return set(change, WEIR_CHANGE_NONE, 0, "no open flows");
+		return set(change, WEIR_CHANGE_NONE, 0,
+			removal->of_down ? "no open flows of backends that are down or removed"
+					 : "no open flows");
 	}
 	if (removal->udp) {
 		effect = udp > effect || !removal->tcp ? udp : effect;

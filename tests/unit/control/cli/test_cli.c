@@ -131,6 +131,14 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		{{"xyzzy"}, "health, status, doctor, version\n"},
 		{{"backend", "drian", "b"}, "unknown backend verb \"drian\"; did you mean "
 					    "\"drain\"? available: show, "},
+		{{"backend", "undrain", "b"}, "unknown backend verb \"undrain\"; did you mean "
+					      "\"ready\"? available: show, "},
+		{{"service", "disable", "s"}, "unknown service verb \"disable\"; available: "},
+		{{"vip", "drain", "192.0.2.1:80"},
+			"\"192.0.2.1:80\" is not an IPv4 or IPv6 address: give the address alone"},
+		{{"host", "drain", "web-1"}, "\"web-1\" is not an IPv4 or IPv6 address"},
+		{{"trace", "tcp", "192.0.2.7:0", "192.0.2.1:80"},
+			"invalid endpoint \"192.0.2.7:0\": the port must be 1 to 65535"},
 		{{"backend", "explode", "b"}, "unknown backend verb \"explode\"; available: show, "
 					      "drain, ready, maintenance, report, shed"},
 		{{"service", "set", "web"}, "an argument is missing"},
@@ -284,13 +292,14 @@ TEST(refusal_exits_1_with_the_reason) {
 TEST(argument_that_weir_control_rejects_exits_2) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": false, \"code\": \"bad-request\", \"error\": \"argument "
-		      "\\\"address\\\" must be an address\"}"},
+		      "\\\"address\\\" must be a unicast address\"}"},
 		{0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);
-	struct outcome outcome = RUN(server_folder(server), "host", "drain", "10.0.0.300");
+	struct outcome outcome = RUN(server_folder(server), "host", "drain", "224.0.0.1");
 
 	assert_int_equal(outcome.status, 2);
-	assert_string_equal(outcome.err, "weirctl: argument \"address\" must be an address\n");
+	assert_string_equal(
+		outcome.err, "weirctl: argument \"address\" must be a unicast address\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }

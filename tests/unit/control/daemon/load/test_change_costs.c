@@ -104,7 +104,8 @@ TEST(cost_of_another_on_backend_down) {
 	struct rig *rig = *state;
 
 	rig->to->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
-	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_NONE, 0, "no open flows");
+	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_NONE, 0,
+		"no open flows of backends that are down or removed");
 	weir_difference_fini(&rig->difference);
 	weir_segment_backend_counters(rig->lab.segment, 0, lab_id(&rig->lab, "s0", "b0"))
 		->active_flows = 12; // these flows stay at their backend while it is not down
@@ -127,7 +128,8 @@ TEST(another_on_backend_down_costs_a_returning_backend_nothing) {
 	lab_remove_backend(without, 0, 0);
 	lab_apply(&rig->lab, without);
 	lab_settle(&rig->lab);
-	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_NONE, 0, "no open flows");
+	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_NONE, 0,
+		"no open flows of backends that are down or removed");
 	lab_apply(&rig->lab, rig->from);
 	lab_config_free(without);
 }
