@@ -127,7 +127,8 @@ def failing_canary_is_rolled_back(lab):
     assert not requests.failed, requests.failed[:5]
     assert lab.backend("web-3", "api")["effective_weight"] == 0
     assert "canary.rollback" in lab.weirctl("audit", "show")[1]
-    assert "rolled back: errors" in lab.weirctl("health", "history", "api/web-3")[1]
+    history = lab.weirctl("health", "history", "api/web-3")[1]
+    assert f"rolled back: {canary['why']}; weight 0, existing flows continue" in history, history
     assert value(age_out(lab), "weir_canary_state", service="api", state="rolled-back") == 1
     code, _, err = lab.weirctl("canary", "stop", "api", check=False)
     assert code == 1 and "no running canary" in err, (code, err)

@@ -180,7 +180,7 @@ void weir_states_record_service(
 void weir_states_next_hop(
 	struct weir_states *states, uint16_t backend, bool resolved, const char *why) {
 	struct entry *entry = find(states, backend);
-	char text[WEIR_STATES_WHY_BYTES];
+	char text[WEIR_STATES_EVENT_BYTES];
 
 	if (entry == NULL || entry->unresolved != resolved) {
 		return;

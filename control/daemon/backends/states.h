@@ -18,7 +18,7 @@
 #include "tables.h"
 
 #define WEIR_STATES_WHY_BYTES 96
-#define WEIR_STATES_EVENT_BYTES 320 // size of the text of a service's event, which may name binds
+#define WEIR_STATES_EVENT_BYTES 320 // size of the text of an event, which may name binds
 #define WEIR_STATES_HISTORY 1024u // number of changes kept, of all backends together
 
 struct weir_states;

@@ -12,7 +12,7 @@
 
 // The present weight is kept if its share differs from the step's share by at most 10 %.
 #define KEEP_SHARE 0.1
-#define TEXT_BYTES WEIR_STATES_WHY_BYTES
+#define TEXT_BYTES WEIR_STATES_EVENT_BYTES
 
 // --- the file -------------------------------------------------------------------------------
 
