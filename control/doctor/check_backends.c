@@ -296,9 +296,16 @@ static void probe_large(const struct weir_echo_sockets *sockets, struct targets 
 static void report_silent(
 	struct weir_doctor *doctor, const struct target *target, const char *name) {
 	const struct weir_kernel_route *route = &target->route;
-	char text[INET6_ADDRSTRLEN], hop[INET6_ADDRSTRLEN];
+	char text[INET6_ADDRSTRLEN], hop[INET6_ADDRSTRLEN], link[32] = "";
 	int state = weir_kernel_neighbour(&route->next_hop, route->index);
 
+	weir_tree_text(
+		doctor->root, link, sizeof(link), "/sys/class/net/%s/operstate", route->interface);
+	if (strcmp(link, "down") == 0 || strcmp(link, "lowerlayerdown") == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
+			"was not reached, because %s has no carrier", route->interface);
+		return;
+	}
 	weir_address_format(&target->backend->address, text, sizeof(text));
 	weir_address_format(&route->next_hop, hop, sizeof(hop));
 	if (state < 0 || (state & (NUD_FAILED | NUD_INCOMPLETE)) != 0) {

@@ -16,6 +16,7 @@ import clients
 from lab import VIP4, lines, web
 from netns import wait_for
 from scenario import scenario
+from scenarios_doctor import weirctl_doctor
 
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 LIMIT = 3.5  # seconds; the limit of weirctl is 2
@@ -123,6 +124,9 @@ def status_shows_whether_to_send_traffic(lab):
 
     lab.net.ip("link", "set", "lb0", "down")  # the switch's end of the link
     expect(lab, 2, "port wan has no link: interface lb0 is up without a carrier")
+    found = weirctl_doctor(lab)[0]
+    assert "has no carrier" in found["interface", "lb0"]["found"], found
+    assert found["backends", "web/web-1"]["found"] == "was not reached, because lb0 has no carrier", found
     assert lab.api("port.show")[0]["link"] == "no-carrier"
     lab.net.ip("link", "set", "lb0", "up")
     expect(lab, 0, "OK")
