@@ -92,6 +92,15 @@ static void continue_recount(struct weir_daemon *daemon) {
 	weir_tables_recount_since(daemon->tables, now_ms > started_ms ? now_ms - started_ms : 0);
 }
 
+static struct weir_links_of links_of(const struct weir_daemon *daemon) {
+	return (struct weir_links_of){
+		.segment = daemon->segment, .config = weir_reload_config(daemon->reload)};
+}
+
+static void read_links(struct weir_daemon *daemon) {
+	weir_links_read(&daemon->links, links_of(daemon), weir_daemon_now_ns() / NS_PER_MS);
+}
+
 static int on_attached(void *context, struct weir_segment *segment,
 	const struct weir_handover *handover, char *why, size_t why_bytes) {
 	struct weir_daemon *daemon = context;
@@ -122,6 +131,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 	weir_mailboxes_bind(&daemon->mailboxes, segment);
 	weir_captures_bind(daemon->captures, segment, daemon->tables);
 	daemon->epoch = segment->epoch;
+	read_links(daemon);
 	weir_samples_init(&daemon->samples, segment);
 	weir_stalls_watch(&daemon->stalls, segment, weir_daemon_now_ns());
 	weir_steals_configure(daemon->steals, weir_reload_config(daemon->reload)->workers.steal);
@@ -233,11 +243,6 @@ static void log_refusals(struct weir_daemon *daemon) {
 			refusal.restored ? "the previous version is published again"
 					 : "a new version is built");
 	}
-}
-
-static void read_links(struct weir_daemon *daemon) {
-	weir_links_read(&daemon->links, daemon->segment, weir_reload_config(daemon->reload),
-		weir_daemon_now_ns() / NS_PER_MS);
 }
 
 static void on_tick(uv_timer_t *timer) {
@@ -391,10 +396,15 @@ static void on_recheck(void *context, uint16_t backend) {
 static bool on_failed(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
 	char *why, size_t bytes) {
 	struct weir_daemon *daemon = context;
+	const uint64_t now_ms = weir_daemon_now_ns() / NS_PER_MS;
+	const struct weir_links_failure failure = {
+		.way = weir_next_hops_way(daemon->next_hops, backend),
+		.began_ms = now_ms - took_ms,
+		.timeout_ms = timeout_ms,
+	};
 
-	read_links(daemon);
-	return weir_links_excuse(&daemon->links, weir_next_hops_port(daemon->next_hops, backend),
-		weir_daemon_now_ns() / NS_PER_MS - took_ms, timeout_ms, why, bytes);
+	weir_links_update(&daemon->links, links_of(daemon), failure.way.port, now_ms);
+	return weir_links_excuse(&daemon->links, &failure, why, bytes);
 }
 
 // Create the modules for the state of backends.

@@ -6,7 +6,7 @@ from collections import Counter
 
 import clients
 from agents import Agents
-from lab import HERE, PYTHON, VIP4, service
+from lab import HERE, PYTHON, VIP4, backend_address, service
 from netns import sh, wait_for
 from scenario import scenario
 
@@ -97,7 +97,7 @@ def wait_for_results(lab, count):
 
     def look():
         for row in lab.api("health.show"):
-            check, age = (row["service"], row["backend"]), row["last"]["age_ms"]
+            check, age = (row["service"], row["backend"]), row["last"]["age_ms"] if row["last"] else 0
             ended[check] += age < ages.get(check, 0)
             ages[check] = age
         return min(ended.values()) >= count
@@ -158,3 +158,49 @@ def lost_link_fails_no_check(lab):
     wait_for("every backend usable", lab.all_usable, 20)
     for namespace in (lab.net, lab.lb):  # without a carrier, and disabled
         without_link(lab, namespace)
+
+
+def refused(lab):
+    """The changes to refusing that health history has."""
+    return [change for change in lab.api("health.history") if change["to"] == "refusing"]
+
+
+@scenario(start=False, hosts=3, two_armed=True, services=[
+    service("lines", 7000, backends=THREE, vips=(VIP4,), check={"type": "tcp"})])
+def lost_link_blames_no_backend_at_restarts(lab):
+    """Without the link of one of two ports, and without next hops, neither restart blames a backend"""
+    lab.start()
+    lab.net.ip("link", "set", "lb1", "down")
+    wait_for("no next hops", lambda: not any(row["resolved"] for row in lab.backends()), 10)
+    lab.programs["control"].kill()
+    lab.start_control()
+    wait_for_results(lab, 6)
+    assert not refused(lab), refused(lab)
+    lab.programs["dataplane"].stop()
+    wait_for_results(lab, 6)
+    lab.start_dataplane()
+    wait_for_results(lab, 6)
+    lab.net.ip("link", "set", "lb1", "up")
+    wait_for("every backend usable", lab.all_usable, 20)
+    assert not refused(lab), refused(lab)
+
+
+@scenario(start=False, hosts=2, services=[
+    service("often", 80, backends=BACKENDS, vips=(VIP4,),
+            check={"type": "tcp", "interval_ms": 100, "timeout_ms": 100, "retry_interval_ms": 10}),
+    service("six", 8082, vips=(VIP4,), check={"type": "tcp", "port": 80},
+            backends=[{"name": f"web-{n}", "address": backend_address(n, 6)} for n in (1, 2)])])
+def disabled_link_blames_no_backend(lab):
+    """Checks that fail at once without a route blame no backend, nor until its address is back"""
+    lab.start()
+    for _ in range(3):
+        lab.lb.ip("link", "set", "lb0", "down")
+        wait_for_results(lab, 4)
+        assert not refused(lab), refused(lab)
+        lab.lb.ip("link", "set", "lb0", "up")  # without the IPv6 address, which the kernel removed
+        wait_for_results(lab, 6)
+        lab.lb.ip("addr", "add", "2001:db8:a::2/64", "dev", "lb0", "nodad")
+        wait_for("every backend usable", lab.all_usable, 20)
+        assert not refused(lab), refused(lab)
+    lab.stop_host(1)
+    wait_for("web-1 refusing", lambda: {change["service"] for change in refused(lab)} == {"often", "six"}, 10)

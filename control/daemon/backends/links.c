@@ -6,50 +6,85 @@
 
 #include "port_link.h"
 
-static void read_port(struct weir_links_port *port, const struct weir_segment *segment,
-	const struct weir_config *config, uint32_t i, uint64_t now_ms) {
-	const struct weir_port_info *info = &segment->header->port[i];
-	const enum weir_link_state link = weir_port_link(segment, config, i);
+static void read_port(
+	struct weir_links_port *port, struct weir_links_of of, uint32_t i, uint64_t now_ms) {
+	const enum weir_link_state link = of.segment != NULL
+						  ? weir_port_link(of.segment, of.config, i)
+						  : weir_port_link_without_dataplane(&port->info);
 
-	// Forget the state of the link if another port has this index now.
-	if (strncmp(port->name, info->name, sizeof(port->name)) != 0) {
-		*port = (struct weir_links_port){.down = false};
-		memcpy(port->name, info->name, sizeof(port->name));
-		port->name[sizeof(port->name) - 1] = '\0';
-	}
 	port->down = link != WEIR_LINK_UP && link != WEIR_LINK_UNKNOWN;
 	port->down_ms = port->down ? now_ms : port->down_ms;
 }
 
-void weir_links_read(struct weir_links *links, const struct weir_segment *segment,
-	const struct weir_config *config, uint64_t now_ms) {
-	if (segment == NULL) {
-		links->count = 0;
-		links->read_ms = 0;
-		return;
-	}
-	if (links->read_ms != 0 && now_ms - links->read_ms < WEIR_LINKS_READ_MS) {
-		return;
-	}
-	links->read_ms = now_ms;
+static void take_ports(struct weir_links *links, const struct weir_segment *segment) {
 	links->count = segment->ports;
 	for (uint32_t i = 0; i < segment->ports; i++) {
-		read_port(&links->ports[i], segment, config, i, now_ms);
+		const struct weir_port_info *info = &segment->header->port[i];
+		struct weir_links_port *port = &links->ports[i];
+
+		// Forget the state of the link if another port has this index now.
+		if (strncmp(port->info.name, info->name, sizeof(info->name)) != 0) {
+			*port = (struct weir_links_port){.down = false};
+		}
+		port->info = *info;
+		port->info.name[sizeof(port->info.name) - 1] = '\0';
 	}
 }
 
-static bool explains(const struct weir_links_port *port, uint64_t began_ms, uint32_t timeout_ms) {
-	return port->down || (port->down_ms != 0 && began_ms < port->down_ms + timeout_ms);
+void weir_links_read(struct weir_links *links, struct weir_links_of of, uint64_t now_ms) {
+	if (of.segment != NULL) {
+		take_ports(links, of.segment);
+	}
+	for (uint32_t i = 0; i < links->count; i++) {
+		read_port(&links->ports[i], of, i, now_ms);
+	}
 }
 
-bool weir_links_excuse(const struct weir_links *links, int port, uint64_t began_ms,
-	uint32_t timeout_ms, char *why, size_t bytes) {
+// Sets the range of the ports that a failure is about: one port, or all.
+static void range_of(
+	const struct weir_links *links, int port, uint32_t *ret_first, uint32_t *ret_end) {
 	const bool known = port >= 0 && (uint32_t)port < links->count;
-	const uint32_t first = known ? (uint32_t)port : 0;
-	const uint32_t end = known ? first + 1 : links->count;
 
+	*ret_first = known ? (uint32_t)port : 0;
+	*ret_end = known ? *ret_first + 1 : links->count;
+}
+
+void weir_links_update(
+	struct weir_links *links, struct weir_links_of of, int port, uint64_t now_ms) {
+	uint32_t first, end;
+
+	range_of(links, port, &first, &end);
+	for (uint32_t i = first; i < end && (of.segment == NULL || i < of.segment->ports); i++) {
+		if (!links->ports[i].down) {
+			read_port(&links->ports[i], of, i, now_ms);
+		}
+	}
+}
+
+// Returns the time from which on a failure of a check counts.
+static uint64_t counts_from_ms(
+	const struct weir_links_port *port, const struct weir_links_failure *failure) {
+	const uint64_t most_ms = port->down_ms + WEIR_LINKS_ROUTE_MS;
+	uint64_t usable_ms = failure->way.since_ms;
+
+	if (usable_ms == 0 || usable_ms > most_ms) {
+		usable_ms = most_ms;
+	}
+	return (usable_ms > port->down_ms ? usable_ms : port->down_ms) + failure->timeout_ms;
+}
+
+static bool explains(const struct weir_links_port *port, const struct weir_links_failure *failure) {
+	return port->down ||
+	       (port->down_ms != 0 && failure->began_ms < counts_from_ms(port, failure));
+}
+
+bool weir_links_excuse(const struct weir_links *links, const struct weir_links_failure *failure,
+	char *why, size_t bytes) {
+	uint32_t first, end;
+
+	range_of(links, failure->way.port, &first, &end);
 	for (uint32_t i = first; i < end; i++) {
-		if (!explains(&links->ports[i], began_ms, timeout_ms)) {
+		if (!explains(&links->ports[i], failure)) {
 			return false;
 		}
 	}
@@ -59,6 +94,6 @@ bool weir_links_excuse(const struct weir_links *links, int port, uint64_t began_
 	snprintf(why, bytes,
 		links->ports[first].down ? "no result: port %s has no link"
 					 : "no result: port %s had no link",
-		links->ports[first].name);
+		links->ports[first].info.name);
 	return true;
 }

@@ -2,7 +2,9 @@
 //
 // Links: whether the link of a port explains that a check failed or that an agent does not answer.
 // While the port to a backend has no link, a failure says nothing about the backend. This also
-// applies for one timeout afterwards, because the next hop must be resolved again.
+// applies for one timeout afterwards, because the next hop must be resolved again. If the link took
+// the route to the backend along, or the gateway's MAC address, the timeout begins when the kernel
+// has both again: addresses, routing protocols and taps need a while after a link.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -13,28 +15,45 @@
 
 #include "config.h"
 #include "layout.h"
+#include "next_hop.h"
 #include "segment.h"
 
-#define WEIR_LINKS_READ_MS 100 // minimum time between two reads of the links
+// Maximum time from the return of a link until the kernel has a route again. Then failures count.
+#define WEIR_LINKS_ROUTE_MS 30000
 
 struct weir_links { // all zero: no ports
-	uint64_t read_ms; // time of the last read
 	uint32_t count;
 	struct weir_links_port {
-		char name[WEIR_NAME_BYTES];
+		struct weir_port_info info;
 		bool down; // the port has no link
 		uint64_t down_ms; // when the port was last found without a link, 0 = never
 	} ports[WEIR_PORTS_MAX];
 };
 
-// Reads the links of the ports, unless they were read within the last WEIR_LINKS_READ_MS. segment
-// NULL: no dataplane is attached; then no port counts as without a link. now_ms: monotonic.
-void weir_links_read(struct weir_links *links, const struct weir_segment *segment,
-	const struct weir_config *config, uint64_t now_ms);
+struct weir_links_of {
+	// NULL: no dataplane is attached. The ports are then those of the last segment, because its
+	// dataplane may be about to be started again, which costs some devices their link.
+	const struct weir_segment *segment;
+	const struct weir_config *config;
+};
+
+// Reads the links of all ports. Call every 100 ms or so. now_ms: monotonic, as the loop's time.
+void weir_links_read(struct weir_links *links, struct weir_links_of of, uint64_t now_ms);
+// Reads the link of a port again (port below 0: of all ports), unless it was found down. Call
+// before weir_links_excuse: a link may have failed since it was read, and some checks fail within
+// microseconds then.
+void weir_links_update(
+	struct weir_links *links, struct weir_links_of of, int port, uint64_t now_ms);
+
+struct weir_links_failure {
+	// Way of the packets. Port below 0: the port is unknown, and all ports must explain the
+	// failure.
+	struct weir_way way;
+	uint64_t began_ms; // start of the check
+	uint32_t timeout_ms; // timeout of the check
+};
 
 // Returns whether a missing link explains a failure, which then says nothing about the backend; why
-// receives one line. port: index of the port to the backend. port below 0: the port is unknown, and
-// all ports must explain the failure. began_ms: start of the check; timeout_ms: timeout of the
-// check.
-bool weir_links_excuse(const struct weir_links *links, int port, uint64_t began_ms,
-	uint32_t timeout_ms, char *why, size_t bytes);
+// receives one line.
+bool weir_links_excuse(const struct weir_links *links, const struct weir_links_failure *failure,
+	char *why, size_t bytes);

@@ -155,12 +155,15 @@ static uint8_t last_port(
 	return 0;
 }
 
-int weir_next_hops_port(const struct weir_next_hops *hops, uint16_t id) {
+struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t id) {
+	struct weir_way way = {.port = -1};
 	struct weir_backend_state backend;
 
-	return hops->tables != NULL && weir_tables_backend(hops->tables, id, &backend) == 0
-		       ? last_port(hops, &backend.address, id) - 1
-		       : -1;
+	if (hops->tables != NULL && weir_tables_backend(hops->tables, id, &backend) == 0) {
+		way = weir_neighbours_way(hops->neighbours, &backend.address);
+		way.port = way.port >= 0 ? way.port : last_port(hops, &backend.address, id) - 1;
+	}
+	return way;
 }
 
 // --- configuration ------------------------------------------------------------------------

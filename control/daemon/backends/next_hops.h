@@ -12,6 +12,7 @@
 #include "health.h"
 #include "icmp_sockets.h"
 #include "log.h"
+#include "next_hop.h"
 #include "states.h"
 #include "tables.h"
 
@@ -31,9 +32,9 @@ void weir_next_hops_free(struct weir_next_hops *hops);
 // next hop of another backend with this address, or of a backend behind the same gateway.
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
-// Returns the index of the port to a backend: of its next hop, or, while the next hop is
-// unresolved, of its last next hop. Returns -1 if the backend never had a next hop.
-int weir_next_hops_port(const struct weir_next_hops *hops, uint16_t backend);
+// Returns how packets to a backend leave at present. Without a route to a port, the port is that of
+// the backend's last next hop, or -1 if this process has not seen one.
+struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t backend);
 
 // Watches the backends of these tables. The ports are those of the tables' segment, or the previous
 // ports while there is no segment. Call after each weir_tables_apply and each new segment. tables:

@@ -95,17 +95,20 @@ static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entr
 	return mtu < UINT16_MAX ? (uint16_t)mtu : 0;
 }
 
+// Returns the port of the packets to an address, or -1.
+static int port_to(const struct weir_neighbours *n, const struct entry *entry) {
+	const struct weir_route *route = &entry->route;
+	int port = route->error || route->local ? -1 : weir_neighbours_port_of(n, route->ifindex);
+
+	return port < 0 && !route->local ? static_port(n, entry) : port;
+}
+
 // Determine the next hop of an address. Without a next hop, why receives one line with the reason.
 static struct weir_next_hop resolve(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
-	const struct weir_route *route = &entry->route;
-	bool routed = !route->error && !route->local;
-	int port = routed ? weir_neighbours_port_of(n, route->ifindex) : -1;
+	int port = port_to(n, entry);
 	struct weir_next_hop hop = {0};
 
-	if (port < 0 && !route->local) {
-		port = static_port(n, entry);
-	}
 	if (port < 0) {
 		explain_route(n, entry, why, bytes);
 		return hop;
@@ -126,7 +129,7 @@ static struct weir_next_hop resolve(
 		memcpy(hop.mac, entry->hop->mac, sizeof(hop.mac));
 		hop.resolved = true;
 	} else {
-		explain_no_reply(n, route, why, bytes);
+		explain_no_reply(n, &entry->route, why, bytes);
 	}
 	return hop;
 }
@@ -138,6 +141,21 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	return a->port == b->port && a->mtu == b->mtu && a->source_bits == b->source_bits &&
 	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
+}
+
+// Notes since when there is a way to an address. An address on the link of the port needs no reply
+// for that, because its host may be dead.
+static void note_way(
+	const struct weir_neighbours *n, struct entry *entry, const struct weir_next_hop *hop) {
+	bool found = hop->resolved ||
+		     (hop->source.family != 0 &&
+			     weir_neighbours_compare(&entry->route.next_hop, &entry->address) == 0);
+
+	if (!found) {
+		entry->way_ms = 0;
+	} else if (entry->way_ms == 0) {
+		entry->way_ms = uv_now(n->loop);
+	}
 }
 
 // Report the changes that are due. An address without a next hop keeps its previous next hop until
@@ -157,6 +175,7 @@ static void report(struct weir_neighbours *n) {
 			continue;
 		}
 		hop = resolve(n, entry, why, sizeof(why));
+		note_way(n, entry, &hop);
 		if (hop.resolved) {
 			entry->missing_ms = 0;
 		} else if (entry->missing_ms == 0) {
@@ -334,6 +353,16 @@ static struct entry *find_entry(
 	found = bsearch(
 		&key_pointer, n->entries, n->entry_count, sizeof(n->entries[0]), compare_entries);
 	return found != NULL ? *found : NULL;
+}
+
+struct weir_way weir_neighbours_way(
+	const struct weir_neighbours *n, const struct weir_address *address) {
+	const struct entry *entry = find_entry(n, address);
+
+	if (entry == NULL || !entry->looked_up) {
+		return (struct weir_way){.port = -1};
+	}
+	return (struct weir_way){.port = port_to(n, entry), .since_ms = entry->way_ms};
 }
 
 bool weir_neighbours_find(

@@ -34,6 +34,10 @@ int weir_neighbours_create(
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
+// Returns how packets to a watched address leave at present, also within the hold time.
+struct weir_way weir_neighbours_way(
+	const struct weir_neighbours *n, const struct weir_address *address);
+
 // Finds the next hop of an address that is not watched, from the kernel's route and the next hops
 // of watched addresses. Does not wait for a neighbour. Returns whether the next hop is resolved.
 // Also returns false for a watched address, and after too many lookups within a tick.

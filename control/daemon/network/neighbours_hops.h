@@ -43,6 +43,7 @@ struct entry { // a watched address
 	// Loop time when the address lost its next hop; 0 = the address has a next hop.
 	uint64_t missing_ms;
 	struct weir_next_hop last_reported;
+	uint64_t way_ms; // loop time since when there is a way, see struct weir_way; 0 = none
 	uint16_t path_mtu; // reported by routers on the path; 0 = none
 	uint64_t path_mtu_ms; // loop time at which path_mtu expires
 };

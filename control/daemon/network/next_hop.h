@@ -20,6 +20,14 @@ struct weir_neighbour_port {
 	struct weir_address source_ipv6;
 };
 
+// How packets to an address leave at present.
+struct weir_way {
+	int port; // index of the port; -1 = none, or not looked up yet
+	// Loop time since when the kernel has a route to the port, and the MAC address of the
+	// route's gateway; 0 = at least one is missing.
+	uint64_t since_ms;
+};
+
 // Reports the next hop of an address. Called once for every address after each configure, as soon
 // as the next hop is found or known to be missing; then whenever the next hop changes. If
 // hop->resolved is false, there is no route to a port, or no reply to ARP or ND; why then has the

@@ -31,3 +31,20 @@ enum weir_link_state weir_port_link(
 		return WEIR_LINK_UNKNOWN;
 	}
 }
+
+enum weir_link_state weir_port_link_without_dataplane(const struct weir_port_info *info) {
+	char interface[sizeof(info->kernel_interface) + 1] = "";
+	enum weir_link_state link;
+	uint32_t ifindex;
+
+	if (info->kernel_ifindex == 0) {
+		return WEIR_LINK_UNKNOWN;
+	}
+	link = weir_link_state_read(info->kernel_ifindex);
+	if (link == WEIR_LINK_GONE) {
+		memcpy(interface, info->kernel_interface, sizeof(info->kernel_interface));
+		ifindex = if_nametoindex(interface);
+		link = ifindex != 0 ? weir_link_state_read(ifindex) : link;
+	}
+	return link;
+}

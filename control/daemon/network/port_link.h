@@ -3,7 +3,7 @@
 // Port link: whether a port of the dataplane has a link, from the port's kernel interface, or from
 // the port's device.
 //
-// Threads: only the event loop's thread. Makes at most two system calls, which do not block.
+// Threads: only the event loop's thread. Makes a few system calls, which do not block.
 #pragma once
 
 #include "config.h"
@@ -14,3 +14,7 @@
 // neither the kernel nor the device reports the link.
 enum weir_link_state weir_port_link(
 	const struct weir_segment *segment, const struct weir_config *config, uint32_t port);
+
+// As above, of a port of a dataplane that has ended. If the interface was created anew, as a tap
+// is, the new one of the same name counts.
+enum weir_link_state weir_port_link_without_dataplane(const struct weir_port_info *info);

@@ -213,6 +213,57 @@ TEST(neighbours_behind_a_gateway_have_its_mac, setup, teardown) {
 	assert_int_equal(expect(lab, "2001:db8:50::1", MAC0)->hop.port, 0);
 }
 
+static bool has_no_way(void *context) {
+	const struct lab *lab = context;
+	const struct weir_address address = watch_lab_address(lab->wanted);
+
+	return weir_neighbours_way(lab->neighbours, &address).since_ms == 0;
+}
+
+static bool has_no_port(void *context) {
+	const struct lab *lab = context;
+	const struct weir_address address = watch_lab_address(lab->wanted);
+
+	return weir_neighbours_way(lab->neighbours, &address).port < 0;
+}
+
+static struct weir_way way_to(const struct lab *lab, const char *text) {
+	const struct weir_address address = watch_lab_address(text);
+
+	return weir_neighbours_way(lab->neighbours, &address);
+}
+
+// An address on the link may be silent, because its host is dead; a gateway may not.
+TEST(neighbours_way_needs_a_route_and_its_gateway, setup, teardown) {
+	static const char behind[] = "10.9.0.1", silent[] = "10.1.0.77";
+	struct lab *lab = *state;
+	uint64_t since_ms;
+
+	SHELL("ip route add 10.9.0.0/24 via 10.0.0.11");
+	watch(lab, behind);
+	watch(lab, silent);
+	configure(lab);
+	assert_int_equal(way_to(lab, behind).port, -1); // not looked up yet
+	expect(lab, behind, MAC0);
+	expect(lab, silent, NULL);
+	since_ms = way_to(lab, behind).since_ms;
+	assert_int_equal(way_to(lab, behind).port, 0);
+	assert_true(since_ms > 0 && since_ms <= uv_now(&lab->loop));
+	assert_int_equal(way_to(lab, silent).port, 1);
+	assert_true(way_to(lab, silent).since_ms > 0);
+	peer_sh(lab, "ip addr del 10.0.0.11/24 dev eth0");
+	SHELL("ip neigh flush dev lb0");
+	lab->wanted = behind;
+	watch_lab_run(&lab->loop, has_no_way, lab, 5000, "no gateway");
+	assert_int_equal(way_to(lab, behind).port, 0);
+	peer_sh(lab, "ip addr add 10.0.0.11/24 dev eth0");
+	expect(lab, behind, MAC0);
+	SHELL("ip route del 10.9.0.0/24");
+	watch_lab_run(&lab->loop, has_no_port, lab, 5000, "no route");
+	assert_int_equal(way_to(lab, behind).since_ms, 0);
+	assert_int_equal(way_to(lab, "10.9.0.2").port, -1); // not watched
+}
+
 TEST(neighbours_find_addresses_behind_known_gateways, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_address behind = watch_lab_address("10.50.1.2");
