@@ -192,3 +192,23 @@ def data_path_checks_need_an_address_of_the_family(lab):
     change_vip(lab, 1, "del", VIP4)
     wait_for_states(lab, 1, web="refusing")
     wait_for_states(lab, 2, web="healthy")
+
+
+SIX_VIPS = [f"198.51.100.{n}" for n in range(20, 26)]
+
+
+@scenario(start=False, hosts=1, services=[service("web", 80, backends={"web-1": 1}, vips=SIX_VIPS, check=HTTP)])
+def data_path_checks_pass_once_for_each_vip(lab):
+    """One failed check of a VIP does not discard the passed checks of the VIPs before it"""
+    for vip in SIX_VIPS[:4] + SIX_VIPS[5:]:
+        change_vip(lab, 1, "add", vip)
+    lab.control_options += (OPTION,)
+    lab.start_backends()
+    lab.start_dataplane()
+    lab.start_control()
+    wait_for("a failed check", lambda: lab.api("health.show")[0]["fails"] == 1, 10, 0.02)
+    assert lab.api("health.show")[0]["passes"] == 4, lab.api("health.show")
+    change_vip(lab, 1, "add", SIX_VIPS[4])
+    wait_for_states(lab, 1, web="healthy")
+    row = lab.api("health.show")[0]
+    assert row["fails"] <= 2 and row["passes"] <= len(SIX_VIPS) + 1, row  # perhaps one more since then

@@ -27,8 +27,8 @@
 // Via the data path, each check connects to one VIP of the target. After a check that failed, the
 // next check uses the same VIP again, so `fall` failures in a row belong to one VIP. After any
 // other check, the next check uses the next VIP. The verdict becomes PASSING when `rise` checks in
-// a row have passed and each VIP has passed once. If this needs more than `rise` checks, the
-// additional checks follow quickly.
+// a row have passed, and as many as there are VIPs since `fall` checks in a row failed. If this
+// needs more than `rise` checks, the additional checks follow quickly (health_cover.h).
 //
 // A backend that is far from use (weir_health_set_far) is checked at a longer interval, except
 // while its last check disagrees with the verdict.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "health_agent_check.h"
+#include "health_cover.h"
 #include "health_http.h"
 #include "health_missing.h"
 #include "health_path.h"
@@ -41,6 +42,7 @@ struct weir_health_check {
 	uint64_t ended_ns; // end of the last probe, 0 = none ended
 	bool passed;
 	struct weir_health_missing missing;
+	struct weir_health_cover cover;
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	uint32_t duration_ms;
 	uint32_t streak;
@@ -71,13 +73,16 @@ static bool update_verdict(struct weir_health_check *check, bool passed) {
 	check->passed = passed;
 	if (passed) {
 		check->passes++;
+		check->cover.passes++;
 	} else {
 		check->fails++;
 	}
-	if (passed && check->streak >= weir_health_params_passes(check->params)) {
+	if (passed && check->streak >= check->params->check.rise &&
+		check->cover.passes >= check->params->vip_count) {
 		verdict = WEIR_HEALTH_VERDICT_PASSING;
 	} else if (!passed && check->streak >= check->params->check.fall) {
 		verdict = WEIR_HEALTH_VERDICT_FAILING;
+		check->cover.passes = 0;
 	}
 	if (verdict == check->verdict) {
 		return false;
@@ -99,17 +104,22 @@ static bool is_settled(const struct weir_health_check *check) {
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
-	return check->quick > 0 || (config->retry_interval_ms != 0 && check->ended_ns != 0 &&
-					   !check->missing.no_result && !check->passed &&
-					   check->verdict != WEIR_HEALTH_VERDICT_FAILING);
+	return check->quick > 0 || check->cover.is_open ||
+	       (config->retry_interval_ms != 0 && check->ended_ns != 0 &&
+		       !check->missing.no_result && !check->passed &&
+		       check->verdict != WEIR_HEALTH_VERDICT_FAILING);
 }
 
 static uint32_t retry_ms(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
-	return config->retry_interval_ms != 0               ? config->retry_interval_ms
-	       : config->interval_ms < WEIR_HEALTH_QUICK_MS ? config->interval_ms
-							    : WEIR_HEALTH_QUICK_MS;
+	uint32_t ms = config->retry_interval_ms != 0               ? config->retry_interval_ms
+		      : config->interval_ms < WEIR_HEALTH_QUICK_MS ? config->interval_ms
+								   : WEIR_HEALTH_QUICK_MS;
+
+	return check->cover.is_open
+		       ? weir_health_cover_ms(check->checking->covering, ms, config->interval_ms)
+		       : ms;
 }
 
 // Returns the number of intervals from one check to the next check.
@@ -139,6 +149,18 @@ static void sleep_until_due(struct weir_health_check *check) {
 	uv_timer_start(&check->timer, on_due, check->planned_ms - now, 0);
 }
 
+// Sleeps for the retry interval. If VIPs are left, it differs by up to an eighth: many checks that
+// ended in the same iteration of the loop would otherwise start in the same iteration, too.
+static void sleep_for_retry(struct weir_health_check *check, uint64_t now) {
+	uint64_t ms = retry_ms(check);
+
+	if (check->cover.is_open) {
+		ms += draw(check->checking) % (ms / 4 + 1) - ms / 8;
+	}
+	check->planned_ms = now + ms;
+	uv_timer_start(&check->timer, on_due, ms, 0);
+}
+
 // Sleeps until the next start. A retry starts after the retry interval. Other checks start at
 // due_ms plus a whole number of intervals, so that the checks of all backends stay spread. If a
 // check runs only in every n-th interval, the interval depends on the backend, so that the checks
@@ -153,8 +175,7 @@ static void schedule(struct weir_health_check *check) {
 		check->due_ms += draw(check->checking) % interval - interval / 2;
 	}
 	if (is_retry(check)) { // later checks are on the grid again
-		check->planned_ms = now + retry_ms(check);
-		uv_timer_start(&check->timer, on_due, retry_ms(check), 0);
+		sleep_for_retry(check, now);
 		return;
 	}
 	check->due_ms += (pace(check) - (pace(check) > 1 ? slot % pace(check) : 0)) * interval;
@@ -214,11 +235,18 @@ void weir_health_check_clear_words(struct weir_health_check *check) {
 	check->agent_words = (struct weir_agent_check){0};
 }
 
+static void set_cover(struct weir_health_check *check, bool is_open) {
+	weir_health_cover_open(&check->cover, is_open, &check->checking->covering);
+}
+
 static void end_probe(
 	struct weir_health_check *check, enum weir_probe_outcome outcome, uint64_t now_ns) {
 	weir_health_missing_end(&check->missing, outcome, check->vip,
 		check->ended_ns != 0 ? check->ended_ns : now_ns);
-	check->quick = outcome != WEIR_PROBE_UNKNOWN ? check->quick : 0;
+	if (outcome == WEIR_PROBE_UNKNOWN) {
+		check->quick = 0;
+		set_cover(check, false);
+	}
 	check->ended_ns = now_ns;
 }
 
@@ -231,10 +259,8 @@ static void take_result(struct weir_health_check *check, bool passed, uint64_t d
 	update->changed = update_verdict(check, passed);
 	update->verdict = check->verdict;
 	// If enough checks have passed, but not yet for each VIP, the next check follows quickly.
-	if (passed && check->verdict != WEIR_HEALTH_VERDICT_PASSING &&
-		check->streak >= check->params->check.rise) {
-		check->quick = 1;
-	}
+	set_cover(check, passed && check->verdict != WEIR_HEALTH_VERDICT_PASSING &&
+				 check->streak >= check->params->check.rise);
 	if (update->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->alongside) {
 		check->checking->forget(check->checking->health, check->backend);
 	}
@@ -410,6 +436,7 @@ static void cancel(struct weir_health_check *check) {
 
 // Stop the check's timer, remove it from the queue, or cancel its probe.
 static void halt(struct weir_health_check *check) {
+	set_cover(check, false);
 	uv_timer_stop(&check->timer);
 	cancel(check);
 	weir_health_starts_remove(&check->checking->starts, &check->start);
@@ -436,6 +463,7 @@ void weir_health_check_restart(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop);
 
 	check->streak = 0;
+	check->cover.passes = 0;
 	if (check->verdict == WEIR_HEALTH_VERDICT_PASSING) {
 		check->verdict = WEIR_HEALTH_VERDICT_UNKNOWN;
 	}
@@ -556,6 +584,7 @@ void weir_health_check_set(struct weir_health_check *check, const struct weir_he
 	check->detail[0] = '\0';
 	check->streak = 0;
 	check->quick = 0;
+	check->cover.passes = 0;
 	check->passes = 0;
 	check->fails = 0;
 	check->spread = false;

@@ -21,6 +21,7 @@ struct weir_health_checking { // data that all checks share, owned by the caller
 	struct weir_health_starts starts;
 	struct weir_health_durations durations;
 	uint64_t random; // state of the random numbers for jitter, not 0
+	uint32_t covering; // number of checks with VIPs left, see health_cover.h
 	weir_health_fn on_health;
 	weir_health_report_fn on_report;
 	weir_health_excuse_fn excuse; // NULL = none

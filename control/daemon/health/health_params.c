@@ -56,10 +56,6 @@ bool weir_health_params_are_of(
 	       (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
 }
 
-uint32_t weir_health_params_passes(const struct weir_health_params *params) {
-	return params->vip_count > params->check.rise ? params->vip_count : params->check.rise;
-}
-
 void weir_health_params_name(const struct weir_health_params *params, uint32_t vip,
 	char detail[static WEIR_HEALTH_DETAIL_BYTES]) {
 	char address[INET6_ADDRSTRLEN], named[WEIR_HEALTH_DETAIL_BYTES];

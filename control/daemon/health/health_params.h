@@ -30,9 +30,6 @@ void weir_health_params_leave(struct weir_health_params *params);
 // Returns whether these are the parameters of the target.
 bool weir_health_params_are_of(
 	const struct weir_health_params *params, const struct weir_health_target *target);
-// Returns how many checks in a row must pass until the verdict is PASSING. It is at least the
-// number of VIPs, so that each VIP passes once.
-uint32_t weir_health_params_passes(const struct weir_health_params *params);
 // Puts the VIP with this index in front of a detail, and cuts off the end if the result is too
 // long.
 void weir_health_params_name(const struct weir_health_params *params, uint32_t vip,
