@@ -194,6 +194,25 @@ def data_path_checks_need_an_address_of_the_family(lab):
     wait_for_states(lab, 2, web="healthy")
 
 
+@scenario(start=False, hosts=2, services=[
+    service("web", 80, backends=OUTER6[:2], check={**TCP, "port": 80})])
+def data_path_checks_use_an_address_of_the_loopback_interface(lab):
+    """The only IPv4 address of the balancer is on lo, as on routers, and the VIP has an unreachable route"""
+    lab.lb.ip("addr", "del", "10.0.0.2/24", "dev", "lb0")
+    lab.lb.ip("addr", "add", "10.0.0.2/32", "dev", "lo")
+    lab.lb.ip("route", "add", "unreachable", "198.51.100.0/24")
+    lab.control_options += (OPTION,)
+    lab.start_backends()
+    lab.start_dataplane()
+    lab.start_control()
+    wait_for_states(lab, 1, web="healthy")
+    wait_for("checks of both VIPs", lambda: lab.api("health.show")[0]["passes"] >= 4)
+    assert not lab.backend("web-1")["unchecked_ms"], lab.api("health.show")
+    change_vip(lab, 2, "del", VIP4)
+    wait_for_states(lab, 2, web="refusing")
+    wait_for_states(lab, 1, web="healthy")
+
+
 SIX_VIPS = [f"198.51.100.{n}" for n in range(20, 26)]
 
 

@@ -196,6 +196,20 @@ static int source_for(const struct weir_data_path *path, const struct weir_addre
 	return 0;
 }
 
+// Returns whether backends may be able to reply to an address of this host. The addresses of a
+// router may all be on its loopback interface.
+static bool is_usable(const struct sockaddr *name) {
+	struct weir_address address = {.family = 6};
+
+	if (name->sa_family == AF_INET) {
+		return ntohl(((const struct sockaddr_in *)name)->sin_addr.s_addr) >> 24 !=
+		       IN_LOOPBACKNET;
+	}
+	memcpy(address.bytes, &((const struct sockaddr_in6 *)name)->sin6_addr, 16);
+	return !weir_address_is_link_local(&address) &&
+	       !IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)name)->sin6_addr);
+}
+
 // Returns whether this host has an address of the family that backends can reply to.
 static bool has_address(uint8_t family) {
 	struct ifaddrs *list = NULL;
@@ -205,18 +219,9 @@ static bool has_address(uint8_t family) {
 		return true; // unknown
 	}
 	for (const struct ifaddrs *one = list; one != NULL && !found; one = one->ifa_next) {
-		struct weir_address address = {.family = family};
-
-		if (one->ifa_addr == NULL || (one->ifa_flags & IFF_LOOPBACK) != 0) {
-			continue;
-		}
-		if (family == 4) {
-			found = one->ifa_addr->sa_family == AF_INET;
-		} else if (one->ifa_addr->sa_family == AF_INET6) {
-			memcpy(address.bytes, &((struct sockaddr_in6 *)one->ifa_addr)->sin6_addr,
-				16);
-			found = !weir_address_is_link_local(&address);
-		}
+		found = one->ifa_addr != NULL &&
+			one->ifa_addr->sa_family == (family == 4 ? AF_INET : AF_INET6) &&
+			is_usable(one->ifa_addr);
 	}
 	freeifaddrs(list);
 	return found;
