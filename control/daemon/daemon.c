@@ -279,6 +279,7 @@ static void on_second(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 
 	weir_log_limit_tick(daemon->log_limit);
+	weir_next_hops_second(daemon->next_hops);
 	daemon->dirty |= weir_estimates_second(daemon->estimates, weir_daemon_now_ns());
 	daemon->dirty |= weir_outliers_second(daemon->outliers, weir_daemon_now_ns() / NS_PER_MS);
 	weir_checks_pace(daemon->health, daemon->tables);

@@ -5,7 +5,7 @@ import re
 
 import clients
 from agents import Agents
-from lab import VIP4, web
+from lab import VIP4, service, web
 from netns import wait_for
 from scenario import scenario
 
@@ -57,3 +57,31 @@ def every_daemon_logs_json(lab):
     lab.programs["metrics"].stop()
     for program in (agents.name(1), "control", "dataplane", "metrics"):
         assert records(lab, program), program
+
+
+MANY = [{"name": f"web-{n}", "address": f"10.64.0.{n}"} for n in range(1, 61)]
+
+
+@scenario(start=False, hosts=1, services=[service("web", 80, backends=MANY, vips=(VIP4,))])
+def a_lost_link_is_not_logged_for_each_of_many_backends(lab):
+    """Next hops of many backends that change at the same time are counted in one line"""
+    def words(state):
+        return [line.split(" ", 1)[1].strip() for line in lab.programs["control"].output().splitlines()
+                if re.search(state, line)]
+
+    def counted(state):
+        """The number of backends in the lines that count changes."""
+        return sum(int(n) for n in re.findall(rf"next hops of (\d+) more backends? {state}, the last web/web-\d+",
+                                              lab.programs["control"].output()))
+
+    lab.start_dataplane()
+    lab.start_control()
+    wait_for("every backend usable", lab.all_usable, 20)
+    wait_for("60 changes", lambda: counted("resolved") + len(words("next hop for .*: port 0")) == 60, 5)
+    lab.net.ip("link", "set", "lb0", "down")
+    wait_for("no next hops", lambda: not any(row["resolved"] for row in lab.backends()), 10)
+    wait_for("the count", lambda: counted("unresolved") == 40, 5)
+    lines = words("unresolved")
+    assert len(lines) == 21, lines
+    assert lines[-1].startswith("warn  next hops of 40 more backends unresolved, the last web/web-"), lines
+    assert lines[-1].endswith(": no ARP/ND reply for 10.0.0.1 on lb0"), lines

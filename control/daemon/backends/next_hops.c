@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,13 @@ struct owner { // a backend and its address
 	struct weir_address address;
 	uint16_t backend;
 	uint8_t port; // index + 1 of the last port to the backend; 0 = unknown
+};
+
+// Lines of changes within a second. A lost link changes the next hops of all its backends at once.
+struct lines {
+	uint32_t count; // lines written
+	uint32_t more[2]; // changes without a line, indexed by resolved
+	char last[2][512]; // the last of these changes
 };
 
 struct weir_next_hops {
@@ -27,6 +35,7 @@ struct weir_next_hops {
 	uint32_t owner_count;
 	struct weir_neighbour_port ports[WEIR_PORTS_MAX]; // ports of the last configuration
 	uint32_t port_count;
+	struct lines lines;
 };
 
 // --- changes of next hops -----------------------------------------------------------------
@@ -57,12 +66,48 @@ static uint32_t first_owner(const struct weir_next_hops *hops, const struct weir
 	return low;
 }
 
+// Counts a change in place of its line if there were too many lines in this second. Returns whether
+// it did.
+static bool is_counted(struct weir_next_hops *hops, const struct weir_backend_state *backend,
+	const struct weir_next_hop *hop, const char *why) {
+	struct lines *lines = &hops->lines;
+
+	if (backend->resolved && hop->resolved) {
+		return false; // a line for debugging, or of a path MTU
+	}
+	if (lines->count < WEIR_NEXT_HOPS_LINES) {
+		lines->count++;
+		return false;
+	}
+	lines->more[hop->resolved]++;
+	snprintf(lines->last[hop->resolved], sizeof(lines->last[0]), "%s/%s%s%s", backend->service,
+		backend->name, why[0] != '\0' ? ": " : "", why);
+	return true;
+}
+
+void weir_next_hops_second(struct weir_next_hops *hops) {
+	struct lines *lines = &hops->lines;
+
+	for (int resolved = 0; resolved < 2; resolved++) {
+		if (lines->more[resolved] > 0) {
+			weir_log_write(hops->log, resolved ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+				"next hops of %u more backend%s %s, the last %s",
+				lines->more[resolved], lines->more[resolved] == 1 ? "" : "s",
+				resolved ? "resolved" : "unresolved", lines->last[resolved]);
+		}
+	}
+	lines->count = lines->more[0] = lines->more[1] = 0;
+}
+
 static void log_next_hop(struct weir_next_hops *hops, const struct weir_backend_state *backend,
 	const struct weir_next_hop *hop, const char *why) {
 	const struct weir_log_fields fields = {
 		.service = backend->service, .backend = backend->name, .reason = why};
 	char address[INET6_ADDRSTRLEN];
 
+	if (is_counted(hops, backend, hop, why)) {
+		return;
+	}
 	weir_address_format(&backend->address, address, sizeof(address));
 	if (!hop->resolved) {
 		weir_log_event(hops->log, WEIR_LOG_WARN, &fields,

@@ -36,6 +36,11 @@ bool weir_next_hops_find(void *hops, const struct weir_address *address, struct 
 // the backend's last next hop, or -1 if this process has not seen one.
 struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t backend);
 
+// Maximum number of log lines about next hops in a second. Further changes are counted in one line.
+#define WEIR_NEXT_HOPS_LINES 20u
+// Logs the number of further changes. Call every second.
+void weir_next_hops_second(struct weir_next_hops *hops);
+
 // Watches the backends of these tables. The ports are those of the tables' segment, or the previous
 // ports while there is no segment. Call after each weir_tables_apply and each new segment. tables:
 // borrowed until the next call. Returns 0 or negative errno.
