@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Health checks via the data path: results, requirements, and clean-up."""
 import json
+import socket
+import struct
 import time
 
 from clients import curl_batch
@@ -231,3 +233,32 @@ def data_path_checks_pass_once_for_each_vip(lab):
     wait_for_states(lab, 1, web="healthy")
     row = lab.api("health.show")[0]
     assert row["fails"] <= 2 and row["passes"] <= len(SIX_VIPS) + 1, row  # perhaps one more since then
+
+
+def checksum(header):
+    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    total = (total >> 16) + (total & 0xffff)
+    return struct.pack("!H", ~(total + (total >> 16)) & 0xffff)
+
+
+def forge_path_mtu(lab, backend, mtu):
+    """A client reports this path MTU to a backend, about an echo reply, which the kernel does not verify."""
+    quoted = struct.pack("!BBHHHBBH4s4sBBHI", 0x45, 0, 28, 1, 0x4000, 64, socket.IPPROTO_ICMP, 0,
+                         socket.inet_aton("10.0.0.2"), socket.inet_aton(backend), 0, 0, 0xffff, 0)
+    error = struct.pack("!BBHI", 3, 4, 0, mtu) + quoted
+    with lab.client.inside(), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as sock:
+        sock.sendto(error[:2] + checksum(error) + error[4:], ("10.0.0.2", 0))
+
+
+@scenario(start=False, hosts=1, services=[
+    service("tls", 8443, backends={"web-1": 1}, vips=(VIP4,), check={"type": "https", "verify": False, **VIA})])
+def data_path_checks_ignore_a_forged_path_mtu(lab):
+    """One ICMP error of a client does not make the packets of TLS checks too long"""
+    start_servers(lab, 1)
+    start(lab, OPTION)
+    forge_path_mtu(lab, backend_address(1), 552)
+    route = sh("ip", "-n", lab.lb.name, "route", "get", backend_address(1))
+    assert "mtu 552" in route, route
+    passes = lab.api("health.show")[0]["passes"]
+    wait_for("three checks", lambda: sum(lab.api("health.show")[0][key] for key in ("passes", "fails")) > passes + 3)
+    assert lab.api("health.show")[0]["fails"] == 0, lab.api("health.show")

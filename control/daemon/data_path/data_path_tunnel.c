@@ -93,11 +93,24 @@ static int set_rules(struct weir_data_path_tunnel *tunnel, uid_t uid, char *why,
 }
 
 // Opens a raw socket. With IPPROTO_RAW, sent packets include their IP header, and the socket
-// receives no packets.
+// receives no packets. The kernel's path MTU does not apply: a forged ICMP error that quotes an
+// echo reply lowers it to 552 bytes for ten minutes, and checks by TLS would fail.
 static int open_raw(int family) {
 	int fd = socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_RAW);
+	int probe = family == AF_INET ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE, r;
 
-	return fd < 0 ? -errno : fd;
+	if (fd < 0) {
+		return -errno;
+	}
+	r = family == AF_INET
+		    ? setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof(probe))
+		    : setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof(probe));
+	if (r < 0) {
+		r = -errno;
+		close(fd);
+		return r;
+	}
+	return fd;
 }
 
 static int open_sockets(struct weir_data_path_tunnel *tunnel, char *why, size_t why_bytes) {
